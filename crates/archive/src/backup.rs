@@ -1,14 +1,14 @@
-//! The backup of a mailbox that lives on somebody else's server: what a format on disk has to do,
-//! and what the engine that fills it may count on.
+//! The backup of a mailbox of another server: what a format on disk has to implement, and what the
+//! engine that fills it may rely on.
 //!
-//! [`Backup`] is one account's copy, [`Folder`] one folder of it. Whoever implements them decides how things are on disk;
-//! the engine (`pull`) knows nothing but these traits. Calls come from blocking threads, never from
-//! async code, and for one folder from one thread at a time; several folders of a backup may be
-//! open at once.
+//! [`Backup`] is one account's copy, [`Folder`] one folder of it. Implementations decide how things
+//! are on disk; the engine (`pull`) knows nothing but these traits. Calls come from blocking
+//! threads, never from async code, and for one folder from one thread at a time; several folders of
+//! a backup may be open at once.
 //!
-//! **Transactions.** What was given to a folder since its last [`Folder::commit`] is there
-//! completely or not at all, whatever ends the process, and durable when `commit` returns. A folder
-//! that is dropped forgets what was not committed.
+//! **Transactions.** What a folder received since its last [`Folder::commit`] is stored completely
+//! or not at all, however the process ends, and is durable when `commit` returns. A folder that is
+//! dropped forgets what was not committed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -48,14 +48,15 @@ pub use known::{KnownMessages, Run};
 
 /// One account's copy, in one of the formats.
 pub trait Backup: Send + Sync {
-    /// The folders that were kept so far, in no particular order. Must not read what grows with the number of
-    /// messages: a pull that finds nothing new opens nothing else.
+    /// The folders of the backup, in no particular order. Must not read data that grows with the
+    /// number of messages: a pull that finds nothing new opens nothing else.
     ///
     /// # Errors
     /// `Retry` if it cannot be read, `Corrupt` if it is damaged.
     fn folders(&self) -> Result<Vec<BackupFolder>>;
 
-    /// What was put aside, under names that no folder has: [`Backup::look`] opens it by these.
+    /// Superseded folders, under names that no other folder has: [`Backup::look`] opens them by
+    /// these.
     ///
     /// # Errors
     /// As [`Backup::folders`].
@@ -63,10 +64,10 @@ pub trait Backup: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// Opens a folder to change it, and makes it if it is not there. A folder that the backup has
-    /// under another name with the same MAILBOXID was renamed, and is renamed here. With another
-    /// UIDVALIDITY than the server's, what was kept is put aside ([`Backup::put_aside`]) and the
-    /// folder begins anew.
+    /// Opens a folder to change it, and creates it if it does not exist. A folder that the backup
+    /// has under another name with the same MAILBOXID was renamed, and is renamed here. If its
+    /// UIDVALIDITY differs from the server's, the folder is put aside ([`Backup::superseded`]) and
+    /// begins anew.
     ///
     /// # Errors
     /// `Conflict` if it is open already, by this process or another one; `Invalid` if the name
@@ -79,8 +80,7 @@ pub trait Backup: Send + Sync {
     /// `NotFound` if the backup does not have it; as [`Backup::open`].
     fn look(&self, folder: &FolderName) -> Result<Box<dyn Folder>>;
 
-    /// Opens what was put aside, by the name that it has in [`Backup::put_aside`], to take messages
-    /// out of it.
+    /// Opens a superseded folder by its name in [`Backup::superseded`], to take messages out of it.
     ///
     /// # Errors
     /// As [`Backup::look`].
@@ -89,8 +89,8 @@ pub trait Backup: Send + Sync {
     }
 
     /// Messages, and bytes on disk, of a folder that another program left here and no pull has
-    /// taken over: [`Backup::folders`] knows none of them. `None` for other folders, or if what is
-    /// there cannot be read. Changes nothing.
+    /// taken over: [`Backup::folders`] lists none of them. `None` for other folders, or if its
+    /// files cannot be read. Changes nothing.
     ///
     /// # Errors
     /// `Retry` if it cannot be read.
@@ -98,7 +98,7 @@ pub trait Backup: Send + Sync {
         Ok(None)
     }
 
-    /// Whose mail it is; `None`: nobody has said so yet.
+    /// The account whose mail it holds; `None`: not recorded yet.
     ///
     /// # Errors
     /// `Retry` if it cannot be read.
@@ -106,7 +106,7 @@ pub trait Backup: Send + Sync {
         Ok(None)
     }
 
-    /// Says whose mail it is.
+    /// Records the account whose mail it holds.
     ///
     /// # Errors
     /// `Retry` if it cannot be written.
@@ -114,12 +114,12 @@ pub trait Backup: Send + Sync {
         Ok(())
     }
 
-    /// Gives up bodies until those that are kept fit, if the backup was opened with a limit and its
-    /// format can: of messages that the server has in folders that are in step. What was done;
-    /// `None` if there is no limit.
+    /// Evicts bodies until the rest fit, if the backup was opened with a limit and its format
+    /// supports it: of messages that the server has in folders that are in step. Returns what was
+    /// done; `None` if there is no limit.
     ///
     /// # Errors
-    /// What the backup says. What was given up until then is.
+    /// What the backup reports. Bodies evicted until then stay evicted.
     fn evict_bodies(&self, _request: &EvictBodies<'_>) -> Result<Option<BodyCounts>> {
         Ok(None)
     }
@@ -132,22 +132,23 @@ pub trait Backup: Send + Sync {
         Ok(None)
     }
 
-    /// Repairs of folders that were opened, which no message has reported yet.
+    /// Repairs made when folders were opened that were not reported yet.
     fn unreported(&self) -> Vec<String> {
         Vec::new()
     }
 
     /// What of the backup cannot be read at all, and in which folder, if that is known:
-    /// [`Backup::folders`] does not have it.
+    /// [`Backup::folders`] does not list it.
     fn unreadable(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Nothing more is done with the backup: what was made for the while goes. Without it, it goes later.
+    /// The backup is not used any more: temporary files are removed. Without this call they are
+    /// removed later.
     fn end(&self) {}
 }
 
-/// A backup that is not there: without folders, and nothing can be kept in it.
+/// A backup that does not exist: it has no folders and stores nothing.
 pub struct EmptyBackup;
 
 impl Backup for EmptyBackup {
@@ -166,32 +167,32 @@ impl Backup for EmptyBackup {
 
 /// One folder of a backup, opened.
 pub trait Folder: Send {
-    /// What is in it, uncommitted changes included.
+    /// The messages in it, uncommitted changes included.
     fn known(&self) -> &KnownMessages;
 
-    /// What the last commit said about the server; the default if there was none.
+    /// What the last commit recorded about the server; the default if there was none.
     fn resume(&self) -> Resume;
 
-    /// Begins a message of `size` bytes as far as the server says. One message at a time.
+    /// Begins a message of `size` bytes as reported by the server. One message at a time.
     ///
     /// # Errors
     /// `Retry` if it cannot be written (a full disk), `Limit` if it is too large for this format.
     fn begin(&mut self, size: u64) -> Result<()>;
 
-    /// The next bytes of the message, exactly as they came.
+    /// The next bytes of the message, exactly as received.
     ///
     /// # Errors
     /// As [`Folder::begin`]. The message is to be abandoned then.
     fn write(&mut self, octets: &[u8]) -> Result<()>;
 
-    /// The message is complete. A UID that is known already replaces nothing, unless it is to
-    /// ([`Folder::replace`]): the new bytes are dropped.
+    /// The message is complete. If its UID is known already, the new bytes are dropped, unless
+    /// [`Folder::replace`] named the UID.
     ///
     /// # Errors
     /// As [`Folder::begin`].
     fn finish(&mut self, message: &Arrived) -> Result<()>;
 
-    /// A message that is there whole: as [`Folder::begin`], [`Folder::write`] and [`Folder::finish`].
+    /// A complete message: as [`Folder::begin`], [`Folder::write`] and [`Folder::finish`].
     ///
     /// # Errors
     /// As [`Folder::begin`]; what began is to be abandoned then.
@@ -207,49 +208,48 @@ pub trait Folder: Send {
     /// `Retry` if what was written cannot be taken back; nothing but dropping the folder is possible then.
     fn abandon(&mut self) -> Result<()>;
 
-    /// The flags of a message are these now. Of a message that is not known: nothing happens.
+    /// Sets the flags of a message. If the message is not known, nothing happens.
     ///
     /// # Errors
     /// `Retry`.
     fn flags(&mut self, uid: u32, flags: &Flags) -> Result<()>;
 
-    /// What the backup will have instead of these flags: it has room for so many words of so many
-    /// bytes. `None`: these.
+    /// The flags that the backup can store instead of these, as the number and the size of keywords
+    /// are limited. `None`: it can store these.
     fn fitting(&mut self, _flags: &Flags) -> Option<Flags> {
         None
     }
 
-    /// The server no longer has the message, and neither shall the backup.
+    /// The server no longer has the message, and it is removed here too.
     ///
     /// # Errors
     /// `Retry`.
     fn remove(&mut self, uid: u32) -> Result<()>;
 
-    /// The server no longer has the message; the backup keeps it, and knows ([`KnownMessages::is_gone`]).
+    /// The server no longer has the message; the backup keeps it and marks it
+    /// ([`KnownMessages::is_gone`]).
     ///
     /// # Errors
     /// `Retry`.
     fn mark_deleted_upstream(&mut self, uid: u32) -> Result<()>;
 
-    /// Messages that are no good as they are. The next one of such a UID takes the place of what is
-    /// there, in one transaction, with the flags that are known and its own date; until then, what
-    /// is there stays.
+    /// Messages that have to be replaced. The next message with such a UID replaces the stored one
+    /// in one transaction, with the known flags and its own date; until then the stored one stays.
     fn replace(&mut self, uids: &UidSet);
 
-    /// Whether a message of this UID is taken: it is not there, or to be replaced.
+    /// Whether a message with this UID is accepted: none is stored, or it is to be replaced.
     fn takes(&self, uid: u32) -> bool;
 
-    /// These messages have other UIDs on the server from now on, by those that they had: they were
-    /// put back there, and are on the server. What is not there, or would get the UID of one that
-    /// is, stays as it is. Nothing else may be uncommitted; it is durable when it returns. How
-    /// many.
+    /// Gives these messages other UIDs, by their present ones: they were put back on the server and
+    /// got new UIDs there. Messages that are missing, or whose new UID is taken, keep theirs.
+    /// Nothing else may be uncommitted; the change is durable on return. Returns how many.
     ///
     /// # Errors
-    /// `Retry`, `Corrupt`: some may have them then, and nothing but dropping the folder is possible.
+    /// `Retry`, `Corrupt`: some may have new UIDs then, and the folder can only be dropped.
     fn renumber(&mut self, uids: &BTreeMap<u32, u32>) -> Result<u64>;
 
-    /// Messages that were taken over from a program that keeps no dates, and whose date nobody has
-    /// told: as many as one run may tell of.
+    /// Messages that were taken over from a program that keeps no dates, and whose date is still
+    /// unknown: as many as one run may set.
     fn undated(&self) -> UidSet {
         UidSet::new()
     }
@@ -257,12 +257,12 @@ pub trait Folder: Send {
     /// When the server received a message of [`Folder::undated`]. Kept once the folder is closed.
     fn date(&mut self, _uid: u32, _received: DateTime) {}
 
-    /// What the server has of the folder is known by now: everything that it has no more was told
-    /// ([`Folder::gone`]).
+    /// The known messages of the folder are in step with the server: every message that the server
+    /// no longer has was reported ([`Folder::mark_deleted_upstream`]).
     fn in_step(&mut self) {}
 
-    /// SHA-256 of a message whose body is not in the backup, and was to be fetched when it is read;
-    /// `None` if it is here.
+    /// SHA-256 of a message with an evicted body, which is fetched when it is read; `None` if the
+    /// body is here.
     ///
     /// # Errors
     /// `NotFound` if there is no such message; `Retry`, `Corrupt`.
@@ -270,20 +270,20 @@ pub trait Folder: Send {
         Ok(None)
     }
 
-    /// Messages with evicted bodies and whose server copies were lost by what opening the folder
-    /// found: another UIDVALIDITY.
+    /// Messages with evicted bodies whose server copies are lost, as opening the folder found:
+    /// another UIDVALIDITY.
     fn lost(&self) -> u64 {
         0
     }
 
-    /// Messages that the backup had when it was opened, and of which nothing can be said any more:
-    /// what is listed is not all. They are fetched again.
+    /// Messages that the backup had when it was opened and that can no longer be listed. They are
+    /// fetched again.
     fn unread(&self) -> u64 {
         0
     }
 
-    /// The first bytes of a committed message, at most so many; of one with an evicted body, what
-    /// is here of them.
+    /// The first bytes of a committed message, at most `most`; of one with an evicted body, those
+    /// of them that are here.
     ///
     /// # Errors
     /// As [`Folder::read`].
@@ -297,12 +297,12 @@ pub trait Folder: Send {
     /// Makes everything since the last commit durable, together with `resume`.
     ///
     /// # Errors
-    /// `Retry`: nothing of it is in the backup then, and nothing but dropping the folder is possible.
+    /// `Retry`: nothing of it is in the backup then, and the folder can only be dropped.
     fn commit(&mut self, resume: &Resume) -> Result<()>;
 
-    /// The run is done with the folder: what other programs read of the backup is brought up to
-    /// date. Without it, that is done when the folder is opened next; nothing that was committed
-    /// depends on it.
+    /// The run is done with the folder: files of the backup that other programs read are brought up
+    /// to date. Without this call that happens when the folder is opened next; nothing that was
+    /// committed depends on it.
     ///
     /// # Errors
     /// `Retry`.
@@ -310,8 +310,8 @@ pub trait Folder: Send {
         Ok(())
     }
 
-    /// What was found damaged, or changed by another program, and repaired when the folder was
-    /// opened: for the user.
+    /// Damage, or changes by another program, that were repaired when the folder was opened: for
+    /// the user.
     fn notices(&mut self) -> Vec<String> {
         Vec::new()
     }
@@ -329,8 +329,8 @@ pub trait Folder: Send {
     fn read(&self, uid: u32) -> Result<Box<dyn Read + '_>>;
 }
 
-/// What to tell when a folder was put aside: it is no folder of the backup any more, and restored
-/// from only if that is asked for.
+/// The notice that a folder was put aside: it no longer belongs to the backup, and is restored from
+/// only on request.
 fn put_aside_notice(folder: &FolderName, before: u32, now: u32, place: &str) -> String {
     let became = if before == now { String::new() } else { format!(" (UIDVALIDITY {before} became {now})") };
     format!(
@@ -339,8 +339,8 @@ fn put_aside_notice(folder: &FolderName, before: u32, now: u32, place: &str) -> 
     )
 }
 
-/// What is called what of what was put aside: its folder with the UIDVALIDITY, and a number if that
-/// is the name of something.
+/// The names of superseded folders: each is its folder's name with the UIDVALIDITY, and a number if
+/// that name is taken.
 fn name_aside<T>(
     aside: impl Iterator<Item = (String, u32, T)>,
     is_taken: impl Fn(&str) -> bool,
@@ -356,8 +356,8 @@ fn name_aside<T>(
     named
 }
 
-/// Those of these new UIDs that messages can have: of messages that are there, each for one, and no
-/// other one's.
+/// Those of these new UIDs that can be given: the message exists, each UID is for one message, and
+/// no other message has it.
 pub(crate) fn possible(known: &KnownMessages, uids: &BTreeMap<u32, u32>) -> BTreeMap<u32, u32> {
     let mut taken = BTreeSet::new();
     let can = |(from, to): &(u32, u32)| known.contains(*from) && *to > 0 && !known.contains(*to);
@@ -370,15 +370,15 @@ fn is_among(uids: &UidSet, uid: u32) -> bool {
     Uid::new(uid).is_some_and(|uid| uids.contains(uid))
 }
 
-/// What is asked of [`Backup::evict_bodies`].
+/// The request to [`Backup::evict_bodies`].
 pub struct EvictBodies<'a> {
-    /// Folders that are what they are at the server, as they were found unchanged there.
+    /// Folders that are in step with the server, which were found unchanged there.
     pub in_step: &'a [FolderName],
-    /// Say what would be done.
+    /// Report what would be done, and change nothing.
     pub dry_run: bool,
     /// Whether to stop.
     pub stop: &'a (dyn Fn() -> bool + Sync),
-    /// Told how many bodies there are less, and bytes on disk.
+    /// Called with how many bodies were evicted, and their bytes on disk.
     pub progress: &'a (dyn Fn(u64, u64) + Sync),
 }
 
@@ -391,35 +391,35 @@ impl Default for EvictBodies<'_> {
 /// Bodies of a backup.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BodyCounts {
-    /// Messages that are there whole.
+    /// Messages with their bodies.
     pub kept: u64,
-    /// Bytes on disk of bodies, also of messages that were deleted a short while ago.
+    /// Bytes on disk of bodies, also of recently deleted messages.
     pub kept_octets: u64,
     /// Messages with evicted bodies.
     pub without: u64,
-    /// Bytes on disk that these had.
+    /// Bytes on disk that these bodies took.
     pub without_bytes: u64,
-    /// Bytes that may stay, if that is limited.
+    /// The limit in bytes, if there is one.
     pub limit: Option<u64>,
-    /// Bodies that were given up just now, or would be.
+    /// Bodies that were just evicted, or would be.
     pub now: u64,
     /// Their bytes on disk.
     pub now_octets: u64,
-    /// What was to be given up and is damaged: it stays.
+    /// Messages that were to be evicted and are damaged: they stay.
     pub damaged: Vec<String>,
 }
 
-/// A folder's name, in UTF-8, and what separates its levels; `None`: it has none.
+/// A folder's name, in UTF-8, and its hierarchy delimiter; `None`: it has none.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FolderName {
     name: Box<str>,
     delimiter: Option<char>,
 }
 
-/// Whose mail is in a backup: an account of a server.
+/// The account whose mail is in a backup: server and name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Encode, Decode)]
 pub struct Source {
-    /// The server's name, in lower case. Its port is left out: it changes with how one connects.
+    /// The server's name, in lower case. Its port is left out: it differs between ways to connect.
     #[n(0)]
     pub host: String,
     /// The account's name there.
@@ -436,13 +436,13 @@ impl fmt::Display for Source {
 /// How a server tells mailboxes apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// Another one than before: UIDs say nothing about the messages of before (RFC 3501 §2.3.1.1).
+    /// If it differs from before, UIDs do not refer to the earlier messages (RFC 3501 §2.3.1.1).
     pub uidvalidity: u32,
     /// Stays with the mailbox when it is renamed (RFC 8474 §4.1), from servers that have it.
     pub mailboxid: Option<String>,
 }
 
-/// Whether a backup can keep a mailbox: by what it knows it from others.
+/// Whether a backup can store a mailbox: it needs a name and a UIDVALIDITY.
 ///
 /// # Errors
 /// `Invalid` if it has no name, or no UIDVALIDITY (RFC 3501 §2.3.1.1).
@@ -457,18 +457,18 @@ fn can_be_kept(folder: &FolderName, server: &Identity) -> Result<()> {
     Ok(())
 }
 
-/// Whether what a backup has of a mailbox is of another one than the server's of that name now.
+/// Whether the backed-up mailbox is another one than the server's mailbox of that name now.
 fn is_another(uidvalidity: u32, mailboxid: Option<&str>, server: &Identity) -> bool {
     let other = |(id, now): (&str, &String)| id != now;
     uidvalidity != server.uidvalidity || mailboxid.zip(server.mailboxid.as_ref()).is_some_and(other)
 }
 
-/// A folder that is in a backup.
+/// A folder of a backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackupFolder {
     /// Its name.
     pub name: FolderName,
-    /// Which folder it was, if it was put aside.
+    /// The folder that it was before it was put aside.
     pub was: Option<FolderName>,
     /// Which mailbox of the server it is.
     pub identity: Identity,
@@ -476,12 +476,12 @@ pub struct BackupFolder {
     pub messages: u64,
     /// Messages in the backup that the server no longer has.
     pub gone: u64,
-    /// What the last commit said about the server.
+    /// What the last commit recorded about the server.
     pub resume: Resume,
-    /// Its files are as the last commit left them, as far as that is seen without reading them.
-    /// Otherwise it has to be opened, which finds out what is missing.
+    /// Its files are as the last commit left them, as far as can be seen without reading them.
+    /// Otherwise it has to be opened to find out what is missing.
     pub as_left: bool,
-    /// The run that made the last commit also closed the folder: what other programs read is up to
+    /// The run that made the last commit also closed the folder: files for other programs are up to
     /// date with it.
     pub closed: bool,
 }
@@ -504,7 +504,7 @@ pub struct Resume {
     pub whole: bool,
 }
 
-/// What is known of a message besides its bytes.
+/// The data of a message besides its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Arrived {
     /// Its UID.

@@ -1,11 +1,11 @@
 //! A client of IMAP servers as they are: connections with TLS, logins and compression, commands in
 //! a pipeline.
 //!
-//! [`Connection`] is one connection, logged in. It holds a bounded number of bytes however much a server sends: a message
-//! of any size comes in pieces ([`sealpost_imap::client`]), a response that is too long ends the
-//! connection. What a server does wrong is an error of kind `Retry` as long as a new connection may
-//! do better: whoever uses a connection makes a new one then, after a while ([`Backoff`]), and goes
-//! on where it was; unless there never was a server ([`ServerSeen`]).
+//! [`Connection`] is one connection, logged in. It holds a bounded number of bytes however much a
+//! server sends: a message of any size comes in pieces ([`sealpost_imap::client`]), a response that
+//! is too long ends the connection. A fault of the server is an error of kind `Retry` as long as a
+//! new connection may help: the caller makes a new one then, after a while ([`Backoff`]), and
+//! continues where it was; unless the server never answered ([`ServerSeen`]).
 
 mod answers;
 mod backoff;

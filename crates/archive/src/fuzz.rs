@@ -1,4 +1,4 @@
-//! Entry points for fuzzing what backups are read from. They panic when something is wrong.
+//! Entry points for fuzzing the readers of backups. They panic when something is wrong.
 
 use std::fs;
 use std::io::Read;
@@ -6,22 +6,22 @@ use std::path::Path;
 
 use crate::backup::{Backup, FolderName, Identity, fuzzing, imap_backup};
 
-/// The JSON of imap-backup: it is read or refused; what was read is written and read again.
+/// The JSON of imap-backup is read or refused; what was read is written and read again.
 pub fn fuzz_archive_json(data: &[u8]) {
     fuzzing::json(data);
 }
 
-/// A journal, in a file that is made in `directory`: it is read up to its last valid commit, or
-/// refused, and what was cut off was not valid.
+/// A journal, in a file created in `directory`, is read up to its last valid commit, or refused;
+/// the bytes that were cut off were not valid.
 pub fn fuzz_archive_journal(data: &[u8], directory: &Path) {
     let path = directory.join("journal");
     fs::write(&path, data).expect("the directory can be written to");
     fuzzing::journal(&path);
 }
 
-/// A folder of imap-backup's format, below `directory`: the length of the JSON (two bytes), the
-/// JSON, the mbox. It is taken over or put aside; what is there then can be read, and is the same
-/// when it is opened again.
+/// A folder in imap-backup's format, below `directory`: the length of the JSON (two bytes), the
+/// JSON, the mbox. It is taken over or put aside; the result is readable, and the same when opened
+/// again.
 pub fn fuzz_archive_folder(data: &[u8], directory: &Path) {
     let Some((length, rest)) = data.split_first_chunk::<2>() else { return };
     let (json, mbox) = rest.split_at(rest.len().min(usize::from(u16::from_be_bytes(*length))));

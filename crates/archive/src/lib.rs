@@ -1,9 +1,9 @@
 //! Backups of mailboxes of other servers.
 //!
-//! [`client`] talks to the servers, [`keep`] has the formats on disk. [`pull`](mod@pull) brings a backup up to date, [`push`] restores it, migrates
-//! to another server and mirrors, [`verify`](mod@verify) compares a backup with its server, and
-//! [`refetch`] gets the bodies that a backup does not keep. Mail formats that other programs read
-//! and write are in `sealpost_mailformat`.
+//! [`client`] is the IMAP client, [`backup`] holds the formats on disk. [`pull`](mod@pull) brings a
+//! backup up to date, [`push`] restores it to another server and mirrors accounts,
+//! [`verify`](mod@verify) compares a backup with its server, and [`refetch`] fetches evicted
+//! bodies. Mail formats that other programs read and write are in `sealpost_mailformat`.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 

@@ -4,10 +4,10 @@
 //! folders; each brings what is known in step ([`sync`]) and then fetches what is missing in a
 //! pipeline that never runs dry ([`fetch`]), several connections together where a folder is huge. A
 //! thread for each folder writes ([`writer`]): it commits every few thousand messages, so that many
-//! share a sync, and whatever ends the process costs what came since.
+//! share a sync, and a crash loses only what came since.
 //!
-//! What goes wrong with a message is about that message, what goes wrong with a folder about that
-//! folder; a lost connection is made again and the work goes on where it was ([`worker`]).
+//! An error of one message affects that message alone, an error of one folder that folder alone; a
+//! lost connection is made again and work continues where it was ([`worker`]).
 
 mod batches;
 mod env;
@@ -48,9 +48,9 @@ pub use report::{Failure, FolderReport, Observer, Report, Silent};
 /// Brings `backup` up to date with `server`.
 ///
 /// # Errors
-/// What keeps it from beginning: the login, the list of folders; `Conflict` if the backup is of
-/// another account's mail. What happens from then on is in the report, also what the backup says if
-/// it cannot be written.
+/// Errors that prevent a start: the login, the list of folders; `Conflict` if the backup is of
+/// another account's mail. Later errors are in the report, also the backup's if it cannot be
+/// written.
 pub async fn pull(
     server: &Server,
     backup: Arc<dyn Backup>,
@@ -113,7 +113,8 @@ pub async fn pull(
     Ok(report)
 }
 
-/// Has the backup give up bodies, if there are to be fewer: of what was looked at now, or did not change.
+/// Has the backup evict bodies, if it is above its limit: of folders that were looked at now, or
+/// did not change.
 async fn evict_bodies(
     backup: &Arc<dyn Backup>,
     in_step: Vec<FolderName>,

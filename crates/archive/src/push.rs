@@ -1,14 +1,14 @@
-//! Putting messages into an account of a server: those of a backup ([`restore`]), or of another
+//! Puts messages into an account of a server: those of a backup ([`restore`]), or of another
 //! server ([`migrate`]).
 //!
-//! Nothing is put there twice. Which messages are there already is found out from the server, each
-//! time anew and after each lost connection: by the map of UIDs ([`UidMap`]) if there is one, by
-//! Message-ID, or where there is none by date and other fields ([`key`]), and by how often. So
-//! there is no state that could be lost or disagree, whatever ended the run before, and a message
-//! that its owner put there by other means counts too.
+//! No message is put there twice. The server is asked which messages it has, at the start and after
+//! each lost connection: by the map of UIDs ([`UidMap`]) if there is one, by Message-ID, or where
+//! there is none by date and other fields ([`key`]), and by how often. So no state can be lost or
+//! disagree, however the last run ended, and messages that the owner put there by other means count
+//! too.
 //!
-//! A lost connection, at either end, is made again ([`Backoff`]). What was on its way then comes
-//! last, after another look: the server may still be at work on it ([`tried`]).
+//! A lost connection, at either end, is made again ([`Backoff`]). Messages that were in flight then
+//! come last, after another look: the server may still process them ([`delivery_state`]).
 
 mod contents;
 mod deliver;
@@ -45,11 +45,11 @@ pub use map::{MapFile, Put, UidMap};
 pub use mirror::{Removal, mirror};
 pub use report::{FolderReport, Observer, Options, Report};
 
-/// Puts a backup's messages into the account of `server`, those that are not there.
+/// Puts a backup's messages into the account of `server`, except those that it has.
 ///
 /// # Errors
-/// What keeps it from beginning, or from going on: `Retry` if no connection can be had any more;
-/// then it can be run again.
+/// Errors that prevent the run from starting or continuing: `Retry` if no connection can be made
+/// any more; then it can be run again.
 pub async fn restore(
     backup: Arc<dyn Backup>,
     server: &Server,
@@ -61,7 +61,7 @@ pub async fn restore(
     Ok(run.end().await)
 }
 
-/// Puts the messages of the account of `from` into the account of `to`, those that are not there.
+/// Puts the messages of the account of `from` into the account of `to`, except those that it has.
 /// Messages stream from one to the other.
 ///
 /// # Errors

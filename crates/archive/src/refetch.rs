@@ -1,12 +1,13 @@
-//! Bodies that were given up, fetched again from their server when somebody opens them.
+//! Evicted bodies, fetched again from their server when a client opens them.
 //!
-//! One connection to a server and account, made when it is needed and closed when nobody has needed
-//! it for a while. Whoever asks for the same body at the same time shares one fetch. What came is
-//! compared with the size and the SHA-256 that were kept before a single byte of it is handed out,
-//! and then stays in the spool for a while, for ranges and for those who read twice
-//! ([`limits::BODIES_SPOOLED`]); its key is in this process's memory alone.
+//! One connection to a server and account, made on demand and closed after some idle time.
+//! Concurrent requests for the same body share one fetch. The bytes are compared with the recorded
+//! size and SHA-256 before any of them is handed out, and then stay in the spool for a while, for
+//! ranges and repeated reads ([`limits::BODIES_SPOOLED`]); the spool's key is in this process's
+//! memory alone.
 //!
-//! What a server has no more is said to be gone, plainly; nothing else is ever given in its place.
+//! A body that the server no longer has is reported as gone; nothing else is ever returned in its
+//! place.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,16 +34,16 @@ mod tests;
 use line::{Line, Spool};
 use spooled::SpooledBodies;
 
-/// How long a fetch may take, beside what its bytes take at [`SLOWEST`].
+/// How long a fetch may take, besides the transfer at [`SLOWEST`].
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Bytes a second.
+/// Slowest accepted transfer, in bytes a second.
 const SLOWEST: u64 = 32 * 1024;
-/// How long a connection is kept that nobody needs.
+/// How long an idle connection stays open.
 const IDLE: Duration = Duration::from_secs(60);
-/// Bodies that are spooled at once; those of one account come one after the other.
+/// Bodies that are spooled at once; those of one account one after the other.
 const AT_ONCE: usize = 4;
 
-/// Why a fetch failed: shared by all who wait for it.
+/// Why a fetch failed: shared by all its waiters.
 type Failed = (Kind, String);
 type Fetch = Shared<BoxFuture<'static, Result<Arc<Spooled>, Failed>>>;
 /// An account's message.
@@ -52,7 +53,8 @@ type Key = (AccountId, ObjectId);
 pub struct Refetch {
     store: Store,
     random: Arc<dyn Random>,
-    /// Of what is being spooled; its own, because those who wait for it hold of the others.
+    /// Memory for spooling; separate, because the readers that wait for it already hold other
+    /// permits.
     budget: Budget,
     lines: HashMap<AccountId, Arc<Line>>,
     /// Accounts whose server cannot be asked, and why.
@@ -68,8 +70,8 @@ struct RefetchState {
 }
 
 impl Refetch {
-    /// Fetches for these accounts, each from its server, or an explanation why it cannot be asked.
-    /// Spools in `store`.
+    /// Fetches for these accounts, each from its server, or gives the reason why it cannot be
+    /// asked. Spools in `store`.
     pub fn new(
         store: &Store,
         random: Arc<dyn Random>,
@@ -96,7 +98,7 @@ impl Refetch {
         Arc::new(Refetch { store, random, budget, lines, closed, state, idle })
     }
 
-    /// As a reader asks for the body of the message that is there.
+    /// The source of the body of the message at that place, for a reader.
     pub(crate) fn at(
         self: &Arc<Self>,
         account: AccountId,
@@ -120,7 +122,7 @@ impl Refetch {
         fetch.await.map_err(|(kind, why)| Error::new(kind, why))
     }
 
-    /// A fetch that others may wait for too. Whoever goes away does not end it.
+    /// A fetch that other readers may share. It continues when the first reader goes away.
     fn begin(self: Arc<Self>, wanted: Wanted, places: Vec<Arc<AtServer>>) -> Fetch {
         let key = (wanted.account, wanted.object);
         let mut state = self.state();
@@ -196,7 +198,7 @@ impl Refetch {
     }
 }
 
-/// Asked by readers of an account that know nothing of folders: where the message is, is looked up.
+/// For readers of an account that know no folders: looks up where the message is.
 pub struct Anywhere(pub Arc<Refetch>);
 
 impl BodyFetcher for Anywhere {
@@ -213,7 +215,7 @@ impl BodyFetcher for Anywhere {
     }
 }
 
-/// Asked by the reader of a message in a folder.
+/// For the reader of a message in a folder.
 struct Located {
     refetch: Arc<Refetch>,
     account: AccountId,

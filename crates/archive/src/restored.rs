@@ -1,14 +1,14 @@
-//! [`Restored`]: what the record of restores says that was put back into the account which a backup is of.
+//! [`Restored`]: what the record of restores lists as put back into the account of a backup.
 //!
-//! A message that a restore puts back gets a new UID. To a pull that is a message that it has not
-//! seen; to the next restore the one of before is missing still. So a restore writes down which
-//! message of the backup got which UID, and before that, which are about to be put where: a run may
-//! be killed before the server's answer. The file is the map of UIDs of [`crate::push`],
-//! `docs/format/archive-journal.md` has its lines; here it is read by those who fill, read and
-//! compare copies.
+//! A message that a restore puts back gets a new UID. A pull would take it for a new message, and
+//! the next restore would still miss the previous one. So a restore records which message of the
+//! backup got which UID, and before that, which messages it is about to append and where: a run may
+//! be killed before the server's answer. The file is the UID map of [`crate::push`], and
+//! `docs/format/archive-journal.md` describes its lines; this module reads it for pull, restore and
+//! verify.
 //!
-//! The record may be lost, cut, or of a server that was set up anew: nothing is removed from a
-//! backup because of it alone.
+//! The record may be lost, truncated, or from a server that was set up anew: nothing is removed
+//! from a backup because of the record alone.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::{self, File};
@@ -24,21 +24,21 @@ use crate::backup::Source;
 
 /// Where a backup keeps the record, at its top.
 pub const RECORD_FILE: &str = "sealpost.restored";
-/// Where it keeps how far pulls have read which records.
+/// Where a backup keeps how far pulls have read the records.
 const READ_FILE: &str = "sealpost.restored.read";
-/// A line of the record takes no more bytes.
+/// The longest line of the record.
 const LINE_BYTES: u64 = 64 * 1024;
-/// A server may go on with what a dead connection sent: until the record is so old, what was about
-/// to be put there is expected.
+/// A server may still process what a dead connection sent: until the record is this old, messages
+/// that were about to be appended are expected.
 const UNDER_WAY: Duration = Duration::from_secs(3600);
 
 /// A line of the record.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum Line {
-    /// A message is there.
+    /// A message was appended.
     Message { folder: String, from_uidvalidity: u32, uid: u32, to: String, uidvalidity: u32, there: u32 },
-    /// These messages are about to be put there; they get UIDs from `uidnext` on. `below`: below a
+    /// These messages are about to be appended; they get UIDs from `uidnext` on. `below`: below a
     /// folder that was named.
     Putting {
         folder: String,
@@ -49,9 +49,9 @@ pub(crate) enum Line {
         uidnext: u32,
         below: bool,
     },
-    /// Something is being put into this folder; or all of it was answered.
+    /// Appends into this folder are in progress; or all of them were answered.
     State { folder_there: String, unanswered: bool },
-    /// What follows is of these accounts.
+    /// The lines that follow concern these accounts.
     Accounts { from: String, to: String },
 }
 
@@ -66,8 +66,8 @@ impl<R: Read> Lines<R> {
         Lines { from: BufReader::new(from), line: Vec::new() }
     }
 
-    /// The next line. One that cannot be read, the last one of a run that was killed for example,
-    /// is passed over.
+    /// The next line. Lines that cannot be parsed are skipped, such as the last one of a killed
+    /// run.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -104,34 +104,34 @@ pub(crate) fn uid_set(text: &str) -> UidSet {
     UidSet::from_ranges(ranges)
 }
 
-/// A record that is read.
+/// A record file to read.
 #[derive(Debug, Clone)]
 pub struct RecordFile {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// Lines that were written for what was called otherwise do not count.
+    /// Lines written for a backup with another name do not count.
     pub from: Option<String>,
 }
 
-/// What was put into a folder of a server, from a folder of the backup of one UIDVALIDITY.
+/// What was put into a folder of a server from a folder of the backup with one UIDVALIDITY.
 #[derive(Debug, Default, Clone)]
 pub struct Way {
     /// The folder of the backup.
     pub folder: String,
-    /// Its UIDVALIDITY then.
+    /// Its UIDVALIDITY at that time.
     pub uidvalidity: u32,
-    /// It was put below a folder that was named; `None`: that was not written down.
+    /// It was put below a folder that was named; `None`: not recorded.
     pub below: Option<bool>,
-    /// UIDs in the backup and UIDs there, in the order in which they were put.
+    /// UIDs in the backup and UIDs on the server, in the order of the appends.
     pairs: Vec<(u32, u32)>,
-    /// Messages that were about to be put there, and of which no more is known.
+    /// Messages that were about to be appended and whose outcome is unknown.
     unanswered: UidSet,
-    /// Those of them that are there after all, until they are taken out.
+    /// Those of them that the server has after all, until [`Way::settle`] removes them.
     answered: Vec<Uid>,
 }
 
 impl Way {
-    /// The UID that each message got last: the highest (RFC 3501 §2.3.1.1).
+    /// The last UID that each message got: the highest (RFC 3501 §2.3.1.1).
     pub fn latest(&self) -> BTreeMap<u32, u32> {
         let mut latest = BTreeMap::new();
         for (uid, there) in &self.pairs {
@@ -141,12 +141,12 @@ impl Way {
         latest
     }
 
-    /// All that was put there: UIDs in the backup, and there.
+    /// All appended messages: UIDs in the backup and on the server.
     pub fn pairs(&self) -> &[(u32, u32)] {
         &self.pairs
     }
 
-    /// Messages that may be there, under UIDs that nobody knows.
+    /// Messages that the server may have under unknown UIDs.
     pub fn unanswered(&self) -> &UidSet {
         &self.unanswered
     }
@@ -156,35 +156,35 @@ impl Way {
         self.answered.extend(Uid::new(uid));
     }
 
-    /// Takes out what was answered: all at once, however many these are.
+    /// Removes the answered messages from `unanswered`, all at once however many there are.
     fn settle(&mut self) {
         let answered: UidSet = std::mem::take(&mut self.answered).into_iter().collect();
         self.unanswered = self.unanswered.difference(&answered);
     }
 }
 
-/// What the records say of one account.
+/// What the records list for one account.
 #[derive(Debug, Default, Clone)]
 pub struct Restored {
     /// By folder of the account and its UIDVALIDITY.
     into: HashMap<(String, u32), Vec<Way>>,
     account: Option<Source>,
-    /// Something was written since a pull last did all that the records say.
+    /// A line was added since a pull last applied the whole record.
     is_new: bool,
-    /// Their lengths, by path.
+    /// The lengths of the record files, by path.
     lengths: BTreeMap<String, u64>,
-    /// Where it is kept how far they were read.
+    /// The file that keeps how far they were read.
     read: Option<PathBuf>,
     changed: Timestamp,
 }
 
 impl Restored {
-    /// What the records of the backup in `directory`, its own and `others`, say that was put into
-    /// `account`. Only what was written since the last pull that did it all makes them new
-    /// ([`Restored::is_new`]); `all`: they are read also if nothing was.
+    /// What the records of the backup in `directory`, its own and `others`, list as put into
+    /// `account`. Only lines written since the last pull that applied them all make them new
+    /// ([`Restored::is_new`]); with `all` the records are read even if nothing was added.
     ///
     /// # Errors
-    /// If one cannot be read. One that is not there says nothing.
+    /// If a record cannot be read. A missing record counts as empty.
     pub fn read(directory: &Path, others: &[RecordFile], account: &Source, all: bool) -> Result<Self> {
         let own = RecordFile { path: directory.join(RECORD_FILE), from: None };
         let read = directory.join(READ_FILE);
@@ -202,7 +202,7 @@ impl Restored {
                 }
             }
         }
-        // What cannot be understood says nothing.
+        // A file that cannot be parsed counts as empty.
         let before: BTreeMap<String, u64> =
             fs::read(&read).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default();
         restored.is_new = restored.lengths.iter().any(|(path, length)| before.get(path) != Some(length));
@@ -267,17 +267,17 @@ impl Restored {
         self.account.as_ref() == Some(account)
     }
 
-    /// Whether something was put into the folder that no pull has seen yet.
+    /// Whether something was put into the folder since the last pull.
     pub fn is_new_in(&self, folder: &str) -> bool {
         self.is_new && self.into.keys().any(|(to, _)| to == folder)
     }
 
-    /// Whether something was put anywhere that no pull has seen yet.
+    /// Whether something was put into any folder since the last pull.
     pub fn is_new(&self) -> bool {
         self.is_new
     }
 
-    /// The folders of the account that something was put into.
+    /// The folders of the account into which something was put.
     pub fn folders(&self) -> HashSet<&str> {
         self.into.keys().map(|(to, _)| &**to).collect()
     }
@@ -287,8 +287,8 @@ impl Restored {
         self.into.get(&(folder.to_owned(), uidvalidity)).map_or(&[], |ways| &ways[..])
     }
 
-    /// What was put into folders of this UIDVALIDITY that have another name than `folder` and that
-    /// the server has no more: they may have been renamed since.
+    /// What was put into folders with this UIDVALIDITY that have another name than `folder` and
+    /// that the server no longer lists: they may have been renamed since.
     pub fn ways_of_renamed<'a>(
         &'a self,
         folder: &'a str,
@@ -300,17 +300,17 @@ impl Restored {
         self.into.iter().filter(move |(to, _)| may_be_it(to)).flat_map(|(_, ways)| ways)
     }
 
-    /// What was put back into the folder that it was in.
+    /// What was put back into its original folder.
     pub fn back(&self, folder: &str, uidvalidity: u32) -> Option<&Way> {
         let is_back = |way: &&Way| way.folder == folder && way.uidvalidity == uidvalidity;
         self.ways(folder, uidvalidity).iter().find(is_back)
     }
 
-    /// Of these messages of a folder, those that are one message, which was put back under other UIDs.
+    /// Groups of these messages that are one message, put back under several UIDs.
     pub fn twins(&self, folder: &str, uidvalidity: u32, among: &UidSet) -> Vec<BTreeSet<u32>> {
         let Some(way) = self.back(folder, uidvalidity) else { return Vec::new() };
         let mut first: HashMap<u32, u32> = HashMap::new();
-        // In the order in which they were put, so that what is of before is known.
+        // In the order of the appends, so that earlier UIDs are known first.
         let mut pairs = way.pairs.clone();
         pairs.sort_unstable_by_key(|(_, there)| *there);
         for (uid, there) in &pairs {
@@ -328,11 +328,11 @@ impl Restored {
         twins.into_values().filter(|twins| twins.len() > 1).collect()
     }
 
-    /// A pull at `now` did all that the records say: the next one need not read them, unless a
-    /// server may be at work still on what a run did not see answered.
+    /// A pull at `now` applied the whole record: the next one need not read it, unless a server may
+    /// still process appends that a run did not see answered.
     ///
     /// # Errors
-    /// If that cannot be written down.
+    /// If that cannot be recorded.
     pub fn done(&self, now: Timestamp) -> Result<()> {
         let open = self.into.values().flatten().any(|way| !way.unanswered.is_empty());
         let (Some(read), false) = (&self.read, open && now.since(self.changed) < UNDER_WAY) else {

@@ -1,4 +1,4 @@
-//! Whether two messages of copies are one and the same: by their bytes.
+//! Whether two messages of backups are the same: by their bytes.
 
 use std::io::Read;
 
@@ -11,11 +11,11 @@ use crate::backup::digest::finish;
 /// Bytes that are read at a time.
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// SHA-256 of bytes that come in pieces.
+/// SHA-256 of data that arrives in pieces.
 pub(crate) struct Hasher(Context);
 
 impl Hasher {
-    /// Of nothing yet.
+    /// The hash state before the first byte.
     pub(crate) fn new() -> Self {
         Hasher(Context::new(&SHA256))
     }
@@ -25,13 +25,13 @@ impl Hasher {
         self.0.update(octets);
     }
 
-    /// Of all of them.
+    /// The hash of all bytes.
     pub(crate) fn finish(self) -> [u8; 32] {
         finish(self.0)
     }
 }
 
-/// SHA-256 of a message, also of one whose body is not here.
+/// SHA-256 of a message, also of one whose body is evicted.
 ///
 /// # Errors
 /// `NotFound` if there is no such message; `Retry`, `Corrupt`.
@@ -50,7 +50,7 @@ pub(crate) fn sha256(folder: &dyn Folder, uid: u32) -> Result<[u8; 32]> {
     }
 }
 
-/// Whether two messages have the same bytes. What cannot be read is not known to be anything.
+/// Whether two messages have the same bytes. Messages that cannot be read count as different.
 pub(crate) fn is_same(first: &dyn Folder, uid: u32, second: &dyn Folder, other: u32) -> bool {
     let hashes = (sha256(first, uid), sha256(second, other));
     matches!(hashes, (Ok(first), Ok(second)) if first == second)

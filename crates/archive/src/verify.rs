@@ -1,14 +1,14 @@
 //! Comparing a backup with its server: counts, UIDs, sizes, and the bytes of some messages or all.
 //!
-//! First the backup against itself: each message is read, and its hash compared with the one it was
-//! stored under. Then the copy against the server: a message that the server has and the backup has
-//! not is missing; one of another size is told, not counted as wrong, since servers are known to
-//! say wrong sizes; one of other bytes is wrong. Bytes are compared by their SHA-256, whatever the
-//! format is. Folders that only the backup has are compared with themselves.
+//! First the backup against itself: each message is read, and its hash compared with the stored
+//! one. Then the backup against the server: a message that only the server has is missing; one of
+//! another size is reported, not counted as wrong, since some servers report wrong sizes; one with
+//! other bytes is wrong. Bytes are compared by their SHA-256 in every format. Folders that only the
+//! backup has are compared with themselves.
 //!
-//! A lost connection is made again, and what was compared is not compared again.
+//! A lost connection is made again, and nothing is compared twice.
 //!
-//! [`repair()`] fetches again what is missing, different or damaged, and compares once more.
+//! [`repair()`] fetches what is missing, different or damaged, and compares once more.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -47,12 +47,13 @@ pub struct Options {
     pub wanted: Arc<dyn Fn(&str) -> bool + Send + Sync>,
     /// What restores put back into the account.
     pub restored: Arc<Restored>,
-    /// Told the folder of each message that was read in the backup, or compared with the server's.
+    /// Called with the folder of each message that was read in the backup or compared with the
+    /// server's.
     pub looked: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
 impl Options {
-    /// Everything, byte by byte, and nobody is told how it goes.
+    /// Everything, byte by byte, without progress reports.
     pub fn all() -> Self {
         let (wanted, looked) = (Arc::new(|_: &str| true), Arc::new(|_: &str| ()));
         Options { sample: Sample::All, wanted, restored: Arc::default(), looked }
@@ -69,7 +70,8 @@ pub struct Report {
 /// Compares `backup` with `server`.
 ///
 /// # Errors
-/// What keeps it from beginning, or from going on. What is wrong in single folders is in the report.
+/// Errors that prevent the comparison from starting or continuing. Errors of single folders are in
+/// the report.
 pub async fn verify(
     server: &Server,
     backup: Arc<dyn Backup>,
@@ -80,7 +82,8 @@ pub async fn verify(
     Ok(Report { folders: folders.into_iter().map(|compared| compared.report).collect() })
 }
 
-/// As [`verify`]; with which messages were compared. `only`: these messages are compared, of these folders.
+/// Like [`verify`]; also returns which messages were compared. `only`: limits it to these messages
+/// of these folders.
 async fn compare(
     server: &Server,
     backup: Arc<dyn Backup>,
@@ -118,7 +121,8 @@ async fn compare(
     Ok(compared)
 }
 
-/// Compares with itself a folder that is not compared with the server: which may have it all the same.
+/// Checks a folder against itself when its mailbox is not compared with the server, which may have
+/// it all the same.
 async fn compare_alone(backup: &Arc<dyn Backup>, alone: &Alone<'_>, options: &Options) -> FolderReport {
     let Alone { kept, is_there } = *alone;
     let mut report = FolderReport { name: kept.name.to_string(), ..FolderReport::default() };
@@ -131,7 +135,7 @@ async fn compare_alone(backup: &Arc<dyn Backup>, alone: &Alone<'_>, options: &Op
                 report.gone = report.kept;
                 report.beyond_repair.clone_from(&local.damaged_uids);
             }
-            // Of what was put aside, the server may have all under other UIDs.
+            // The server may have all messages of a superseded folder under other UIDs.
             if kept.was.is_none() && !is_there {
                 report.lost = local.evicted;
             }

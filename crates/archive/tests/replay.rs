@@ -1,4 +1,4 @@
-//! Inputs that are kept for the fuzz targets, and some at random, on any toolchain.
+//! Stored inputs of the fuzz targets, and random ones, on any toolchain.
 
 use std::fs;
 use std::path::Path;
@@ -20,8 +20,8 @@ fn journals() {
     replay_variants(CRATE, "archive_journal", |data| fuzz_archive_journal(data, directory.path()));
 }
 
-/// What version 1 wrote stays readable, and means what it meant: with one header, and with one in
-/// every transaction.
+/// Data of version 1 stays readable, with the same meaning: with one header, and with one in every
+/// transaction.
 #[test]
 fn journals_of_version_1() {
     for name in ["version-1", "headers-repeated"] {

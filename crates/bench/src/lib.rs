@@ -1,16 +1,17 @@
-//! The load generator: drives mail servers from outside, over their sockets, as their clients do,
+//! The load generator: drives mail servers from outside, over their sockets, as mail clients do,
 //! and reports.
 //!
-//! Nothing here knows how a server works inside. It starts one as a process ([`server`]), or is
-//! told where one listens, and reads its CPU time and memory from `/proc` ([`process`]). Every run
-//! is seeded, so that generated mail ([`mail`]) and chosen operations can be made again.
+//! Nothing here knows how a server works inside. It starts one as a process ([`server`]), or
+//! connects to a given address, and reads its CPU time and memory from `/proc` ([`process`]). Every
+//! run is seeded, so that generated mail ([`mail`]) and chosen operations are reproducible.
 //!
 //! - [`load`]: scenarios, clients, the engine that runs them.
-//! - [`result`]: what a run measured, as a document; [`process`]: what the server used meanwhile.
+//! - [`result`]: the document that a run produces; [`process`]: the server's resource use
+//!   meanwhile.
 //! - [`report`]: that document as a page, as plots, as a summary, and beside others.
 //! - [`seeds`]: the work of a published study; [`trace`]: that of a published trace of clients.
 //!
-//! What we check of our own server with is in `sealpost_rig`.
+//! The checks of our own server are in `sealpost_rig`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a measuring program reports on its terminal")]
 

@@ -1,10 +1,10 @@
-//! What a server's processes use, read from `/proc`: CPU time and memory of a process and all its
-//! descendants.
+//! The resource use of a server's processes, from `/proc`: CPU time and memory of a process and all
+//! its descendants.
 //!
-//! CPU time counts children that have ended and were waited for, so that a server that forks per
-//! connection is measured whole. Memory is the proportional set size (shared pages counted once)
-//! summed over the processes, and the kernel's own high-water mark of the resident set for a single
-//! one.
+//! CPU time includes children that have ended and were waited for, so that a server that forks per
+//! connection is measured completely. Memory is the proportional set size (shared pages counted
+//! once) summed over the processes, and the kernel's high-water mark of the resident set for a
+//! single one.
 
 mod sampler;
 mod snapshot;
@@ -24,7 +24,7 @@ pub struct Tree {
     root: u32,
 }
 
-/// What `/proc/PID/stat` says of a process, or of several together.
+/// The data in `/proc/PID/stat` of a process, or of several together.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Usage {
     /// CPU seconds used so far, user and system, ended children included.
@@ -33,7 +33,7 @@ pub struct Usage {
     pub rss_bytes: u64,
     /// Threads.
     pub threads: u32,
-    /// Processes that live.
+    /// Live processes.
     pub processes: u32,
 }
 
@@ -48,17 +48,17 @@ impl Tree {
         self.root
     }
 
-    /// All process ids of the tree that live now.
+    /// All live process ids of the tree.
     pub fn pids(&self) -> Vec<u32> {
         self.look().0
     }
 
-    /// What its processes use now, together.
+    /// The present use of its processes, together.
     pub fn usage(&self) -> Usage {
         self.look().1
     }
 
-    /// Both at once.
+    /// Both, from one read.
     fn look(&self) -> (Vec<u32>, Usage) {
         let add = |sum: Usage, (_, one): (u32, Usage)| Usage {
             cpu_seconds: sum.cpu_seconds + one.cpu_seconds,
@@ -81,7 +81,7 @@ impl Tree {
         proportional_bytes(&self.pids())
     }
 
-    /// Open file descriptors, where we may count them.
+    /// Open file descriptors, where permissions allow counting them.
     pub fn files(&self) -> Option<u32> {
         files(&self.pids())
     }
@@ -91,12 +91,12 @@ impl Tree {
         field(&format!("/proc/{}/status", self.root), "VmHWM:")
     }
 
-    /// Starts the kernel's high-water marks anew. False where that is not permitted.
+    /// Resets the kernel's high-water marks. False where that is not permitted.
     pub fn reset_peak(&self) -> bool {
         self.pids().iter().all(|pid| fs::write(format!("/proc/{pid}/clear_refs"), "5").is_ok())
     }
 
-    /// The root and all below it, those among them that have ended and were not waited for.
+    /// The root and its descendants, including zombies.
     fn processes(&self) -> Vec<(u32, Usage)> {
         let mut pids = || {
             let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -111,7 +111,7 @@ fn proportional_bytes(pids: &[u32]) -> u64 {
     pids.iter().map(|pid| field(&format!("/proc/{pid}/smaps_rollup"), "Pss:")).sum()
 }
 
-/// Open file descriptors of those among these processes where we may count them.
+/// Open file descriptors of those among these processes whose descriptors can be counted.
 fn files(pids: &[u32]) -> Option<u32> {
     let count = |pid: &u32| fs::read_dir(format!("/proc/{pid}/fd")).ok().map(Iterator::count);
     let counts: Vec<usize> = pids.iter().filter_map(count).collect();
@@ -124,25 +124,25 @@ pub fn own_cpu() -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// How long this thread could have run and had to wait for a processor, in all; zero where the
-/// kernel does not count that.
+/// How long this thread was runnable and waited for a processor, in all; zero where the kernel does
+/// not count that.
 pub fn own_waits() -> Duration {
-    // proc(5): time on a processor, time waiting for one, both in nanoseconds, and how often it ran.
+    // proc(5): time on a processor, time waiting for one, both in nanoseconds, and how often it
+    // ran.
     let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     Duration::from_nanos(text.split(' ').nth(1).and_then(|waited| waited.parse().ok()).unwrap_or(0))
 }
 
-/// The parent, and what is used. Fields after the command's closing parenthesis: state (3), ppid,
-/// …, utime (14), stime, cutime, cstime (17), …, num_threads (20), …, rss (24), as proc_pid_stat(5)
-/// counts them. A process that has ended and was not waited for has used CPU time and uses nothing
-/// else.
+/// The parent, and the use. Fields after the command's closing parenthesis: state (3), ppid, …,
+/// utime (14), stime, cutime, cstime (17), …, num_threads (20), …, rss (24), as proc_pid_stat(5)
+/// counts them. A zombie has used CPU time and uses nothing else.
 fn stat(pid: u32) -> Option<Stat> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let fields: Vec<&str> = text[text.rfind(')')? + 2..].split(' ').collect();
     let number = |nth: usize| fields.get(nth - 3)?.parse::<u64>().ok();
     let ticks = number(14)? + number(15)? + number(16)? + number(17)?;
     let threads = u32::try_from(number(20)?).ok()?;
-    // The first thread may have ended before others, which go on.
+    // The first thread may have ended before others, which still run.
     let ended = matches!(fields.first()?, &"Z" | &"X") && threads <= 1;
     let usage = Usage {
         cpu_seconds: ticks as f64 / clock_ticks_per_second() as f64,

@@ -1,8 +1,8 @@
-//! A run shown to people: one HTML page, SVG files, a summary for the terminal, a comparison of runs.
+//! Presents a run: one HTML page, SVG files, a summary for the terminal, a comparison of runs.
 //!
 //! Everything is computed from the document ([`crate::result`]), so that an old one can be shown
-//! again. Names and error texts in it come from servers and files: they are escaped where they are
-//! written ([`svg::escape`], [`printable`]), nowhere else. The page needs nothing from outside and
+//! again. Its names and error texts come from servers and files: they are escaped where they are
+//! written ([`svg::escape`], [`printable`]), nowhere else. The page uses no external resources and
 //! no script.
 
 pub mod compare;
@@ -25,7 +25,7 @@ pub use terminal::{printable, summary};
 pub fn svgs(run: &Run) -> Vec<(String, String)> {
     let names: Vec<&str> = run.servers.iter().map(|server| &*server.name).collect();
     let document = |plot: plots::Plot| {
-        // What is over time is of one server, and has its name.
+        // Plots over time are of one server, and named after it.
         let several = names.len() > 1 && plot.section != plots::Section::Time;
         (format!("{}.svg", plot.file), plot.svg.document(if several { &names } else { &[] }))
     };

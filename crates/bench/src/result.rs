@@ -1,10 +1,10 @@
-//! What a run measured, as it is kept: one JSON document with a format number, and the recorder
+//! The result of a run as it is stored: one JSON document with a format number, and the recorder
 //! that fills it.
 //!
-//! A document is read years after it was written. So fields are only ever added, with a default; a
+//! A document may be read years after it was written. So fields are only added, with a default; a
 //! changed meaning takes a new [`FORMAT`], and a document of a newer format is refused. Units are
-//! in the names. Histograms are written as their buckets, `[value, count]`, so that a script needs
-//! no library to read them, and with the percentiles that most readers want.
+//! in the names. Histograms are written as their buckets, `[value, count]`, so that a script can
+//! read them without a library, and with the percentiles that most readers want.
 
 mod machine;
 mod recorder;
@@ -23,7 +23,7 @@ pub use machine::Machine;
 pub use recorder::{LATENCY_MAX, Recorder};
 pub use sample::Sample;
 
-/// The format of the documents this version writes, and the newest it reads.
+/// The format of the documents that this version writes, and the newest that it reads.
 pub const FORMAT: u32 = 1;
 
 /// The largest document that is read, in bytes.
@@ -34,12 +34,12 @@ const DOCUMENT_BYTES: u64 = 256 << 20;
 pub struct Run {
     /// [`FORMAT`].
     pub format: u32,
-    /// What was run: the scenario's name.
+    /// The scenario's name.
     pub title: String,
-    /// What sent the load.
+    /// The load generator.
     #[serde(default)]
     pub generator: Generator,
-    /// Where it ran.
+    /// The machine.
     #[serde(default)]
     pub machine: Machine,
     /// Seconds since 1970 when it began.
@@ -48,38 +48,38 @@ pub struct Run {
     /// The seed of everything random: the same seed sends the same bytes.
     #[serde(default)]
     pub seed: u64,
-    /// What else the load depended on: data set, connections, loop, duration, protocol, TLS.
+    /// Other parameters of the load: data set, connections, loop, duration, protocol, TLS.
     #[serde(default)]
     pub parameters: BTreeMap<String, String>,
-    /// What makes the figures doubtful, about the run as a whole.
+    /// Reasons to doubt the figures of the whole run.
     #[serde(default)]
     pub warnings: Vec<String>,
     /// One per server, in the order in which they are shown.
     pub servers: Vec<ServerRun>,
 }
 
-/// What sent the load.
+/// The load generator.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Generator {
     /// The program.
     pub name: String,
     /// Its version.
     pub version: String,
-    /// Threads that send.
+    /// Sending threads.
     #[serde(default)]
     pub threads: u32,
-    /// CPU seconds it used itself.
+    /// CPU seconds that it used itself.
     #[serde(default)]
     pub cpu_seconds: f64,
-    /// How long the run took it, in seconds.
+    /// The duration of the run, in seconds.
     #[serde(default)]
     pub wall_seconds: f64,
 }
 
-/// What one server did.
+/// The measurements of one server.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ServerRun {
-    /// What it is called in reports.
+    /// Its name in reports.
     pub name: String,
     /// Its version, as it states it.
     #[serde(default)]
@@ -87,23 +87,23 @@ pub struct ServerRun {
     /// How it was reached: addresses, TLS or not, its process.
     #[serde(default)]
     pub reached: String,
-    /// How it was configured, as far as that matters to the figures.
+    /// Its configuration, as far as that affects the figures.
     #[serde(default)]
     pub settings: String,
-    /// What makes its figures doubtful.
+    /// Reasons to doubt its figures.
     #[serde(default)]
     pub warnings: Vec<String>,
     /// Phases, in the order in which they ran.
     pub phases: Vec<Phase>,
-    /// Its processes over time; empty when they could not be seen.
+    /// Its processes over time; empty if they were not visible.
     #[serde(default)]
     pub samples: Vec<Sample>,
-    /// When its processes were seen to have ended, though the run had not.
+    /// When its processes were seen to have ended before the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<f64>,
 }
 
-/// A part of a run that is looked at by itself. Times are seconds since the run against this server began.
+/// A part of a run with its own figures. Times are seconds since the run against this server began.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Phase {
     /// Its name.
@@ -121,10 +121,10 @@ pub struct Phase {
     /// Bytes received from it.
     #[serde(default)]
     pub bytes_received: u64,
-    /// Messages that its rounds read or wrote, if the scenario says how many a round has.
+    /// Messages that its rounds read or wrote, if the scenario gives the number per round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub messages: Option<u64>,
-    /// CPU seconds of the server's processes in this phase, if they were seen.
+    /// CPU seconds of the server's processes in this phase, if they were visible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_seconds: Option<f64>,
     /// CPU seconds of the load generator in this phase.
@@ -137,25 +137,25 @@ pub struct Phase {
     /// Memory when the phase began, in bytes, measured like `peak_bytes`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begin_bytes: Option<u64>,
-    /// The peak may have been higher: memory was not looked at often enough, or not until the end.
+    /// The peak may have been higher: memory was sampled too rarely, or not until the end.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub peak_at_least: bool,
-    /// When the server's processes were seen to have ended, if the phase had not: CPU and memory
-    /// are those until then.
+    /// When the server's processes were seen to have ended before the phase: CPU and memory are
+    /// those until then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_ended: Option<f64>,
-    /// What was sent, by command.
+    /// The commands that were sent.
     pub commands: Vec<Command>,
 }
 
 /// All uses of one command in one phase.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Command {
-    /// What the scenario calls it: `FETCH FULL`, `LMTP delivery`, `notification`.
+    /// Its name in the scenario: `FETCH FULL`, `LMTP delivery`, `notification`.
     pub name: String,
-    /// How many ended well.
+    /// How many succeeded.
     pub count: u64,
-    /// Those that did not, by kind: `NO`, `BAD`, `closed`, `timeout`, `wrong`.
+    /// Failures by kind: `NO`, `BAD`, `closed`, `timeout`, `wrong`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub errors: BTreeMap<String, Failure>,
     /// Bytes sent for it.
@@ -164,7 +164,7 @@ pub struct Command {
     /// Bytes received for it.
     #[serde(default)]
     pub bytes_received: u64,
-    /// How long those that ended well took, counted from the time when they were meant to be sent.
+    /// The latency of the successful ones, counted from when they were due.
     #[serde(default)]
     pub latency: Latency,
 }
@@ -174,12 +174,13 @@ pub struct Command {
 pub struct Failure {
     /// How many.
     pub count: u64,
-    /// What the first one said.
+    /// The text of the first one.
     #[serde(default)]
     pub example: String,
 }
 
-/// A distribution of times in microseconds. What is shown is computed from the buckets, where there are any.
+/// A distribution of times in microseconds. Shown figures are computed from the buckets, if there
+/// are any.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
     /// The mean.
@@ -194,14 +195,14 @@ pub struct Latency {
     pub p999_us: u64,
     /// All.
     pub max_us: u64,
-    /// `[microseconds, count]`, ascending: a time was in the bucket of the highest value not below
-    /// it, three digits precise.
+    /// `[microseconds, count]`, ascending: a time is in the bucket with the lowest value that is
+    /// not below it, three digits precise.
     #[serde(default)]
     pub buckets: Vec<(u64, u64)>,
 }
 
 impl Run {
-    /// An empty one about this machine, sent by this program.
+    /// An empty one for this machine, sent by this program.
     pub fn new(title: &str, seed: u64, began: i64) -> Self {
         let generator = Generator {
             name: "sealpost bench".into(),
@@ -252,7 +253,8 @@ impl Run {
         read().with_context(|| path.display().to_string())
     }
 
-    /// As JSON: one line per command and sample, so that two documents can be compared line by line.
+    /// As JSON: one line per command and sample, so that two documents can be compared line by
+    /// line.
     pub fn to_json(&self) -> Result<String> {
         Ok(serde_json::to_string(self)?)
     }
@@ -262,7 +264,7 @@ impl Run {
         std::fs::write(path, self.to_json()?).with_context(|| path.display().to_string())
     }
 
-    /// Servers that ended before the run did.
+    /// Servers that ended before the run.
     pub fn ended_early(&self) -> impl Iterator<Item = &ServerRun> {
         self.servers.iter().filter(|server| server.ended.is_some())
     }
@@ -276,7 +278,7 @@ impl Run {
 }
 
 impl ServerRun {
-    /// How long its phases took, in seconds.
+    /// The duration of its phases, in seconds.
     pub fn seconds(&self) -> f64 {
         self.phases.iter().map(Phase::seconds).sum()
     }
@@ -288,7 +290,7 @@ impl ServerRun {
 }
 
 impl Phase {
-    /// How long it took, in seconds.
+    /// Its duration, in seconds.
     pub fn seconds(&self) -> f64 {
         (self.end - self.begin).max(0.0)
     }
@@ -298,7 +300,7 @@ impl Phase {
         Some(self.messages? as f64 / Some(self.seconds()).filter(|seconds| *seconds > 0.0)?)
     }
 
-    /// What its server used. Processes that had ended before it began used nothing that could be seen.
+    /// Sets the server's use. Processes that had ended before the phase have no figures.
     pub fn set_use(&mut self, mark: Mark, used: Use) {
         (self.begin, self.end, self.server_ended) = (mark.at, used.at, used.gone);
         if used.gone.is_some_and(|gone| gone <= mark.at) {
@@ -314,8 +316,8 @@ impl Phase {
         self.commands.iter().find(|command| command.name == name)
     }
 
-    /// How much more memory was in use than when it began, in bytes. That nothing grew is not known
-    /// of a phase that was not looked at often enough.
+    /// The growth of memory since the phase began, in bytes; unknown if a phase without growth was
+    /// sampled too rarely.
     pub fn growth_bytes(&self) -> Option<u64> {
         let growth = self.peak_bytes?.saturating_sub(self.begin_bytes?);
         (growth > 0 || !self.peak_at_least).then_some(growth)
@@ -323,7 +325,7 @@ impl Phase {
 }
 
 impl Command {
-    /// How many did not end well.
+    /// How many failed.
     pub fn errors(&self) -> u64 {
         self.errors.values().map(|failure| failure.count).sum()
     }

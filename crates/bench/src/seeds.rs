@@ -1,12 +1,13 @@
-//! The work of Aerogramme's published measurements, and the figures of both servers side by side.
+//! The workload of Aerogramme's published measurements, with the figures of both servers side by
+//! side.
 //!
-//! Aerogramme is an IMAP server that encrypts its mailboxes. Its authors published what they
-//! measured on 15 February 2024: "Does Aerogramme use too much memory?",
+//! Aerogramme is an IMAP server that encrypts its mailboxes. Its authors published measurements on
+//! 15 February 2024: "Does Aerogramme use too much memory?",
 //! <https://aerogramme.deuxfleurs.fr/blog/2024-ram-usage-encryption-s3/>.
 //!
-//! The work is two scenarios: `seeds-in-turn.toml` once for each account, one after the other, and
-//! `seeds.toml` for all that follows. The mail is `mailbox-100`, which has the shape that the
-//! study's mailboxes had.
+//! The workload is two scenarios: `seeds-in-turn.toml` once for each account, one after the other,
+//! and `seeds.toml` for the rest. The mail is `mailbox-100`, which has the sizes of the study's
+//! mailboxes.
 
 use std::time::Duration;
 
@@ -22,16 +23,16 @@ use crate::process::{Every, Sampler};
 use crate::report::units;
 use crate::result::{Command, Latency, Phase, ServerRun};
 
-/// The server whose published figures are compared with.
+/// The server whose published figures are used.
 pub const STUDY: &str = "Aerogramme";
 
-/// What its documents are called.
+/// The title of its documents.
 pub const TITLE: &str = "seeds";
 
 /// Accounts that take part.
 pub const USERS: usize = 16;
 
-/// How often to look at the server's processes: some of the work takes a few milliseconds.
+/// The sampling intervals: some of the work takes a few milliseconds.
 pub const OFTEN: Every = Every { usage: Duration::from_millis(20), memory: Duration::from_millis(50) };
 
 const IN_TURN: &str = include_str!("seeds/in-turn.toml");
@@ -74,8 +75,8 @@ const FIGURES: [Figure; 11] = [
             let idle = run.phase("idle")?;
             idle.peak_bytes?;
             let grown = idle.growth_bytes().filter(|grown| *grown > 0);
-            // Memory that was free before is used again: what sessions cost is then within the peak
-            // and not to be told.
+            // Free memory is used again: the cost of sessions is then within the peak and cannot be
+            // separated.
             let each = |grown| units::peak(Some(grown / USERS as u64), idle.peak_at_least);
             Some(grown.map_or(NOT_SEEN.into(), each))
         },
@@ -94,7 +95,7 @@ const FIGURES: [Figure; 11] = [
     Figure { name: "SEARCH by body: memory", theirs: "300 MB", ours: |run| grown(run, "search by body") },
 ];
 
-/// What is said of memory that did not grow: freed memory may have been used again.
+/// The figure for memory that did not grow: free memory may have been used again.
 const NOT_SEEN: &str = "not seen";
 
 fn peak(run: &ServerRun, phase: &str) -> Option<String> {
@@ -117,18 +118,19 @@ fn median(run: &ServerRun, phase: &str, command: &str) -> Option<String> {
     Some(units::time(command.latency.p50_us as f64))
 }
 
-/// One figure of the study, and ours.
+/// One figure of the study, and of this run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Line {
-    /// What was measured.
+    /// Its name.
     pub name: &'static str,
-    /// What the study says.
+    /// The study's figure.
     pub theirs: &'static str,
-    /// What was seen here; `–` where the server's processes were not watched, or it was not done.
+    /// This run's figure; `–` where the server's processes were not sampled, or the work was not
+    /// done.
     pub ours: String,
 }
 
-/// Theirs beside ours, in the study's order.
+/// The study's figures beside this run's, in the study's order.
 pub fn table(run: &ServerRun) -> Vec<Line> {
     let line = |figure: &Figure| Line {
         name: figure.name,
@@ -138,8 +140,8 @@ pub fn table(run: &ServerRun) -> Vec<Line> {
     FIGURES.iter().map(line).collect()
 }
 
-/// The work: what each account does in its turn, and the rest. Neither changes more than the
-/// bench's own mailboxes.
+/// The workload: what each account does in its turn, and the rest. Both change only the bench's own
+/// mailboxes.
 pub fn scenarios() -> Result<[Scenario; 2], String> {
     let set = |users| Overrides { users, ..Overrides::default() };
     Ok([
@@ -148,7 +150,7 @@ pub fn scenarios() -> Result<[Scenario; 2], String> {
     ])
 }
 
-/// Whether that many accounts are enough.
+/// Whether there are enough accounts.
 ///
 /// # Errors
 /// If there are fewer than [`USERS`].
@@ -158,7 +160,7 @@ pub fn check(accounts: usize) -> Result<(), UsageError> {
     if accounts < USERS { Err(wrong()) } else { Ok(()) }
 }
 
-/// Does all of it.
+/// Runs all of it.
 ///
 /// # Errors
 /// If it cannot begin, or there are fewer accounts than [`USERS`].
@@ -176,7 +178,7 @@ pub async fn run(
     let (mut appended, mut all) = (Vec::new(), Outcome::default());
     for nth in 0..USERS {
         let one = Target { users: vec![target.users[nth].clone()], ..target.clone() };
-        // The mailboxes go when all is over.
+        // The mailboxes are removed at the end.
         let options = Options { keep: true, ..options.clone() };
         let mut turn = Part { observer: &mut *observer, turn: Some(nth), of };
         let outcome = load::run(&in_turn, one, &options, None, stop.clone(), &mut turn).await?;
@@ -193,9 +195,9 @@ pub async fn run(
     observer.begins(&in_turn.phases[0], 1, of);
     observer.ended(&in_turn.phases[0], &phase);
     all.phases.push(phase);
-    // A sampler's time goes on; without one, every scenario counts its own.
+    // A sampler's time continues; without one, every scenario counts its own.
     let after = if sampler.is_some() { 0.0 } else { all.wall_seconds };
-    // If it was stopped, this does nothing but remove the mailboxes.
+    // After a stop, this only removes the mailboxes.
     let mut part = Part { observer, turn: None, of };
     let outcome = load::run(&rest, target, options, sampler, stop, &mut part).await?;
     let phases = add_to(&mut all, outcome);
@@ -204,7 +206,7 @@ pub async fn run(
     Ok(all)
 }
 
-/// Adds everything but the phases, which it returns.
+/// Adds everything except the phases, which it returns.
 fn add_to(all: &mut Outcome, outcome: Outcome) -> Vec<Phase> {
     all.cpu_seconds += outcome.cpu_seconds;
     all.wall_seconds += outcome.wall_seconds;
@@ -214,7 +216,7 @@ fn add_to(all: &mut Outcome, outcome: Outcome) -> Vec<Phase> {
     outcome.phases
 }
 
-/// Phases that ran one after the other as one.
+/// Merges phases that ran one after the other.
 fn together(name: &str, phases: Vec<Phase>) -> Phase {
     let mut all = Phase { name: name.to_owned(), ..Phase::default() };
     for phase in phases {
@@ -243,7 +245,7 @@ fn add(to: &mut Command, other: Command) {
     }
 }
 
-/// Tells of a scenario as a part of the whole: all turns are its first phase.
+/// Reports a scenario as a part of the whole: all turns are its first phase.
 struct Part<'a> {
     observer: &'a mut dyn Observer,
     turn: Option<usize>,
@@ -273,7 +275,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_scenarios_are_right_and_name_what_the_figures_ask_for() {
+    fn the_scenarios_name_all_phases_of_the_figures() {
         let [in_turn, rest] = scenarios().unwrap();
         assert!(in_turn.writes_elsewhere().is_empty() && rest.writes_elsewhere().is_empty());
         let phases: Vec<&str> = in_turn.phases.iter().chain(&rest.phases).map(|phase| &*phase.name).collect();

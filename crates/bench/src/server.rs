@@ -1,4 +1,5 @@
-//! Servers under test, started as processes of our own in a directory of their own, stopped when dropped.
+//! Servers under test, started as our own processes in separate directories, and stopped when
+//! dropped.
 //!
 //! All kinds describe themselves the same way, in the JSON line of `sealpost try --json`.
 
@@ -23,7 +24,7 @@ pub const PASSWORD: &str = "correct horse battery";
 /// How long a server may take to start.
 pub const START_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// How much longer for each account: its password has to be hashed, by a debug build perhaps.
+/// Additional time for each account: its password has to be hashed, perhaps by a debug build.
 const START_TIMEOUT_EACH: Duration = Duration::from_millis(200);
 
 /// How long a server may take to stop.
@@ -61,9 +62,9 @@ pub struct Ready {
     pub lmtp: Endpoint,
 }
 
-/// A server that runs.
+/// A running server.
 pub struct Server {
-    /// What it is called in reports.
+    /// Its name in reports.
     pub name: &'static str,
     /// Where IMAP is served, in the clear.
     pub imap: SocketAddr,
@@ -78,17 +79,17 @@ pub struct Server {
     child: Child,
 }
 
-/// Something that can be started.
+/// A server that can be started.
 pub trait Start {
-    /// What it is called in reports.
+    /// Its name in reports.
     fn name(&self) -> &'static str;
     /// Its version, as it states it.
     fn version(&self) -> String;
     /// The command that runs it in the foreground in `dir`, with `accounts`.
     fn command(&self, dir: &Path, accounts: &[String]) -> Result<Command>;
-    /// Where it listens; reads what it prints, or waits until it accepts connections.
+    /// Where it listens; reads its output, or waits until it accepts connections.
     fn ready(&self, child: &mut Child, dir: &Path) -> impl Future<Output = Result<Ready>>;
-    /// Makes the new mailbox `mailbox` of `account` from a Maildir, without the network, while the
+    /// Creates the mailbox `mailbox` of `account` from a Maildir, without the network, while the
     /// server runs in `dir`.
     fn import(&self, dir: &Path, account: &str, mailbox: &str, maildir: &Path) -> Result<()>;
 }
@@ -98,8 +99,8 @@ pub async fn start(what: &impl Start, dir: &Path, accounts: &[String]) -> Result
     spawn(what, what.command(dir, accounts)?, dir, accounts).await
 }
 
-/// The same in a process group of its own: a terminal's Ctrl-C does not reach it, and whoever
-/// starts it ends it then.
+/// The same in its own process group: a terminal's Ctrl-C does not reach it, so the caller has to
+/// end it.
 pub async fn start_apart(what: &impl Start, dir: &Path, accounts: &[String]) -> Result<Server> {
     let mut command = what.command(dir, accounts)?;
     command.process_group(0);
@@ -126,17 +127,17 @@ async fn spawn(what: &impl Start, mut command: Command, dir: &Path, accounts: &[
 }
 
 impl Server {
-    /// SIGKILL, to the server's process at once; returns when it is gone.
+    /// Sends SIGKILL to the server's process; returns when it has ended.
     pub async fn kill(mut self) -> Result<()> {
         Ok(self.child.kill().await?)
     }
 
-    /// SIGTERM, and its exit status; an error if it takes longer than `limit`.
+    /// Sends SIGTERM and returns the exit status; an error if it takes longer than `limit`.
     pub async fn stop(mut self, limit: Duration) -> Result<std::process::ExitStatus> {
         self.end(limit).await
     }
 
-    /// The same, for whoever starts another in its place.
+    /// The same, for a caller that starts another server in its place.
     pub async fn end(&mut self, limit: Duration) -> Result<std::process::ExitStatus> {
         signal(self.tree.root(), "TERM").await?;
         match tokio::time::timeout(limit, self.child.wait()).await {
@@ -145,7 +146,7 @@ impl Server {
         }
     }
 
-    /// An error if the server has ended by itself.
+    /// An error if the server has exited.
     pub fn alive(&mut self) -> Result<()> {
         match self.child.try_wait()? {
             Some(status) => bail!("{} ended by itself: {status}", self.name),

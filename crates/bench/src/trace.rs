@@ -1,9 +1,9 @@
-//! What real IMAP clients were seen to send, repeated: every shape of FETCH and SEARCH of a
-//! published trace, over whole mailboxes.
+//! Repeats the commands of real IMAP clients: every shape of FETCH and SEARCH of a published trace,
+//! over whole mailboxes.
 //!
-//! The shapes are `data/trace-shapes.tsv`, which `sealpost-rig shapes` makes from the trace. The
-//! work is a scenario made from them: for each mailbox it is filled, then every command is sent
-//! once, then in rounds, then in rounds while another client writes into the same mailbox.
+//! The shapes are in `data/trace-shapes.tsv`, which `sealpost-rig shapes` makes from the trace. The
+//! work is a scenario made from them: each mailbox is filled, then every command is sent once, then
+//! in rounds, then in rounds while another client writes into the same mailbox.
 
 use serde::Serialize;
 
@@ -12,11 +12,11 @@ use crate::load::scenario::{Action, Arrivals, Expect, Extent, Fill, Phase, Scena
 use crate::report::units;
 use crate::result::ServerRun;
 
-/// What its documents are called.
+/// The title of its documents.
 pub const TITLE: &str = "trace";
 
 const TABLE: &str = include_str!("../data/trace-shapes.tsv");
-/// How long a writer goes on at most: until what it accompanies is done.
+/// How long a writer runs at most: until the phase that it accompanies is done.
 const WRITER: std::time::Duration = std::time::Duration::from_secs(24 * 3600);
 
 /// A kind of command that clients sent.
@@ -24,15 +24,15 @@ const WRITER: std::time::Duration = std::time::Duration::from_secs(24 * 3600);
 pub struct Shape {
     /// `FETCH`, `SEARCH`.
     pub verb: &'static str,
-    /// How many different commands of the trace have it.
+    /// How many different commands of the trace have this shape.
     pub commands: u32,
-    /// As a scenario sends it: `UID FETCH 1:* (FLAGS) (CHANGEDSINCE {modseq})`.
+    /// The command in the syntax of scenarios: `UID FETCH 1:* (FLAGS) (CHANGEDSINCE {modseq})`.
     pub command: &'static str,
 }
 
 impl Shape {
-    /// How many FETCH responses it brings from a mailbox of `messages`, if the command decides
-    /// that. Servers may report flags that BODY[] sets in responses of their own (RFC 9051 §7.5.2).
+    /// The number of FETCH responses from a mailbox of `messages`, if the command determines it.
+    /// Servers may report flags that BODY[] sets in separate responses (RFC 9051 §7.5.2).
     pub fn fetches(&self, messages: u64) -> Option<u64> {
         let decides = !self.command.contains("CHANGEDSINCE") && !self.sets_seen();
         (self.verb == "FETCH" && decides).then_some(messages)
@@ -43,7 +43,7 @@ impl Shape {
         self.command.contains("BODY[")
     }
 
-    /// The command for a table: of long lists of fields only the first ones.
+    /// The command for a table, with long lists of fields shortened.
     pub fn brief(&self) -> String {
         const FIELDS: usize = 3;
         let Some((before, rest)) = self.command.split_once("HEADER.FIELDS (") else {
@@ -68,7 +68,8 @@ pub fn shapes() -> impl Iterator<Item = Shape> {
     })
 }
 
-/// Those that read: FETCH and SEARCH. What sets flags comes last, so that it changes nothing for the others.
+/// Those that read: FETCH and SEARCH. Commands that set flags come last, so that they do not affect
+/// the others.
 pub fn reading() -> Vec<Shape> {
     let mut reading: Vec<Shape> = shapes().filter(|shape| matches!(shape.verb, "FETCH" | "SEARCH")).collect();
     reading.sort_by_key(Shape::sets_seen);
@@ -83,7 +84,7 @@ pub fn sent() -> impl Iterator<Item = (&'static str, u64, u64)> {
     })
 }
 
-/// What is measured.
+/// The parameters of the measurement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     /// Messages of each mailbox.
@@ -92,7 +93,7 @@ pub struct Plan {
     pub mail: String,
     /// Rounds after the first time.
     pub runs: u64,
-    /// Rounds a second of a client that writes beside; no such client, if none.
+    /// Rounds a second of a concurrent writer; `None`: no writer.
     pub writes: Option<f64>,
 }
 
@@ -104,7 +105,7 @@ const BESIDE: &str = "beside a writer";
 /// The work as a scenario.
 ///
 /// # Errors
-/// If the data set has a name that a scenario cannot have.
+/// If the data set has a name that a scenario cannot contain.
 pub fn scenario(plan: &Plan) -> Result<Scenario, String> {
     let mut phases = Vec::new();
     for messages in &plan.messages {
@@ -154,8 +155,8 @@ fn reads(name: &str, messages: u64, mailbox: &str, rounds: u64, is_still: bool) 
     for shape in reading() {
         let expect = shape.fetches(messages).filter(|_| is_still);
         let expect = expect.map(|count| Expect { count, word: "FETCH".into() });
-        // Numbers may mean messages that the writer moved a moment ago (RFC 2180 §4.1, RFC 5530 §3:
-        // EXPUNGEISSUED).
+        // Sequence numbers may refer to messages that the writer has just moved (RFC 2180 §4.1, RFC
+        // 5530 §3: EXPUNGEISSUED).
         let accept_no = !is_still && !shape.command.starts_with("UID ");
         phase.steps.push(Step { expect, accept_no, ..command(shape.command)? });
     }
@@ -200,14 +201,14 @@ pub struct Line {
     pub messages: u64,
     /// The command.
     pub command: &'static str,
-    /// The same, shorter.
+    /// The same, shortened.
     #[serde(skip)]
     pub brief: String,
     /// How many different commands of the trace have this shape.
     pub commands: u32,
     /// Bytes of one answer.
     pub bytes: u64,
-    /// Milliseconds when it was sent for the first time.
+    /// Milliseconds of the first time.
     pub first_ms: Option<f64>,
     /// The median of the rounds after that.
     pub warm_ms: Option<f64>,
@@ -216,13 +217,13 @@ pub struct Line {
 }
 
 impl Line {
-    /// How many times as long it takes beside a writer.
+    /// The slowdown with a concurrent writer, as a factor.
     pub fn slowdown(&self) -> Option<f64> {
         Some(self.beside_ms? / self.warm_ms.filter(|warm| *warm > 0.0)?)
     }
 }
 
-/// What each command took, by mailbox, the slowest first.
+/// The times of each command, by mailbox, the slowest first.
 pub fn table(plan: &Plan, run: &ServerRun) -> Vec<Line> {
     let mut lines = Vec::new();
     for messages in &plan.messages {

@@ -1,9 +1,9 @@
-//! The one kind of failure that is kept apart from others: the command line asks for what cannot
-//! be, so nothing was done, and trying again does not help.
+//! The failure that is kept apart from others: the command line asks for something impossible, so
+//! nothing was done, and a retry does not help.
 
 use std::fmt;
 
-/// What is wrong with the command line, for the user.
+/// The error in the command line, for the user.
 #[derive(Debug)]
 pub struct UsageError(pub String);
 

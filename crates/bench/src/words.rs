@@ -23,7 +23,7 @@ cancel postpone arrange prepare deliver install configure measure compare improv
 yesterday tomorrow Monday Tuesday Wednesday Thursday Friday January February March April September October November \
 Berlin London Paris Madrid Vienna Zürich Kraków café résumé naïve Grüße année señor façade";
 
-/// A word that [`sentence`] never makes; tests that search plant it.
+/// A word that [`sentence`] never generates; tests of search add it.
 pub const RARE: &str = "zephyrine";
 
 /// One sentence, about ten words.
@@ -54,7 +54,7 @@ pub fn list() -> Vec<&'static str> {
     WORDS.split_whitespace().collect()
 }
 
-/// A word that many generated messages hold, chosen by `draw`.
+/// A word that many generated messages contain, chosen by `draw`.
 pub fn frequent(draw: u32) -> &'static str {
     const FREQUENT: [&str; 12] = [
         "meeting", "project", "report", "invoice", "schedule", "attached", "thanks", "update", "review",

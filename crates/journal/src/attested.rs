@@ -1,9 +1,9 @@
-//! What is in a log under keys that were retired: it counts if it was there when they were.
+//! Log objects under retired keys: they count if they existed when the keys were retired.
 //!
-//! Log entries and manifests are never written again, so they outlive the key they are under; and
-//! who has that key, and can write to the store, can make others. So before keys are retired, an
-//! object under the new key names all objects that are there under older ones, by their hashes
-//! (decision 61). Of whatever else is under a retired key nothing counts.
+//! Log entries and manifests are never rewritten, so they outlive the key they are under; and an
+//! attacker with that key and write access to the store can forge others. So before keys are
+//! retired, an object under the new key names all objects under older ones, by their hashes
+//! (decision 61). Any other object under a retired key is ignored.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::noise::Judge;
 use crate::read::Object;
 use crate::{EntryName, Journal};
 
-/// What is said of the rest.
+/// The error text for other objects under a retired key.
 pub(crate) const NOT_VOUCHED_FOR: &str =
     "it is under a server key that was retired, and was not there when that was retired";
 
@@ -37,7 +37,7 @@ impl Vouched {
 }
 
 impl Judge {
-    /// What is vouched for, read once.
+    /// The objects that attestations vouch for, read once.
     pub(crate) async fn vouched(&self) -> Result<Arc<Vouched>> {
         if let Some(vouched) = self.known_vouched() {
             return Ok(vouched);
@@ -49,14 +49,14 @@ impl Judge {
         for name in names {
             match self.name_of(name) {
                 NameVerdict::Authentic => ours.push(name),
-                // It vouched for what there was when other keys than the last ones were retired.
+                // It vouched for the objects at an earlier retirement of keys.
                 NameVerdict::Retired => {}
                 NameVerdict::Unknown => others.push(name),
             }
         }
         let mut vouched = Vouched::default();
-        // The last rotation listed everything. Without it there is what an earlier version wrote,
-        // among what anybody may have.
+        // The last rotation listed everything. Without one there are attestations of an older
+        // version, among names that anybody with write access may have planted.
         if !self.vouched_by(&ours, &mut vouched).await? {
             let beyond = others.split_off(others.len().min(limits::LOG_GAP as usize));
             self.note_unread(beyond.len());
@@ -67,7 +67,8 @@ impl Judge {
         Ok(vouched)
     }
 
-    /// Takes what these attestations list into `vouched`; whether there was an authentic one.
+    /// Adds the objects that these attestations list to `vouched`; returns whether one was
+    /// authentic.
     async fn vouched_by(&self, names: &[Name], vouched: &mut Vouched) -> Result<bool> {
         let mut found = false;
         for some in names.chunks(READ_AHEAD) {

@@ -1,6 +1,5 @@
-//! Names of log entries where several may have one position: each has its writer's ballot in it,
-//! and the ballot of the entry before, so that a listing alone tells which of them follow each
-//! other.
+//! Names of log entries where several may have one position: each contains its writer's ballot and
+//! the ballot of the entry before, so that a listing alone shows which of them follow each other.
 
 use minicbor::{Decode, Encode};
 use sealpost_base::{Position, Random};
@@ -9,18 +8,18 @@ use sealpost_base::{Position, Random};
 const POSITION_DIGITS: usize = 16;
 /// Hexadecimal digits of a ballot.
 const BALLOT_DIGITS: usize = 24;
-/// What the name of an object begins with that says that a ballot was begun; behind all positions
-/// in a listing.
+/// The prefix of the name of an object that records that a ballot was begun; after all positions in
+/// a listing.
 const BEGUN: char = 'w';
 
-/// From this round on ballots carry a tag, so that nobody else can begin the greatest, behind which
-/// there is none.
+/// From this round on ballots carry a tag, so that no writer without the key can begin the greatest
+/// ballot, after which there is none.
 const TAGGED_ROUNDS: u32 = 1 << 31;
 
-/// A writer's turn to append, as in Paxos: greater ones take precedence.
+/// A writer's numbered claim to append, as in Paxos: greater ones take precedence.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
 pub struct Ballot {
-    /// Greater than all that the writer knew of.
+    /// Greater than all that the writer knew.
     #[n(0)]
     round: u32,
     /// Random: no two are the same.
@@ -29,16 +28,16 @@ pub struct Ballot {
 }
 
 impl Ballot {
-    /// Of an entry that was written without one, by a conditional create.
+    /// The ballot of an entry that was written without one, by a conditional create.
     pub const NONE: Ballot = Ballot { round: 0, writer: 0 };
 
-    /// One that is greater; `None` if there is none, after four thousand million of them.
+    /// A greater ballot; `None` if there is none, after four thousand million of them.
     pub(crate) fn above(self, random: &dyn Random) -> Option<Self> {
         Some(Ballot { round: self.round.checked_add(1)?, writer: random.next_u64() })
     }
 
-    /// The same, for a log whose writers have keys: from [`TAGGED_ROUNDS`] on the half of the
-    /// number that is not random is what `tag` makes of round and nonce.
+    /// The same, for a log whose writers have keys: from [`TAGGED_ROUNDS`] on, the half of the
+    /// number that is not random is the `tag` of round and nonce.
     pub(crate) fn above_tagged(self, random: &dyn Random, tag: impl Fn(u32, u32) -> u32) -> Option<Self> {
         let above = self.above(random)?;
         if above.round < TAGGED_ROUNDS {
@@ -48,18 +47,18 @@ impl Ballot {
         Some(Ballot { writer: u64::from(nonce) << 32 | u64::from(tag(above.round, nonce)), ..above })
     }
 
-    /// Whether a writer with keys may have begun it, by what `is_tag` says of round, nonce and tag.
-    /// No writer comes to rounds that need tags by itself: only behind a ballot that was planted.
+    /// Whether a writer with keys may have begun it, where `is_tag` checks round, nonce and tag.
+    /// Writers reach rounds that need tags only after a planted ballot.
     pub(crate) fn may_count(self, is_tag: impl Fn(u32, u32, u32) -> bool) -> bool {
         self.round < TAGGED_ROUNDS || is_tag(self.round, (self.writer >> 32) as u32, self.writer as u32)
     }
 
-    /// The name of the object that says that it was begun.
+    /// The name of the object that records its begin.
     pub(crate) fn file_name(self) -> String {
         format!("{BEGUN}{self:x}")
     }
 
-    /// The ballot that an object of this name says was begun.
+    /// The ballot whose begin an object of this name records.
     pub fn of_file(name: &str) -> Option<Self> {
         Self::parse(name.strip_prefix(BEGUN)?)
     }
@@ -82,7 +81,7 @@ impl std::fmt::LowerHex for Ballot {
     }
 }
 
-/// Where an entry is.
+/// The name of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EntryName {
     /// Its position in the log.
@@ -94,7 +93,7 @@ pub struct EntryName {
 }
 
 impl EntryName {
-    /// The only one at its position.
+    /// The only entry at its position.
     pub fn plain(position: Position) -> Self {
         EntryName { position, ballot: Ballot::NONE, parent: Ballot::NONE }
     }
@@ -113,7 +112,7 @@ impl EntryName {
         format!("{position:016x}-{:x}-{:x}", self.ballot, self.parent)
     }
 
-    /// Reads what [`EntryName::file_name`] wrote.
+    /// Parses a name from [`EntryName::file_name`].
     pub fn parse(name: &str) -> Option<Self> {
         let (position, rest) = name.split_at_checked(POSITION_DIGITS)?;
         let position = position_in(position)?;
@@ -126,7 +125,7 @@ impl EntryName {
     }
 }
 
-/// The position a path ends with, or that its folder is named after.
+/// The position in a file name or folder name.
 pub(crate) fn position_in(segment: &str) -> Option<Position> {
     if segment.len() != 16 || !segment.bytes().all(|b| b.is_ascii_hexdigit()) {
         return None;
@@ -161,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn from_half_of_the_rounds_on_a_ballot_needs_a_tag() {
+    fn ballots_need_a_tag_from_half_the_rounds() {
         let random = SeededRandom::new(1);
         let (tag, is_tag) =
             (|round: u32, nonce: u32| round ^ nonce, |round, nonce, tag| round ^ nonce == tag);

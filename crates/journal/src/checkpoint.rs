@@ -1,9 +1,9 @@
 //! Checkpoints: the state up to a position, in chunks, and trimming the log below.
 //!
-//! A checkpoint is a manifest and a folder of its own, and needs nothing outside it, so that
-//! whoever removes an old one, however late, takes nothing from a newer one that somebody else
-//! wrote meanwhile. Its manifest is written last and removed first: a checkpoint that has one is
-//! whole.
+//! A checkpoint is a manifest and a folder of chunks, and needs nothing outside them, so that
+//! removing an old one, however late, takes nothing from a newer one that another writer wrote
+//! meanwhile. Its manifest is written last and removed first: a checkpoint with a manifest is
+//! complete.
 
 use bytes::Bytes;
 use futures::stream::{self, StreamExt, TryStreamExt};
@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 use crate::manifests::{Marked, Name};
 use crate::{EntryName, Journal, Tail};
 
-/// The name that a manifest is sealed under.
+/// The name under which a manifest is sealed.
 const MANIFEST: &str = "manifest";
 /// Chunks written at once, so that they share commits.
 const WRITES_AT_ONCE: usize = 8;
@@ -31,13 +31,13 @@ pub struct Checkpoint {
     pub chunks: Vec<ChunkRef>,
 }
 
-/// Where a chunk is.
+/// A chunk's reference.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct ChunkRef {
     /// Its name.
     #[n(0)]
     pub name: String,
-    /// SHA-256 of its plaintext; known only to who can open the manifest.
+    /// SHA-256 of its plaintext; readable only with the manifest's key.
     #[n(1)]
     pub digest: Hash,
     /// What its object is called, which says nothing of what is in it; `None` in checkpoints of
@@ -57,7 +57,7 @@ impl Journal {
     /// The positions that have a checkpoint, newest first.
     ///
     /// # Errors
-    /// What the store says.
+    /// The store's errors.
     pub async fn checkpoints(&self) -> Result<Vec<Position>> {
         self.checkpoints_after(None).await
     }
@@ -72,19 +72,19 @@ impl Journal {
         self.marked(Some(after)).await
     }
 
-    /// When a checkpoint was written last, by the store's clock.
+    /// When the last checkpoint was written, by the store's clock.
     ///
     /// # Errors
-    /// What the store says.
+    /// The store's errors.
     pub async fn last_checkpoint_written(&self) -> Result<Option<Timestamp>> {
         let listed = self.store.list(&self.manifest_prefix(), None);
         listed.try_fold(None, |last, object| async move { Ok(last.max(Some(object.modified))) }).await
     }
 
-    /// Whether the entry at `position` may have been removed, now or at any time before.
+    /// Whether the entry at `position` may have been removed, now or earlier.
     ///
     /// # Errors
-    /// What the store says.
+    /// The store's errors.
     pub async fn is_trimmed(&self, position: Position) -> Result<bool> {
         Ok(self.marked_after(position).await?.is_trimmed(position))
     }
@@ -92,7 +92,7 @@ impl Journal {
     /// The manifest of the checkpoint at `position`.
     ///
     /// # Errors
-    /// `NotFound`, `Corrupt`, or what the store says.
+    /// `NotFound`, `Corrupt`, or the store's errors.
     pub async fn checkpoint(&self, keys: &AccountKeys, position: Position) -> Result<Checkpoint> {
         if self.judge.key().has_retired() {
             self.judge.vouched().await?;
@@ -109,7 +109,7 @@ impl Journal {
     /// The plaintext of a chunk of the checkpoint at `position`.
     ///
     /// # Errors
-    /// `NotFound`, `Corrupt`, or what the store says.
+    /// `NotFound`, `Corrupt`, or the store's errors.
     pub async fn chunk(
         &self,
         keys: &AccountKeys,
@@ -127,14 +127,14 @@ impl Journal {
         self.store.read_opened(&self.snap_path(position, chunk.file_name()), open).await
     }
 
-    /// Writes a checkpoint of the state at `tail`; durable when it returns. `chunk` makes the bytes
-    /// of a chunk, and is called once for each of `names`. Two that write the same position write
-    /// the same bytes, so it does not matter whose chunks are there; what a copy of another store
-    /// left, is of another history, and no checkpoint comes of it.
+    /// Writes a checkpoint of the state at `tail`; durable on return. `chunk` returns the bytes of
+    /// a chunk, and is called once for each of `names`. Two writers of the same position write the
+    /// same bytes, so either one's chunks will do; chunks that a copy of another store left are of
+    /// another history, and yield no checkpoint.
     ///
     /// # Errors
-    /// `Conflict` if something else is there already; what the store says. Nothing refers to what
-    /// was written until then.
+    /// `Conflict` if another object is there already; the store's errors. Nothing refers to the
+    /// written objects until the manifest.
     pub async fn write_checkpoint(
         &self,
         keys: &AccountKeys,
@@ -176,7 +176,8 @@ impl Journal {
             }
         }
         self.judge.knows(Name::Checkpoint(position));
-        // It is whole without: then its manifest is read, until the next one makes up for it.
+        // It is complete without a witness: readers then read its manifest, until the next
+        // checkpoint adds one.
         let vouched = async {
             self.witness(position).await?;
             self.adopt().await
@@ -198,17 +199,17 @@ impl Journal {
         seal(keys, self.account, position, name, plain, &*self.random)
     }
 
-    /// Removes what the last two checkpoints make superfluous: older ones, and log entries below
-    /// the older one's last.
+    /// Removes what the last two checkpoints make superfluous: older checkpoints, and log entries
+    /// below the older one's last entry.
     ///
     /// # Errors
-    /// What the store says. What is left is removed the next time.
+    /// The store's errors. The rest is removed the next time.
     pub async fn trim(&self) -> Result<()> {
         let checkpoints = self.newest_two().await?;
         let [_, end] = checkpoints[..] else { return Ok(()) };
         if self.store.append_mode() == AppendMode::Siblings {
-            // One that somebody is still writing, or never finished, may be listed: nothing goes on
-            // account of it before everybody sees it.
+            // A manifest that is still being written, or was never acknowledged, may be listed:
+            // nothing is removed before all readers see it.
             for position in &checkpoints {
                 let path = self.manifest_path(*position);
                 self.store.put_again(&path, &path).await?;
@@ -226,7 +227,7 @@ impl Journal {
         self.store.delete_in_order(self.below(&self.snap_prefix(), 1, end).await?).await
     }
 
-    /// The newest checkpoints, two of them at most, whose manifests are authentic as they are now.
+    /// The newest checkpoints, at most two, whose manifests are authentic at present.
     pub(crate) async fn newest_two(&self) -> Result<Vec<Position>> {
         let mut newest = Vec::new();
         for position in self.checkpoints().await? {
@@ -255,7 +256,7 @@ impl Journal {
     }
 }
 
-/// What is there of a checkpoint is not what was to be written.
+/// The objects of a checkpoint differ from those to be written.
 fn taken(position: Position, why: Error) -> Error {
     match why.kind() {
         Kind::Corrupt | Kind::NotFound => {

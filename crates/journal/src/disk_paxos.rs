@@ -1,24 +1,23 @@
 //! Agreement on one sequence of objects in a store whose creates overwrite: of the writers that
-//! want one position, one gets it, whatever is delayed, lost, repeated or paused, and no clock is
-//! asked.
+//! want one position, exactly one gets it, whatever requests are delayed, lost or repeated and
+//! whatever writers pause, without any clock.
 //!
 //! This is Paxos with the store as its only acceptor, a disk (Gafni and Lamport, "Disk Paxos",
 //! 2003), on a growing chain. A writer begins a *ballot*, greater than all it knows of, by writing
-//! an object of that name. Then it lists the entries, and what it finds, it follows: the last entry
-//! of the greatest ballot, which it writes once more in its own. From then on it appends by writing
-//! an entry and listing the ballots: **if none is greater, the entry counts**. For whoever begins a
+//! an object of that name. Then it lists the entries and follows what it finds: the last entry of
+//! the greatest ballot, which it writes once more in its own. From then on it appends by writing an
+//! entry and listing the ballots: **if none is greater, the entry counts**. A writer that begins a
 //! greater one later lists the entries after that, finds this one, and follows it. If one is
 //! greater, the entry counts only if that one followed it. Every object is written under a name of
-//! its own and never changed, so requests may come twice, and late.
+//! its own and never changed, so requests may be repeated, and arrive late.
 //!
-//! What the store must keep: a write that was acknowledged is seen by every request that begins
+//! The store must guarantee: a write that was acknowledged is seen by every request that begins
 //! after that. A write that was not acknowledged may be seen by one reader and not by the next; so
-//! whoever reads an end of the chain that somebody else wrote writes it once more, unchanged,
-//! before it believes it.
+//! a process that reads an end of the chain by another writer writes it once more, unchanged,
+//! before it relies on it.
 //!
-//! A writer that stays the only one needs one write and one list for an entry. A change of writers
-//! costs five requests more. Two that try at once may defeat each other; they wait for random
-//! times, longer each time.
+//! A sole writer needs one write and one list for an entry. A change of writers costs five requests
+//! more. Two concurrent writers may defeat each other; they back off for random, growing times.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -46,11 +45,11 @@ mod outcome;
 #[cfg(test)]
 mod tests;
 
-/// How often a request is repeated of which it is unknown whether it took effect.
+/// How often a request with unknown outcome is repeated.
 const ATTEMPTS: usize = 3;
-/// How often an end that is being decided by somebody else is looked at before this process decides it.
+/// How often an end that another writer is deciding is looked at before this process decides it.
 const PATIENT_ROUNDS: u32 = 4;
-/// Rounds in which others were quicker, after which it is said to be too busy.
+/// Rounds that other writers may win before the log is reported as too busy.
 const ROUNDS: u32 = 24;
 /// The longest first wait; each further one may be twice as long, up to `WAIT_DOUBLINGS` times.
 const WAIT: Duration = Duration::from_millis(20);
@@ -60,13 +59,14 @@ const WAIT_DOUBLINGS: u32 = 6;
 #[derive(Clone)]
 pub struct DiskPaxos {
     store: Store,
-    /// The folder with the entries.
+    /// The folder of the entries.
     entries: String,
-    /// The folder that says which ballots were begun; it may hold other things with names before theirs.
+    /// The folder that records which ballots were begun; it may hold other objects with names
+    /// before theirs.
     ballots: String,
     random: Arc<dyn Random>,
     cache: Arc<ChainCache>,
-    /// Tells what is an entry; without it, everything is that has the name of one.
+    /// Decides what is an entry; without it, every object with the name of one is.
     judge: Option<Judge>,
 }
 
@@ -75,65 +75,66 @@ pub struct DiskPaxos {
 struct ChainCache {
     /// The ballot in which this process can append at once, taken out while it does.
     lead: AsyncMutex<Option<Leadership>>,
-    /// An entry that everybody sees.
+    /// An entry that all readers see.
     settled: Mutex<Option<EntryName>>,
     leader_backoff: LeaderBackoff,
 }
 
-/// A ballot of this process's own.
+/// A ballot of this process.
 #[derive(Clone, Copy)]
 struct Leadership {
     ballot: Ballot,
     /// The end of the chain in it.
     tail: Tail,
-    /// There is a checkpoint of what came after that end, and is missing.
+    /// A checkpoint covers entries after that end, which are missing.
     lacks_end: bool,
 }
 
-/// The ballots that were begun, and what else is in their folder.
+/// The ballots that were begun, and the other objects in their folder.
 pub(crate) struct Begun {
     greatest: Ballot,
     all: Vec<Ballot>,
-    /// What is said of positions behind the one that was asked about.
+    /// The marks of positions after `known`.
     marked: Marked,
-    /// That one.
+    /// The position that was asked about.
     known: Position,
 }
 
-/// Which manifests of checkpoints, in the folder of ballots, are of interest to whoever knows a log
-/// up to some position.
+/// Selects the manifests of checkpoints, in the folder of ballots, that matter to a process that
+/// knows the log up to some position.
 pub(crate) struct Marks {
-    /// The path of the one at that position: those behind it are.
+    /// The path of the manifest at that position: those after it matter.
     pub after: String,
-    /// That position. Two checkpoints behind the one after it say that what is there may be trimmed.
+    /// That position. Two checkpoints after the next position mean that entries there may be
+    /// trimmed.
     pub known: Position,
 }
 
-/// The last entry, as far as it can be seen.
+/// The last entry, as far as it is readable.
 enum End {
-    /// There is none behind the known one.
+    /// There is none after the known one.
     Known,
-    /// This one, and everybody sees it.
+    /// This one, and all readers see it.
     Whole(EntryName),
-    /// It is listed, and cannot be seen.
+    /// It is listed, but cannot be read.
     Unseen,
 }
 
-/// What became of writing an entry once more.
+/// The result of writing an entry once more.
 enum Again {
     /// It was written.
     Written(Bytes, Generation),
-    /// It cannot be seen.
+    /// It cannot be read.
     Unseen,
     /// It is no entry, and was not written.
     Unfit,
 }
 
-/// What is found of the chain.
+/// The result of reading the chain.
 pub(crate) enum ChainScan {
-    /// The entries behind the known end, in order; they count.
+    /// The entries after the known end, in order; they count.
     Entries(Vec<EntryName>),
-    /// Too many checkpoints are behind the known end: what followed it may be gone.
+    /// Too many checkpoints are after the known end: entries after it may be gone.
     Trimmed,
 }
 
@@ -143,7 +144,7 @@ impl DiskPaxos {
         DiskPaxos { store, entries, ballots, random, cache: Arc::default(), judge: None }
     }
 
-    /// The same, in which only what is authentic counts.
+    /// The same, counting only authentic entries.
     pub(crate) fn judged_by(self, judge: Judge) -> Self {
         DiskPaxos { judge: Some(judge), ..self }
     }
@@ -156,7 +157,7 @@ impl DiskPaxos {
     /// The end of the chain and its object; `None` if there is no entry.
     ///
     /// # Errors
-    /// What the store says; `Retry` if others never let go.
+    /// The store's errors; `Retry` if others keep appending.
     pub async fn last(&self) -> Result<Option<(EntryName, Bytes)>> {
         for round in 0..ROUNDS {
             let places = match self.behind(&Tail::EMPTY, None).await? {
@@ -168,7 +169,7 @@ impl DiskPaxos {
             let Some(last) = places.last() else { return Ok(None) };
             match self.store.read(&self.path(last)).await {
                 Ok(object) => return Ok(Some((*last, object))),
-                // Others went on, and removed it.
+                // Other writers continued, and removed it.
                 Err(e) if e.kind() == Kind::NotFound => self.wait(round).await,
                 Err(e) => return Err(e),
             }
@@ -176,29 +177,30 @@ impl DiskPaxos {
         Err(busy())
     }
 
-    /// The end as a listing tells, for a store in which ballots are no longer used: what they left is there.
+    /// The end according to a listing, for a store in which ballots are no longer used: their
+    /// entries remain.
     ///
     /// # Errors
-    /// What the store says.
+    /// The store's errors.
     pub async fn listed_last(&self) -> Result<Option<EntryName>> {
         Ok(last_of(&self.list(Position::ZERO).await?, &Tail::EMPTY))
     }
 
-    /// All entries, as far as a listing tells by their names: the last one may not count yet, or
-    /// never, and any may be none.
+    /// All entries according to the names in a listing: the last one may not count yet, or never,
+    /// and any may be noise.
     ///
     /// # Errors
-    /// What the store says.
+    /// The store's errors.
     pub async fn listed(&self) -> Result<Vec<EntryName>> {
         let places = self.list(Position::ZERO).await?;
         let last = last_of(&places, &Tail::EMPTY);
         Ok(last.map_or_else(Vec::new, |last| leading_to(&places, last, Position::ZERO)))
     }
 
-    /// AppendMode `object` behind the entry at `position`, if that is the end of the chain.
+    /// Appends `object` after the entry at `position`, if that is the end of the chain.
     ///
     /// # Errors
-    /// `Retry` if it is unknown whether it counts; what the store says.
+    /// `Retry` if it is unknown whether it counts; the store's errors.
     pub async fn append_at(&self, position: Position, object: Sealed) -> Result<Append> {
         let mut slot = self.cache.lead.lock().await;
         let Some(lead) = self.begin(&Tail::EMPTY, None).await? else { return Ok(Append::Trimmed) };
@@ -210,14 +212,14 @@ impl DiskPaxos {
         self.follow_up(lead, object, None).await
     }
 
-    /// AppendMode `object` right after `after`, which `marks` is about too.
+    /// Appends `object` right after `after`, which `marks` is about too.
     ///
     /// # Errors
-    /// As [`DiskPaxos::append_at`]; `Corrupt` if there is a checkpoint of what came after it, and
-    /// that is missing.
+    /// As [`DiskPaxos::append_at`]; `Corrupt` if a checkpoint covers entries after it that are
+    /// missing.
     pub(crate) async fn append(&self, after: &Tail, object: Sealed, marks: &Marks) -> Result<Append> {
         let mut slot = self.cache.lead.lock().await;
-        // Out of the slot while it is used: whoever is interrupted leaves no ballot behind in which
+        // Taken out of the slot while it is used: an interrupted append leaves no ballot in which
         // one position might be written twice.
         let lead = match slot.take() {
             Some(lead) if lead.tail.position > after.position => {
@@ -236,13 +238,13 @@ impl DiskPaxos {
         };
         drop(slot);
         if lead.lacks_end {
-            // Whoever begins with that checkpoint would not read what is appended here.
+            // A reader that starts from that checkpoint would not read the new entry.
             return Err(lacks_its_end(lead.tail.position.next()));
         }
         self.follow_up(lead, object, Some(marks)).await
     }
 
-    /// Writes the entry after the lead's end, and finds out whether it counts.
+    /// Writes the entry after the leadership's end, and finds out whether it counts.
     async fn follow_up(&self, lead: Leadership, object: Sealed, marks: Option<&Marks>) -> Result<Append> {
         let generation = self.generation_of(object.as_ref());
         let parent = lead.tail.ballot.unwrap_or(Ballot::NONE);
@@ -260,13 +262,13 @@ impl DiskPaxos {
         self.resolve_outcome(lead, (place, tail), marks).await
     }
 
-    /// The entries behind `known` that count. Makes sure that everybody else will find the same.
+    /// The entries after `known` that count. Ensures that all other readers will find the same.
     pub(crate) async fn behind(&self, known: &Tail, marks: Option<&Marks>) -> Result<ChainScan> {
         let listed = self.list(known.position).await?;
         self.behind_as_listed(listed, known, marks).await
     }
 
-    /// The same for whoever has listed what is behind `known`.
+    /// The same for a caller that has listed the entries after `known`.
     pub(crate) async fn behind_as_listed(
         &self,
         listed: Vec<EntryName>,
@@ -274,7 +276,7 @@ impl DiskPaxos {
         marks: Option<&Marks>,
     ) -> Result<ChainScan> {
         let mut listed = Some(listed);
-        // The first position that the last listing left out, and how many listings in a row did.
+        // The first position that the last listing omitted, and how many listings in a row did.
         let mut missing = (Position::ZERO, 0);
         for round in 0..ROUNDS {
             let mut places = match listed.take() {
@@ -289,7 +291,7 @@ impl DiskPaxos {
                     continue;
                 }
             };
-            // Asked after the listing: a ballot that was not begun by now will find what was found.
+            // Read after the listing: a ballot that is not begun by now will find the same.
             let begun = self.begun(marks).await?;
             if begun.is_trimmed() {
                 return Ok(ChainScan::Trimmed);
@@ -297,9 +299,9 @@ impl DiskPaxos {
             let Some(last) = last else { return Ok(ChainScan::Entries(Vec::new())) };
             if last.is_plain() || begun.greatest <= last.ballot {
                 let found = leading_to(&places, last, known.position);
-                // A list has pages, each of its own moment: what led to the last entry may have
-                // come behind its page. A list that begins when a later entry was seen has it, so
-                // what several leave out is missing.
+                // A list has pages of different moments: an entry before the last one may have
+                // appeared after its page was read. A list that begins after a later entry was seen
+                // includes it, so an entry that several lists omit is missing.
                 if let Some(first) = first_missing(&found, known.position).filter(|_| marks.is_some()) {
                     missing = (first, if missing.0 == first { missing.1 + 1 } else { 1 });
                     if missing.1 <= PATIENT_ROUNDS {
@@ -309,7 +311,7 @@ impl DiskPaxos {
                 }
                 return Ok(ChainScan::Entries(found));
             }
-            // Somebody began a greater ballot, and may follow the last entry or not.
+            // A greater ballot was begun, and may follow the last entry or not.
             if round < PATIENT_ROUNDS {
                 self.wait(round).await;
             } else if let Some(lead) = self.begin(known, marks).await? {
@@ -319,7 +321,7 @@ impl DiskPaxos {
         Err(busy())
     }
 
-    /// Begins a ballot, after the turn of whoever took the last one away.
+    /// Begins a ballot, after a pause if this process has just lost one.
     async fn begin_after_backoff(&self, known: &Tail, marks: &Marks) -> Result<Option<Leadership>> {
         if let Some(pause) = self.cache.leader_backoff.pause(&*self.random) {
             tokio::time::sleep(pause).await;
@@ -330,8 +332,8 @@ impl DiskPaxos {
         begun
     }
 
-    /// Begins a ballot: after this nobody with a smaller one gets an entry that counts. `None` if
-    /// the log was trimmed.
+    /// Begins a ballot: after this no smaller ballot gets an entry that counts. `None` if the log
+    /// was trimmed.
     async fn begin(&self, known: &Tail, marks: Option<&Marks>) -> Result<Option<Leadership>> {
         let mut least = known.ballot.unwrap_or(Ballot::NONE);
         for round in 0..ROUNDS {
@@ -369,7 +371,7 @@ impl DiskPaxos {
                     self.wait(round).await;
                     continue;
                 }
-                // It is not listed any more.
+                // It is no longer in the list.
                 Again::Unfit => continue,
             };
             self.settle(mine);
@@ -381,7 +383,8 @@ impl DiskPaxos {
         Err(busy())
     }
 
-    /// The end of the chain among `places`, as [`last_of`] finds it, without what is no entry.
+    /// The end of the chain among `places`, according to [`last_of`], without objects that are not
+    /// entries.
     async fn end_of(&self, places: &mut Vec<EntryName>, known: &Tail) -> Result<End> {
         for _ in 0..=limits::LOG_GAP {
             let Some(last) = last_of(places, known) else { return Ok(End::Known) };
@@ -394,7 +397,7 @@ impl DiskPaxos {
         Err(too_noisy())
     }
 
-    /// Makes sure that everybody sees that entry.
+    /// Ensures that all readers see that entry.
     async fn make_whole(&self, place: &EntryName) -> Result<Again> {
         let is_settled = *self.settled() == Some(*place);
         if is_settled || (place.is_plain() && self.judge.is_none()) {
@@ -407,7 +410,7 @@ impl DiskPaxos {
         Ok(again)
     }
 
-    /// Writes the object at one place to another, which may be the same, if it is an entry.
+    /// Writes the object under one name to another, which may be the same, if it is an entry.
     async fn write_again(&self, from: &EntryName, to: &EntryName) -> Result<Again> {
         let mut generation = Generation::default();
         let (from_path, to_path) = (self.path(from), self.path(to));
@@ -451,7 +454,7 @@ impl DiskPaxos {
         header.map_or(Generation::default(), |(_, header)| header.generation)
     }
 
-    /// All entries from `position` on, its own siblings included, without what is known to be none.
+    /// All entries from `position` on, its own siblings included, without those known to be noise.
     pub(crate) async fn list(&self, position: Position) -> Result<Vec<EntryName>> {
         let after = self.path(&EntryName::plain(position));
         let mut listed = self.store.list(&self.entries, Some(&after));
@@ -468,7 +471,8 @@ impl DiskPaxos {
         Ok(places)
     }
 
-    /// The ballots that were begun, and what else is in their folder; nothing of that with `None`.
+    /// The ballots that were begun, and the other objects in their folder; with `None`, only the
+    /// ballots.
     pub(crate) async fn begun(&self, marks: Option<&Marks>) -> Result<Begun> {
         for round in manifests::listings() {
             let (all, names) = self.listed_begun(marks).await?;
@@ -486,9 +490,9 @@ impl DiskPaxos {
         Err(manifests::not_given_out(&self.ballots))
     }
 
-    /// The ballots that a listing shows, and what else it does.
+    /// The ballots in a listing, and its other names.
     async fn listed_begun(&self, marks: Option<&Marks>) -> Result<(Vec<Ballot>, Vec<Name>)> {
-        // Behind all positions, before all ballots.
+        // After all positions, before all ballots.
         let before_ballots = format!("{}/v", self.ballots);
         let after = marks.map_or(&before_ballots, |marks| &marks.after);
         let mut listed = self.store.list(&self.ballots, Some(after));
@@ -506,7 +510,8 @@ impl DiskPaxos {
         Ok((all, names))
     }
 
-    /// Removes the names of ballots below the greatest, if there are many: no one needs them any more.
+    /// Removes the names of ballots below the greatest, if there are many: no writer needs them any
+    /// more.
     async fn forget_small(&self, begun: &Begun) {
         if begun.all.len() < limits::BALLOTS {
             return;
@@ -518,7 +523,7 @@ impl DiskPaxos {
         }
     }
 
-    /// Writes an object under a name that nothing else is ever written under.
+    /// Writes an object under a unique name.
     async fn write(&self, path: &str, object: Sealed) -> Result<()> {
         let mut attempt = 1;
         loop {
@@ -545,14 +550,14 @@ impl DiskPaxos {
         *self.settled() = Some(place);
     }
 
-    /// A random time, longer each round.
+    /// Waits for a random time, longer each round.
     pub(crate) async fn wait(&self, round: u32) {
         let longest = WAIT.as_micros() as u64 * (1 << round.min(WAIT_DOUBLINGS));
         tokio::time::sleep(Duration::from_micros(self.random.next_u64() % longest)).await;
     }
 }
 
-/// The first position behind `known` that is not among `places`, the last of which ends a chain.
+/// The first position after `known` that is not among `places`, the last of which ends a chain.
 fn first_missing(places: &[EntryName], known: Position) -> Option<Position> {
     let mut expected = known.next();
     for place in places {
@@ -574,7 +579,7 @@ fn unknown(position: Position) -> Error {
     Error::retry(format!("log entry {position}: concurrent append; outcome unknown, retry"))
 }
 
-/// What is told of a log with a checkpoint at `position` or behind it, and no entry there.
+/// The error of a log with a checkpoint at or after `position`, and no entry there.
 pub(crate) fn lacks_its_end(position: Position) -> Error {
     Error::corrupt(format!(
         "log entry {position} is missing, but a checkpoint at or after it exists: nothing is appended at its \

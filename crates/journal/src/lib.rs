@@ -1,19 +1,19 @@
 //! One append-only, hash-chained, sealed log per account: append, replay, checkpoint, trim.
 //!
-//! What the entries say is opaque here. The invariants:
+//! The contents of entries are opaque here. The invariants:
 //!
-//! - An entry is durable when [`Journal::append`] says `Done`; at most one entry ever counts at a
-//!   position. Where the store creates conditionally there is only one; elsewhere its writers agree
-//!   on one ([`DiskPaxos`]).
+//! - An entry is durable when [`Journal::append`] returns `Done`; at most one entry ever counts at
+//!   a position. Where the store creates conditionally there is only one; elsewhere its writers
+//!   agree on one ([`DiskPaxos`]).
 //! - Each entry carries the hash of the one before, so none can be swapped, reordered or dropped
-//!   unseen, and a MAC, so that nothing else passes for one. What has none is reported, skipped,
-//!   and never appended to. [`Replay`] says which entries count. Manifests and marks of positions
-//!   that are passed over have such a MAC too, and count only with it.
-//! - Whoever is behind finds out: [`Append::Lost`] when others appended, [`Append::Trimmed`] when
-//!   what it would have followed was folded into a checkpoint and removed. Neither leaves anything
-//!   that replay would count.
+//!   undetected, and a MAC, so that no other object passes for one. An object without one is
+//!   reported, skipped, and never appended to. [`Replay`] decides which entries count. Manifests
+//!   and marks of positions that are passed over have such a MAC too, and count only with it.
+//! - A writer that is behind finds out: [`Append::Lost`] when others appended, [`Append::Trimmed`]
+//!   when the entry it would have followed was covered by checkpoints and removed. Neither leaves
+//!   anything that replay would count.
 //! - An entry is removed only when two checkpoints exist at or above the position after it, and the
-//!   newest two checkpoints are never removed. So manifests tell, for ever and to everybody, up to
+//!   newest two checkpoints are never removed. So manifests show all processes, for ever, up to
 //!   where the log may be gone.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
@@ -63,16 +63,16 @@ use trim_watermark::TrimWatermark;
 pub struct Journal {
     store: Store,
     account: AccountId,
-    /// The folder that everything of it is in.
+    /// The folder of all its objects.
     folder: Arc<str>,
-    /// What it holds is sealed without being compressed first.
+    /// Its contents are sealed without compression.
     raw: bool,
     random: Arc<dyn Random>,
     /// The entries, and who may append.
     chain: DiskPaxos,
-    /// Tells what is an entry.
+    /// Decides what is an entry.
     judge: Judge,
-    /// Up to where nothing was trimmed when it was looked last.
+    /// Up to where nothing was trimmed at the last check.
     trim_watermark: Arc<TrimWatermark>,
     /// Where an append lost last, and how often in a row.
     lost: Arc<Lost>,
@@ -86,7 +86,7 @@ impl Journal {
     }
 
     /// The log of the queue of `node`, whose entries `key` authenticates. An entry holds mail of
-    /// several senders, so nothing of it is compressed: sizes would tell one about another's.
+    /// several senders, so it is not compressed: sizes would reveal one sender's data to another.
     pub fn of_queue(store: Store, node: AccountId, key: &LogKey, random: Arc<dyn Random>) -> Self {
         Self::in_folder(format!("queue/{node}"), true, store, node, key, random)
     }
@@ -106,27 +106,27 @@ impl Journal {
         Journal { store, account, folder, raw, random, chain, judge, trim_watermark, lost, metrics }
     }
 
-    /// The same, for whoever appends often: it is not asked before an entry whether the log was
-    /// trimmed there if it was asked a moment ago.
+    /// The same, for a frequent writer: before an append, the check for a trim is skipped if it was
+    /// made recently.
     #[must_use]
     pub fn timed(self, clock: Arc<dyn Clock>) -> Self {
         Journal { trim_watermark: Arc::new(TrimWatermark::by(clock)), ..self }
     }
 
-    /// The same, counted together with others.
+    /// The same, with metrics shared with other logs.
     #[must_use]
     pub fn counted(self, metrics: Arc<JournalMetrics>) -> Self {
         self.judge.counted(metrics.clone());
         Journal { metrics, ..self }
     }
 
-    /// The same, for entries that free room: on a full disk they may use what is kept for that.
+    /// The same, for entries that free space: on a full disk they may use the reserve for that.
     #[must_use]
     pub fn freeing(&self) -> Self {
         Journal { store: self.store.freeing(), ..self.clone() }
     }
 
-    /// Whose log this is.
+    /// The account of this log.
     pub fn account(&self) -> AccountId {
         self.account
     }
@@ -139,7 +139,7 @@ impl Journal {
         self.chain.path(&EntryName::plain(position))
     }
 
-    /// What the manifests say of what follows `known`.
+    /// Selects the manifests that matter after `known`.
     fn marks(&self, known: Position) -> Marks {
         Marks { after: self.manifest_path(known), known }
     }
@@ -161,23 +161,23 @@ impl Journal {
     }
 }
 
-/// The entries of the log of `account`, for those who only look which there are: no key tells
-/// whether they are authentic.
+/// The entries of the log of `account`, for callers that only list them: no key checks whether they
+/// are authentic.
 pub fn entries_of(store: Store, account: AccountId, random: Arc<dyn Random>) -> DiskPaxos {
     chain_below(&format!("acct/{account}"), store, random)
 }
 
-/// The same of the queue of `node`.
+/// The same for the queue of `node`.
 pub fn queue_entries_of(store: Store, node: AccountId, random: Arc<dyn Random>) -> DiskPaxos {
     chain_below(&format!("queue/{node}"), store, random)
 }
 
 fn chain_below(folder: &str, store: Store, random: Arc<dyn Random>) -> DiskPaxos {
-    // Ballots are where the manifests are: one listing tells of both.
+    // Ballots are in the folder of manifests: one listing shows both.
     DiskPaxos::new(store, format!("{folder}/log"), format!("{folder}/manifest"), random)
 }
 
-/// Which account's log entry has that path, and where in the log it is.
+/// The account and position of the log entry with that path.
 pub fn log_entry(path: &str) -> Option<(AccountId, Position)> {
     let (account, position) = path.strip_prefix("acct/")?.split_once("/log/")?;
     Some((account.parse().ok()?, EntryName::parse(position)?.position))

@@ -1,9 +1,9 @@
 //! Appending to the log.
 //!
-//! An entry goes to the position after the last one that its writer knows. Whatever is there
-//! already decides: an entry, then others were first; something that is none, then the log goes on
-//! behind it ([`crate::skip`]); an entry that is damaged, then nothing is appended. So nothing is
-//! ever acknowledged behind what is not an entry, and nobody has to look first.
+//! An entry goes to the position after the last one that its writer knows. The object that is there
+//! already decides: an entry means that others were first; after an object that is no entry the log
+//! continues ([`crate::skip`]); after a damaged entry nothing is appended. So nothing is ever
+//! acknowledged after an object that is not an entry, and writers need not look first.
 
 use std::time::Duration;
 
@@ -19,37 +19,37 @@ use crate::noise::{Unfit, damaged_end};
 use crate::read::Object;
 use crate::{EntryName, Journal, Tail};
 
-/// How often an append is repeated when it is unknown whether it took effect.
+/// How often an append with unknown outcome is repeated.
 const APPEND_ATTEMPTS: usize = 3;
 
-/// Whose seal an entry gets.
+/// The seal of an entry.
 #[derive(Clone, Copy)]
 pub enum Seal<'a> {
     /// The owner's: any event.
     Owner(&'a AccountKeys),
-    /// Anybody's, to the account's public key: deliveries only.
+    /// Sealed to the account's public key, without its keys: deliveries only.
     Delivery(&'a PublicKey),
 }
 
-/// What became of an append.
+/// The result of an append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Append {
-    /// The entry is there, durably; this is the end of the log now.
+    /// The entry is durable; this is the end of the log now.
     Done(Tail),
-    /// Somebody else's entry is at that position. Read on from the known end, and decide anew.
+    /// Another writer's entry is at that position. Catch up from the known end, and decide again.
     Lost,
-    /// The log no longer has the known end: it is older than the checkpoints. Nothing was written;
-    /// load the account anew.
+    /// The known end is no longer in the log: it is older than the checkpoints. Nothing was
+    /// written; load the account again.
     Trimmed,
 }
 
-/// What became of writing to one position.
+/// The result of writing to one position.
 pub(crate) enum Took {
-    /// It holds what was written.
+    /// It holds the written entry.
     Ours,
-    /// It holds somebody else's entry.
+    /// It holds another writer's entry.
     Theirs,
-    /// It holds something that is no entry.
+    /// It holds an object that is no entry.
     Noise,
 }
 
@@ -61,9 +61,8 @@ impl Journal {
     /// Appends one entry right after `after`; durable when it returns `Done`.
     ///
     /// # Errors
-    /// `Limit` if it is too large; `Retry` when the store did not take it, or when others trimmed
-    /// the log meanwhile. It may then count all the same: whoever appends next must be ready to
-    /// lose to it.
+    /// `Limit` if it is too large; `Retry` when the store did not accept it, or when others trimmed
+    /// the log meanwhile. It may still count then: the next append must be ready to lose to it.
     pub async fn append(&self, after: &Tail, seal: Seal<'_>, plaintext: &[u8]) -> Result<Append> {
         if plaintext.len() > ENTRY_BYTES {
             return Err(Error::limit(format!("a log entry holds at most {ENTRY_BYTES} bytes")));
@@ -90,10 +89,10 @@ impl Journal {
         Ok(appended)
     }
 
-    /// Whoever loses reads on in the log and comes again, unless there is nothing to read on to.
+    /// A writer that loses catches up and retries, unless there is nothing to catch up with.
     ///
     /// # Errors
-    /// `Corrupt` if what is at `position` was not listed for several rounds; what the store says.
+    /// `Corrupt` if the object at `position` was not listed for several rounds; the store's errors.
     async fn lost_at(&self, position: Position) -> Result<()> {
         let loss = self.lost.at(position);
         if loss == Loss::First {
@@ -118,7 +117,7 @@ impl Journal {
         Ok(())
     }
 
-    /// What an entry after `after` says of itself.
+    /// The header of an entry after `after`.
     pub(crate) fn header(&self, after: &Tail) -> Header {
         Header {
             account: self.account,
@@ -131,8 +130,8 @@ impl Journal {
     async fn append_conditionally(&self, after: &Tail, sealed: Sealed) -> Result<Append> {
         let position = after.position.next();
         let hash = entry::hash(sealed.as_ref());
-        // What spares leaving an entry that nobody reads, and the unknown outcome; what decides is
-        // asked below.
+        // Avoids leaving an entry that no process reads, and the unknown outcome; the deciding
+        // check comes below.
         if !self.trim_watermark.is_recent(position) {
             let marked = self.marked_after(after.position).await?;
             if !marked.checkpoints.is_empty() {
@@ -158,25 +157,25 @@ impl Journal {
         if marked.passed_over.contains(&tail.position) {
             return self.claim(after, tail).await;
         }
-        // If nobody may have removed this position yet, ours is the one entry that was ever there.
-        // Else others went on while it was written: on ours, or long before it.
+        // If no process may have removed this position yet, ours is the only entry that was ever
+        // there. Otherwise others continued while it was written: from ours, or long before it.
         let is_behind_all = marked.checkpoints.iter().all(|at| *at <= tail.position);
-        // With one above it is to be looked at again before anything is written there.
+        // A mark above it has to be looked at again before anything is written there.
         if is_behind_all && marked.passed_over.is_empty() {
             self.trim_watermark.note(tail.position, asked);
         }
         let stands = match marked.is_trimmed(tail.position) {
             true => self.is_followed(tail.position, tail.hash).await?,
-            // Noise at the paths of checkpoints tells nothing; if manifests were destroyed, the log
-            // itself has to tell.
+            // Noise at the paths of checkpoints is no evidence; if manifests were destroyed, the
+            // log itself has to decide.
             false if marked.may_be_trimmed(tail.position) => self.is_of_log(after, &tail).await?,
             false => true,
         };
         if stands { Ok(Append::Done(tail)) } else { Err(trimmed_while_written(tail.position)) }
     }
 
-    /// Whether the entry at `tail` is followed, or the one before it is there, which is removed
-    /// first when a log is trimmed: then its position was never anybody else's.
+    /// Whether the entry at `tail` is followed, or the one before it still exists, which a trim
+    /// removes first: then its position never held another entry.
     async fn is_of_log(&self, after: &Tail, tail: &Tail) -> Result<bool> {
         if self.is_followed(tail.position, tail.hash).await? || self.has(after).await? {
             return Ok(true);
@@ -201,9 +200,8 @@ impl Journal {
         Ok(false)
     }
 
-    /// Why nothing is written at `position`, as these are the checkpoints of it or of what came
-    /// after it: others went on, or the log has lost its end, and what would be written there
-    /// nobody would read.
+    /// Why nothing is written at `position`, given these checkpoints at or after it: others
+    /// continued, or the log has lost its end, and no process would read the new entry.
     async fn passed(&self, position: Position, marked: &[Position]) -> Result<Append> {
         if marked.iter().filter(|at| **at > position).count() >= 2 {
             return Ok(Append::Trimmed);
@@ -211,7 +209,7 @@ impl Journal {
         match self.store.size(&self.log_path(position)).await {
             Ok(_) => Ok(Append::Lost),
             Err(e) if e.kind() != Kind::NotFound => Err(e),
-            // Asked once more: it may have been trimmed before it was looked for.
+            // Asked once more: it may have been trimmed before the lookup.
             Err(_) if self.is_trimmed(position).await? => Ok(Append::Trimmed),
             Err(_) => Err(lacks_its_end(position)),
         }
@@ -224,9 +222,9 @@ impl Journal {
         Ok(self.holds_by(&marked, position, asked))
     }
 
-    /// The same by what is said of what is behind `position`, and was asked for at that time.
+    /// The same from marks after `position` that were read at that time.
     pub(crate) fn holds_by(&self, marked: &Marked, position: Position, asked: Option<Duration>) -> bool {
-        // With one above it is to be looked at again before anything is written there.
+        // A checkpoint above it has to be looked at again before anything is written there.
         if marked.checkpoints.is_empty() {
             self.trim_watermark.note(position, asked);
         }
@@ -240,8 +238,8 @@ impl Journal {
     }
 
     /// Takes the position, or finds that it is taken. When the outcome is unknown the same bytes
-    /// are put again: the position holds either them or somebody else's. Even the first attempt may
-    /// find its own bytes there, because what is between here and the store repeats requests too.
+    /// are put again: the position holds either them or another writer's. Even the first attempt
+    /// may find its own bytes there, since proxies repeat requests too.
     pub(crate) async fn put(&self, position: Position, sealed: Sealed, hash: Hash) -> Result<Took> {
         let path = self.log_path(position);
         let mut attempt = 1;
@@ -249,7 +247,7 @@ impl Journal {
             match self.store.put_new(&path, sealed.clone()).await {
                 Ok(Put::Created) => return Ok(Took::Ours),
                 Ok(Put::Exists) => match self.object(&EntryName::plain(position), true).await? {
-                    // Trimmed by now, whosever it was.
+                    // Trimmed by now, whichever entry it was.
                     Object::Gone => return Err(trimmed_while_written(position)),
                     Object::Entry(found, ..) if entry::hash(&found) == hash => return Ok(Took::Ours),
                     Object::Entry(..) => return Ok(Took::Theirs),

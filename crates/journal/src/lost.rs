@@ -1,35 +1,35 @@
 //! Appends that lose again and again at one position: to an entry that no listing shows.
 //!
-//! Whoever loses reads on and comes again. Where an index of the store is damaged, there is nothing
-//! to read on to, and it would come again for ever.
+//! A writer that loses catches up and retries. Where an index of the store is damaged, there is
+//! nothing to catch up with, and it would retry for ever.
 
 use std::sync::{Mutex, PoisonError};
 
 use sealpost_base::Position;
 
-/// Losses in a row at one position before it is looked whether a listing shows what is there.
+/// Losses in a row at one position before a listing is checked for the object there.
 const DOUBTFUL: u32 = 4;
-/// Losses in a row to what no listing shows before that is called damage. A store may list what was
-/// written a moment later.
+/// Losses in a row to an unlisted object before that counts as damage. A store may list an object a
+/// moment after it was written.
 const DAMAGE: u32 = 10;
 
-/// Where it was lost last, and how often in a row.
+/// The position of the last loss, and the number of losses in a row.
 #[derive(Default)]
 pub(crate) struct Lost(Mutex<(Position, u32)>);
 
-/// What to do about a loss.
+/// How to handle a loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Loss {
-    /// Read on.
+    /// Catch up.
     First,
-    /// Read on if a listing shows what is there, else wait a moment, longer each round.
+    /// Catch up if a listing shows the object, else wait a moment, longer each round.
     Doubtful(u32),
-    /// The same, and do not come again if it does not.
+    /// The same, but fail if it does not.
     Last,
 }
 
 impl Lost {
-    /// It was lost at `position`.
+    /// An append lost at `position`.
     pub(crate) fn at(&self, position: Position) -> Loss {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if last.0 != position {
@@ -43,7 +43,7 @@ impl Lost {
         }
     }
 
-    /// There is something to read on to.
+    /// There is an entry to catch up with.
     pub(crate) fn forget(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (Position::ZERO, 0);
     }

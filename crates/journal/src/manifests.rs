@@ -1,12 +1,12 @@
-//! The folder of manifests: which checkpoints a log has, which positions are passed over, and what
-//! vouches for older keys.
+//! The folder of manifests: the checkpoints of a log, the positions that are passed over, and the
+//! attestations for older keys.
 //!
-//! A listing gives names; what is there counts only with a MAC of the installation
-//! ([`sealpost_vault::mark`]). What has none is noise: reported, and passed over by everything that
-//! acts on this folder. Most names carry a tag under `server.key` and need no reading; a checkpoint
-//! has a *witness*, whose name does. Only what earlier versions wrote, and noise, is read: once for
-//! as long as a log is in use, because no object is ever changed, and never more than a few. Only a
-//! trim, which removes what cannot be had again, reads anew.
+//! A listing gives names; an object counts only with a MAC of the installation
+//! ([`sealpost_vault::mark`]). One without is noise: reported, and ignored by everything that acts
+//! on this folder. Most names carry a tag under `server.key` and need no reading; a checkpoint has
+//! a *witness*, whose name does. Only objects of older versions, and noise, are read: once for as
+//! long as a log is in use, because no object is ever changed, and never more than a few. Only a
+//! trim, which removes data for good, reads again.
 
 use std::collections::BTreeSet;
 
@@ -21,31 +21,31 @@ use crate::Journal;
 use crate::ballot::position_in;
 use crate::noise::Judge;
 
-/// What the name of a mark begins with that says that a position of the log is passed over: behind
-/// those of all checkpoints.
+/// The prefix of the name of a mark that a position of the log is passed over: after those of all
+/// checkpoints.
 const PASSED_OVER: char = 's';
-/// What the name of an attestation begins with: behind those of all checkpoints too.
+/// The prefix of the name of an attestation: after those of all checkpoints too.
 const ATTESTATION: char = 'k';
-/// What the name of a witness begins with: behind those of all checkpoints too.
+/// The prefix of the name of a witness: after those of all checkpoints too.
 const WITNESS: char = 'm';
 /// Objects read at once.
 pub(crate) const READ_AHEAD: usize = 16;
-/// Objects that one attestation names: their hashes are as much as may be read.
+/// Objects that one attestation names: as many hashes as a manifest may hold.
 const ATTESTED_TOGETHER: usize = (limits::MANIFEST_BYTES - limits::SEALING_BYTES) / size_of::<Hash>();
-/// How often it is listed anew because something went that was listed: newer checkpoints are there then.
+/// How often the list is repeated because a listed object went: newer checkpoints exist then.
 const LISTINGS: u32 = 6;
 
-/// The name of an object in the folder of manifests that is no ballot's.
+/// The name of an object in the folder of manifests that is not a ballot's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Name {
     /// A checkpoint's manifest.
     Checkpoint(Position),
-    /// A mark that a position is passed over. The number is a [tag](mark::number), so that nobody
-    /// can be there first; earlier versions chose a random one.
+    /// A mark that a position is passed over. The number is a [tag](mark::number), so that no
+    /// attacker can occupy the name; older versions chose a random one.
     PassedOver(Position, u64),
-    /// What vouches for objects under older keys, with such a number too.
+    /// An attestation for objects under older keys, with such a number too.
     Attestation(u64),
-    /// What says by its name that the checkpoint at that position is one.
+    /// Its name shows that the checkpoint at that position is authentic.
     Witness(Position, u64),
 }
 
@@ -102,29 +102,29 @@ impl Name {
     }
 }
 
-/// Whether that is the name of something beside checkpoints and ballots in the folder of manifests.
+/// Whether that is the name of an object beside checkpoints and ballots in the folder of manifests.
 pub fn is_mark(name: &str) -> bool {
     matches!(Name::parse(name), Some(Name::PassedOver(..) | Name::Attestation(_) | Name::Witness(..)))
 }
 
-/// What the folder of manifests says of positions.
+/// What the folder of manifests says about positions.
 #[derive(Debug, Default)]
 pub(crate) struct Marked {
-    /// They have checkpoints; newest first.
+    /// Positions with checkpoints; newest first.
     pub checkpoints: Vec<Position>,
-    /// They are passed over: what is written there does not count.
+    /// Positions that are passed over: entries written there do not count.
     pub passed_over: Vec<Position>,
-    /// Something is at the path of their checkpoints that is none.
+    /// Positions with an object at the path of their checkpoint that is none.
     pub noise: Vec<Position>,
 }
 
 impl Marked {
-    /// Whether so many checkpoints are of what is behind `position` that what is there may have been removed.
+    /// Whether so many checkpoints are after `position` that its entry may have been removed.
     pub(crate) fn is_trimmed(&self, position: Position) -> bool {
         above(&self.checkpoints, position) >= 2
     }
 
-    /// The same if what is noise was once a checkpoint's manifest, and only then.
+    /// The same if noise objects were once manifests of checkpoints, and only then.
     pub(crate) fn may_be_trimmed(&self, position: Position) -> bool {
         let checkpoints = above(&self.checkpoints, position);
         checkpoints < 2 && checkpoints + above(&self.noise, position) >= 2
@@ -135,22 +135,21 @@ fn above(positions: &[Position], position: Position) -> usize {
     positions.iter().filter(|at| **at > position).count()
 }
 
-/// What was found of a mark.
+/// The result of reading a mark.
 pub(crate) enum MarkRead {
     /// It is what its name says.
     Authentic(Bytes),
-    /// It is not; why, for the operator.
+    /// It is not; the reason, for the operator.
     Noise(String),
-    /// It vouched for what there was when other keys than the last ones were retired.
+    /// It vouched for the objects at an earlier retirement of keys.
     Superseded,
-    /// It is not there.
+    /// It does not exist.
     Gone,
 }
 
-/// Which of the objects with these names count; `None` if one of them is gone by now. Positions
-/// that are passed over are of interest only as far behind `known` as the next entry may be. Names
-/// tell most of it. Of the others so many are read as earlier versions may have left; what is
-/// beyond that is noise.
+/// Which of the objects with these names count; `None` if one of them is gone by now. Passed-over
+/// positions matter only as far after `known` as the next entry may be. Names decide most of it. Of
+/// the others at most as many are read as older versions may have left; the rest counts as noise.
 pub(crate) async fn judged(judge: &Judge, names: &[Name], known: Position) -> Result<Option<Marked>> {
     let last = Position(known.0.saturating_add(limits::LOG_GAP + 1));
     let is_of_interest = |name: &Name| match name {
@@ -193,17 +192,17 @@ pub(crate) async fn judged(judge: &Judge, names: &[Name], known: Position) -> Re
     Ok(Some(marked))
 }
 
-/// What is said of a store that lists something of this folder and does not give it out.
+/// The error of a store that lists an object of this folder and does not return it.
 pub(crate) fn not_given_out(folder: &str) -> Error {
     Error::retry(format!("an object in {folder} is listed but GET returns 404"))
 }
 
-/// How often a listing is begun anew.
+/// The rounds of repeated listings.
 pub(crate) fn listings() -> std::ops::Range<u32> {
     0..LISTINGS
 }
 
-/// The names in a folder of manifests behind `after`, without those of ballots.
+/// The names in a folder of manifests after `after`, without those of ballots.
 pub(crate) async fn names(store: &Store, folder: &str, after: Option<&str>) -> Result<Vec<Name>> {
     let listed = store.list(folder, after);
     let name = |path: &str| path.rsplit('/').next().and_then(Name::parse);
@@ -211,7 +210,7 @@ pub(crate) async fn names(store: &Store, folder: &str, after: Option<&str>) -> R
 }
 
 impl Journal {
-    /// What the folder says of everything, or of what is behind a position.
+    /// What the folder says about all positions, or about those after one.
     pub(crate) async fn marked(&self, after: Option<Position>) -> Result<Marked> {
         let folder = self.manifest_prefix();
         let from = after.map(|position| self.manifest_path(position));
@@ -225,7 +224,7 @@ impl Journal {
         Err(not_given_out(&folder))
     }
 
-    /// Makes nothing count that is written at `position`; durable when it returns.
+    /// Marks `position` as passed over, so that no entry written there counts; durable on return.
     pub(crate) async fn mark(&self, position: Position) -> Result<()> {
         let before = Position(position.0.saturating_sub(1));
         if self.marked(Some(before)).await?.passed_over.contains(&position) {
@@ -241,7 +240,8 @@ impl Journal {
         mark::number(self.judge.key(), self.account, position, kind, &*self.random)
     }
 
-    /// Vouches for the checkpoint at `position`, whose manifest is there, by a name that a listing shows.
+    /// Vouches for the checkpoint at `position`, whose manifest exists, by a name that a listing
+    /// shows.
     pub(crate) async fn witness(&self, position: Position) -> Result<()> {
         let name = Name::Witness(position, self.number(position, mark::Kind::Witness));
         let sealed = mark::witness(self.judge.key(), self.account, position);
@@ -249,9 +249,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Gives what earlier versions wrote, or what is under keys that were replaced since, names
-    /// that a listing can tell from noise: checkpoints get witnesses, and an attestation a second
-    /// name.
+    /// Gives objects of older versions, or under keys that were replaced since, names that a
+    /// listing can tell from noise: checkpoints get witnesses, and an attestation a second name.
     pub(crate) async fn adopt(&self) -> Result<()> {
         let names = names(&self.store, &self.manifest_prefix(), None).await?;
         let is_authentic = |name: &Name| self.judge.name_of(*name) == NameVerdict::Authentic;
@@ -278,12 +277,12 @@ impl Journal {
         Ok(())
     }
 
-    /// The paths of all marks that positions before `end` are passed over, whoever wrote them.
+    /// The paths of all marks that positions before `end` are passed over, by any writer.
     pub(crate) async fn marks_below(&self, end: Position) -> Result<Vec<String>> {
         self.marked_below(PASSED_OVER, end).await
     }
 
-    /// The paths of all witnesses of checkpoints before `end`, whoever wrote them.
+    /// The paths of all witnesses of checkpoints before `end`, by any writer.
     pub(crate) async fn witnesses_below(&self, end: Position) -> Result<Vec<String>> {
         self.marked_below(WITNESS, end).await
     }
@@ -296,12 +295,12 @@ impl Journal {
         Ok(old.map(|name| self.judge.mark_path(name)).collect())
     }
 
-    /// Vouches for everything in the log that is under older keys, because those are going to be
-    /// retired: from then on whoever has one of them can add nothing. Nobody may write under them
-    /// any more. Returns for how many objects.
+    /// Vouches for everything in the log that is under older keys, because those are about to be
+    /// retired: from then on an attacker with one of them can add nothing. No process may write
+    /// under them any more. Returns for how many objects.
     ///
     /// # Errors
-    /// What the store says. It can be repeated.
+    /// The store's errors. It can be repeated.
     pub async fn attest(&self) -> Result<usize> {
         self.look_again();
         let old = names(&self.store, &self.manifest_prefix(), None).await?;
@@ -322,7 +321,7 @@ impl Journal {
             let sealed = mark::attestation(self.judge.key(), self.account, some);
             self.store.put_new(&self.judge.mark_path(name), sealed).await?;
         }
-        // The new ones are of all of them.
+        // The new ones cover all of them.
         let old = old.into_iter().filter(|name| matches!(name, Name::Attestation(_)));
         self.store.delete_in_order(old.map(|name| self.judge.mark_path(name)).collect()).await?;
         // Witnesses under the old key count for nothing from then on.
@@ -338,7 +337,7 @@ impl Judge {
         format!("{}/manifest/{}", self.folder(), name.file_name())
     }
 
-    /// What the name alone says.
+    /// The verdict on the name alone.
     pub(crate) fn name_of(&self, name: Name) -> NameVerdict {
         let Some(number) = name.number() else { return NameVerdict::Unknown };
         mark::judge_name(self.key(), self.account(), name.position(), name.kind(), number)
@@ -356,15 +355,15 @@ impl Judge {
         })
     }
 
-    /// How often each of so many objects is read before it is taken for noise. No log has so many
-    /// that tags do not tell of as are read at once, so then most of them are noise, and to be
-    /// patient with each would hold up the first that asks.
+    /// How often each of so many objects is read before it counts as noise. No log has as many
+    /// without tags as are read at once, so then most of them are noise, and retrying each would
+    /// delay the first caller.
     fn attempts(&self, objects: usize) -> u32 {
         let is_local = self.store().directory().is_some();
         if is_local || objects > READ_AHEAD { 1 } else { super::read::READ_ATTEMPTS }
     }
 
-    /// Whether the object of that name counts, `None` if it is not there. It is read once.
+    /// Whether the object of that name counts, `None` if it does not exist. It is read once.
     async fn is_mark(&self, name: Name, attempts: u32) -> Result<Option<bool>> {
         if let Some(known) = self.known_mark(name) {
             return Ok(Some(known));
@@ -372,7 +371,7 @@ impl Judge {
         self.is_mark_as_read(name, attempts).await
     }
 
-    /// The same as it is now.
+    /// The same, read again.
     pub(crate) async fn is_mark_now(&self, name: Name) -> Result<Option<bool>> {
         self.is_mark_as_read(name, self.attempts(1)).await
     }
@@ -392,8 +391,8 @@ impl Judge {
         })
     }
 
-    /// The object of that name. What does not count is asked for several times, over half a second,
-    /// as entries are.
+    /// The object of that name. One that does not count is read several times, over half a second,
+    /// like entries.
     pub(crate) fn read_mark(&self, name: Name) -> BoxFuture<'_, Result<MarkRead>> {
         self.read_mark_often(name, self.attempts(1)).boxed()
     }
@@ -402,7 +401,7 @@ impl Judge {
         let path = self.mark_path(name);
         let store = self.store();
         let is_local = store.directory().is_some();
-        // What was noise a minute ago may be something else now, and is hardly ever.
+        // An object that was noise a minute ago may count now, but hardly ever does.
         let attempts = if self.was_noise(name) { 1 } else { attempts };
         let mut found = MarkRead::Gone;
         for round in 0..=attempts {

@@ -1,4 +1,4 @@
-//! What the logs of a process count, all of them together.
+//! The counters of all logs of a process together.
 
 use sealpost_base::metrics::Counter;
 
@@ -7,9 +7,9 @@ use sealpost_base::metrics::Counter;
 pub struct JournalMetrics {
     /// Entries appended.
     pub appended: Counter,
-    /// Appends that found somebody else's entry in their place and were decided anew.
+    /// Appends that found another writer's entry at their position and were decided again.
     pub conflicts: Counter,
-    /// Entries read, to load accounts or to read on.
+    /// Entries read, to load accounts or to catch up.
     pub replayed: Counter,
     /// Objects in logs that are neither entries nor marks of this installation, or are damaged;
     /// each once for each time that a log is opened.

@@ -1,11 +1,11 @@
-//! What is at the paths of log entries and is none of them: objects that were misplaced, damaged,
-//! or written by somebody without `server.key`.
+//! Objects at the paths of log entries that are not entries: misplaced, damaged, or written without
+//! `server.key`.
 //!
-//! [`Judge`] tells them from entries. They are remembered ([`Noise`]), so that they are neither read each time nor reported each
-//! time; the store may give something else there later, so whoever loads an account, or finds that
-//! its log is broken, forgets them first, and after a minute they are read again. Nothing rests on
-//! that memory but what is read: an entry that is taken for noise by mistake has others behind it
-//! that do not chain without it, or is what an append finds in its place.
+//! [`Judge`] tells them from entries. They are remembered ([`Noise`]), so that they are not read
+//! and reported each time; the store may return something else later, so a process that loads an
+//! account, or finds its log broken, forgets them first, and after a minute they are read again.
+//! Only the number of reads depends on that memory: an entry that is taken for noise by mistake has
+//! others after it that do not chain without it, or is what an append finds at its position.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,20 +21,21 @@ use crate::attested::{NOT_VOUCHED_FOR, Vouched};
 use crate::ballot::{Ballot, EntryName};
 use crate::manifests::Name;
 
-/// How long it is not read again. A store, or what is between, may answer wrongly for longer than
-/// it takes to read it six times.
+/// How long it is not read again. A store or a proxy may answer wrongly for longer than reading it
+/// six times takes.
 const REMEMBERED: Duration = Duration::from_secs(60);
 
-/// Why something is no entry.
+/// Why an object is no entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unfit {
     /// It never was the entry of that position.
     Noise,
-    /// It says that it is, and is not as it was written: an entry may have been lost.
+    /// It claims to be, but was changed: an entry may have been lost.
     Damaged,
 }
 
-/// Tells the entries of one log from whatever else is at their paths. Cloning shares what it remembers.
+/// Tells the entries of one log from other objects at their paths. Cloning shares what it
+/// remembers.
 #[derive(Clone)]
 pub(crate) struct Judge {
     store: Store,
@@ -54,14 +55,14 @@ struct NoiseCache {
     /// Whether marks count, and since when that is known.
     marks: BTreeMap<Name, (bool, Instant)>,
     reported_marks: BTreeSet<Name>,
-    /// That there are more marks than are read.
+    /// Whether unread marks were reported.
     reported_unread: bool,
     metrics: Arc<JournalMetrics>,
-    /// What counts under keys that were retired.
+    /// The objects that count under retired keys.
     vouched: Option<Arc<Vouched>>,
 }
 
-/// What an object at the path of an entry says of itself, if it is it; else why not, for the operator.
+/// The header of an object at the path of an entry, if it is one; else why not, for the operator.
 pub(crate) type Judged = std::result::Result<(Origin, Header), (Unfit, String)>;
 
 impl Judge {
@@ -69,7 +70,7 @@ impl Judge {
         Judge { store, key, account, folder, noise: Arc::default() }
     }
 
-    /// The folder that everything of the log is in.
+    /// The folder of all objects of the log.
     pub(crate) fn folder(&self) -> &str {
         &self.folder
     }
@@ -86,7 +87,7 @@ impl Judge {
         &self.key
     }
 
-    /// Counts noise together with other logs.
+    /// Counts noise in metrics shared with other logs.
     pub(crate) fn counted(&self, metrics: Arc<JournalMetrics>) {
         self.lock().metrics = metrics;
     }
@@ -101,7 +102,7 @@ impl Judge {
         ballot.may_count(|round, nonce, tag| mark::is_ballot_tag(&self.key, self.account, round, nonce, tag))
     }
 
-    /// What the entry at `place` says of itself, if `object` is it.
+    /// The header of the entry at `place`, if `object` is it.
     pub(crate) async fn entry(&self, place: &EntryName, object: &[u8]) -> Result<Judged> {
         if self.key.has_retired() && self.known_vouched().is_none() {
             self.vouched().await?;
@@ -109,18 +110,18 @@ impl Judge {
         Ok(self.entry_now(place, object))
     }
 
-    /// The same for whoever knows [what is vouched for](Judge::vouched).
+    /// The same for a caller that has loaded [the attested objects](Judge::vouched).
     pub(crate) fn entry_now(&self, place: &EntryName, object: &[u8]) -> Judged {
         let is_vouched_for = || self.known_vouched().is_some_and(|vouched| vouched.names(object));
         match entry::judge(&self.key, self.account, place.position, object) {
             Verdict::Authentic(origin, header) => Ok((origin, header)),
             Verdict::Retired(origin, header) if is_vouched_for() => Ok((origin, header)),
-            // Somebody may have written it who was not told that keys were replaced, and have had
-            // others read it.
+            // A writer that does not know of the new keys yet may have written it, and others may
+            // have read it.
             Verdict::Retired(..) => Err((Unfit::Damaged, NOT_VOUCHED_FOR.to_owned())),
             Verdict::Damaged(why) => Err((Unfit::Damaged, why)),
-            // Where writers agree by ballots nothing but its name tells of the last entry: what has
-            // such a name was an entry, but for one that says that it belongs elsewhere.
+            // Where writers agree by ballots only the name identifies the last entry: an object
+            // with such a name was an entry, unless its header says that it belongs elsewhere.
             Verdict::Noise(why) if !place.is_plain() && entry::header(object).is_err() => {
                 Err((Unfit::Damaged, why))
             }
@@ -128,13 +129,13 @@ impl Judge {
         }
     }
 
-    /// Whether `object`, at `place`, is what is left of an entry or may have been written as one
+    /// Whether `object`, at `place`, may be the rest of an entry or may have been written as one
     /// under another key.
     pub(crate) fn may_have_been(&self, place: &EntryName, object: &[u8]) -> bool {
         !matches!(entry::judge(&self.key, self.account, place.position, object), Verdict::Noise(_))
     }
 
-    /// What is at `place` is no entry, however often it is read. Reports it, once.
+    /// The object at `place` is no entry, however often it is read. Reports it, once.
     pub(crate) fn note(&self, place: EntryName, unfit: Unfit, why: &str) {
         let mut known = self.lock();
         if known.places.len() >= limits::LOG_NOISE {
@@ -156,10 +157,11 @@ impl Judge {
         }
     }
 
-    /// The sealed manifest of the checkpoint at `position`, of the object at its path.
+    /// The sealed manifest of the checkpoint at `position`, from the object at its path.
     ///
     /// # Errors
-    /// `Corrupt` if that is none. For whoever knows [what is vouched for](Judge::vouched).
+    /// `Corrupt` if it is none. For a caller that has loaded [the attested
+    /// objects](Judge::vouched).
     pub(crate) fn manifest<'a>(&self, position: Position, object: &'a [u8]) -> Result<&'a [u8]> {
         let judged = mark::judge(&self.key, self.account, position, mark::Kind::Checkpoint, object);
         let is_vouched_for = || self.known_vouched().is_some_and(|vouched| vouched.names(object));
@@ -193,7 +195,7 @@ impl Judge {
         known.marks.insert(name, (counts, Instant::now()));
     }
 
-    /// What is called so is no mark, however often it is read. Reports it, once.
+    /// The object of that name is no mark, however often it is read. Reports it, once.
     pub(crate) fn note_mark(&self, name: Name, why: &str) {
         self.know_mark(name, false);
         let mut known = self.lock();
@@ -218,7 +220,7 @@ impl Judge {
         self.lock().places.contains_key(place)
     }
 
-    /// So many objects in the folder of manifests are not read, because no earlier version can have
+    /// So many objects in the folder of manifests are not read, because no older version can have
     /// left so many. Reports it, once.
     pub(crate) fn note_unread(&self, objects: usize) {
         if objects == 0 || std::mem::replace(&mut self.lock().reported_unread, true) {
@@ -244,12 +246,12 @@ impl Judge {
         self.lock().places.remove(place);
     }
 
-    /// Whether `place` may have an entry, as far as it is remembered.
+    /// Whether `place` may have an entry, as far as remembered.
     pub(crate) fn may_be_entry(&self, place: &EntryName) -> bool {
         self.lock().places.get(place).is_none_or(|(_, since)| !is_recent(*since))
     }
 
-    /// A damaged entry where the one after `position` may be, if one is remembered.
+    /// A remembered damaged entry where the one after `position` may be.
     pub(crate) fn damaged_after(&self, position: Position) -> Option<Position> {
         let next = position.next()..=Position(position.0.saturating_add(limits::LOG_GAP));
         let known = self.lock();
@@ -259,7 +261,7 @@ impl Judge {
             .map(|(place, _)| place.position)
     }
 
-    /// Whatever is at any path is read again; nothing is reported again.
+    /// Objects at all paths are read again; none is reported again.
     pub(crate) fn forget(&self) {
         let mut known = self.lock();
         known.places.clear();
@@ -269,7 +271,7 @@ impl Judge {
         }
     }
 
-    /// An operator says that the log goes on without what is damaged.
+    /// The operator decides that the log continues without damaged entries.
     pub(crate) fn pass_over_damage(&self) {
         for (unfit, _) in self.lock().places.values_mut() {
             *unfit = Unfit::Noise;
@@ -285,12 +287,12 @@ fn is_recent(since: Instant) -> bool {
     since.elapsed() < REMEMBERED
 }
 
-/// A pause before something is read again, longer each round; all of them take half a second.
+/// A pause before an object is read again, longer each round; all of them take half a second.
 pub(crate) async fn pause(round: u32) {
     tokio::time::sleep(Duration::from_millis(8 << round.min(5))).await;
 }
 
-/// What a writer is told of a log whose last entry is damaged.
+/// The error of a log whose last entry is damaged.
 pub(crate) fn damaged_end(position: Position) -> Error {
     Error::corrupt(format!(
         "log entry {position}, the last one, is damaged: nothing is appended after it; \"sealpost check\" \
@@ -298,7 +300,7 @@ pub(crate) fn damaged_end(position: Position) -> Error {
     ))
 }
 
-/// What a writer is told who finds no end in a log.
+/// The error of a log in which no end is found.
 pub(crate) fn too_noisy() -> Error {
     Error::corrupt(format!(
         "more than {} objects at the end of the log are not log entries; \"sealpost check\" names them, and \

@@ -1,4 +1,4 @@
-//! Reading the log: where its entries are, what they say, and where it ends.
+//! Reading the log: the places of its entries, their contents, and its end.
 
 use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt};
@@ -16,35 +16,35 @@ use crate::{Ballot, Cover, EntryName, Journal, Tail};
 
 /// Entries read ahead during replay.
 pub(crate) const READ_AHEAD: usize = 16;
-/// How often an object is asked for that is told of and not given out, or is no entry: for about
-/// half a second.
+/// How often an object is read that is listed and not returned, or is no entry: for about half a
+/// second.
 pub(crate) const READ_ATTEMPTS: u32 = 6;
-/// How often the end is looked for while others trim it away.
+/// How often the end is looked for while others trim it.
 const TAIL_ATTEMPTS: usize = 8;
 
-/// One entry as replay sees it: as some process of this installation wrote it.
+/// One entry as replay gets it: as written by a process of this installation.
 pub struct Entry {
-    /// Where.
+    /// Its position.
     pub position: Position,
     /// Its hash, which the next entry carries.
     pub hash: Hash,
     /// The hash that it carries.
     pub prev: Hash,
-    /// What UIDs mean in it.
+    /// Its generation of UIDs.
     pub generation: Generation,
-    /// The ballot that it was written in, if it was in one.
+    /// The ballot that it was written in, if any.
     pub ballot: Option<Ballot>,
-    /// What it says.
+    /// Its contents.
     pub content: Content,
 }
 
-/// What an entry says.
+/// The contents of an entry.
 pub enum Content {
     /// It could be opened.
     Plain(Origin, Zeroizing<Vec<u8>>),
-    /// How the log goes on behind damage.
+    /// How the log continues after damage.
     Renumbering(Renumbering),
-    /// The account's key does not open it; why, for the operator.
+    /// The account's key does not open it; the reason, for the operator.
     Sealed(String),
 }
 
@@ -57,7 +57,7 @@ impl Entry {
 }
 
 impl Entry {
-    /// From where on it states what counts, if it does.
+    /// From which position on it states what counts, if it does.
     pub(crate) fn renumbered_from(&self) -> Option<Position> {
         match &self.content {
             Content::Renumbering(renumbering) => Some(renumbering.from),
@@ -66,14 +66,13 @@ impl Entry {
     }
 }
 
-/// What was read at the place of an entry.
+/// The result of reading the place of an entry.
 pub enum Read {
-    /// An entry; whether it counts, [`crate::Replay`] tells.
+    /// An entry; [`crate::Replay`] decides whether it counts.
     Entry(Entry),
-    /// Something that is none. It was reported.
+    /// An object that is none. It was reported.
     Noise(Position),
-    /// Something that says that it is the entry of that position, and is not as it was written. It
-    /// was reported.
+    /// An object that claims to be the entry of that position, but was changed. It was reported.
     Damaged(Position),
     /// Nothing, although it was listed: it was trimmed since, or is lost.
     Gone(Position),
@@ -88,13 +87,13 @@ pub(crate) enum Object {
 }
 
 impl Journal {
-    /// Where the entries after `known` may be, ascending. `None` if entries after it may have been
-    /// removed. What is read there is what was appended only if the log [reaches
-    /// back](Journal::reaches_back) to `known` when it has been read. None at all: `known` is the
+    /// The possible places of the entries after `known`, ascending. `None` if entries after it may
+    /// have been removed. Entries read there are the appended ones only if the log [reaches
+    /// back](Journal::reaches_back) to `known` after they were read. An empty list: `known` is the
     /// end.
     ///
     /// # Errors
-    /// What the store says.
+    /// The store's errors.
     pub async fn places_after(&self, known: &Tail) -> Result<Option<Vec<EntryName>>> {
         match self.store.append_mode() {
             AppendMode::Siblings => {
@@ -111,23 +110,23 @@ impl Journal {
         }
     }
 
-    /// Where the entry after `tail` was found to be damaged, if it was: it may have been read elsewhere.
+    /// The damaged entry after `tail`, if one was found, perhaps by another reader.
     pub fn damaged_end(&self, tail: &Tail) -> Option<Position> {
         self.judge.damaged_after(tail.position)
     }
 
-    /// Whatever is at any path of an entry is read again, also what was found to be none.
+    /// Makes all paths of entries be read again, also those found to have none.
     pub fn look_again(&self) {
         self.judge.forget();
     }
 
-    /// Whether nothing after `known` was ever removed. Where it was, a writer that had slept, or a
-    /// request that came twice, may have left another entry, which chains and opens like the one
-    /// that counts; so what was read is believed when this has been asked after it. Without
-    /// conditional create no name is used for two entries, and nothing is asked.
+    /// Whether nothing after `known` was ever removed. Otherwise a stale writer, or a repeated
+    /// request, may have left another entry, which chains and opens like the one that counts; so
+    /// entries count only once this was checked after reading them. Without conditional create no
+    /// name is used for two entries, and nothing is checked.
     ///
     /// # Errors
-    /// What the store says.
+    /// The store's errors.
     pub async fn reaches_back(&self, known: &Tail) -> Result<bool> {
         match self.store.append_mode() {
             AppendMode::Siblings => Ok(true),
@@ -143,22 +142,22 @@ impl Journal {
         }
     }
 
-    /// Where the entries after `known` are, as far as a listing tells: on a store without
-    /// conditional create the last one may not count yet, or never; and what is there may be no
-    /// entry. For those who only look.
+    /// The places of the entries after `known` according to a listing: on a store without
+    /// conditional create the last one may not count yet, or never; and any object may be no entry.
+    /// For callers that only list.
     ///
     /// # Errors
-    /// What the store says.
+    /// The store's errors.
     pub async fn listed_after(&self, known: &Tail) -> Result<Vec<EntryName>> {
         let places = self.chain.list(known.position).await?;
         let last = last_of(&places, known);
         Ok(last.map_or_else(Vec::new, |last| leading_to(&places, last, known.position)))
     }
 
-    /// Whether all entries are there from the first one on: nothing was trimmed, and none is missing.
+    /// Whether all entries exist from the first one on: nothing was trimmed, and none is missing.
     ///
     /// # Errors
-    /// What the store says.
+    /// The store's errors.
     pub async fn is_whole(&self) -> Result<bool> {
         let places = self.listed_after(&Tail::EMPTY).await?;
         Ok(!places.is_empty()
@@ -170,9 +169,9 @@ impl Journal {
         self.chain.path(place)
     }
 
-    /// What is at `places`, which follow `known`, and at the positions between them that a listing
-    /// may have left out: entries, opened, and what is none. Ends where no entry came for as many
-    /// positions as may be passed over.
+    /// The objects at `places`, which follow `known`, and at the positions between them that a
+    /// listing may have omitted: entries, opened, and noise. Ends after as many positions without
+    /// an entry as may be passed over.
     pub fn entries<'a>(
         &'a self,
         keys: &'a AccountKeys,
@@ -212,11 +211,11 @@ impl Journal {
             })
     }
 
-    /// The renumbering behind `position`, where the log is broken, that says which entries count
+    /// The renumbering after `position`, where the log is broken, that states which entries count
     /// there: the last one, if there are several.
     ///
     /// # Errors
-    /// What the store says.
+    /// The store's errors.
     pub async fn cover_of(&self, position: Position, places: &[EntryName]) -> Result<Option<Cover>> {
         let later: Vec<EntryName> =
             places.iter().filter(|place| place.position > position).copied().collect();
@@ -239,7 +238,7 @@ impl Journal {
         let mut before = known;
         for place in places {
             let gap = place.position.0.saturating_sub(before.0 + 1);
-            // Without conditional create it is known what follows what.
+            // Without conditional create the names show which entry follows which.
             if gap > 0 && gap < limits::LOG_GAP && self.store.append_mode() == AppendMode::Conditional {
                 let unlisted = (before.0 + 1..place.position.0).map(|p| EntryName::plain(Position(p)));
                 let unlisted = unlisted.filter(|place| self.judge.may_be_entry(place));
@@ -251,8 +250,8 @@ impl Journal {
         wanted
     }
 
-    /// Without what is further away than the next entry can be, if no entry is there. If one is,
-    /// the log is broken, and whoever reads on finds out.
+    /// Drops places that are further away than the next entry can be, if no entry is there. If one
+    /// is, the log is broken, and replay finds out.
     pub(crate) async fn without_far(
         &self,
         known: Position,
@@ -322,8 +321,8 @@ impl Journal {
         }
     }
 
-    /// What is at a place. What is no entry is asked for several times, over half a second: the
-    /// store, or what is between us and it, may answer wrongly for a while.
+    /// The object at a place. One that is no entry is read several times, over half a second: the
+    /// store, or a proxy, may answer wrongly for a while.
     pub(crate) async fn object(&self, place: &EntryName, is_listed: bool) -> Result<Object> {
         let path = self.path(place);
         let read = || self.store.read(&path);
@@ -340,7 +339,7 @@ impl Journal {
             Err(e) if e.kind() == Kind::Corrupt => unread(place, &e),
             Err(e) => return Err(e),
         };
-        // What was none a minute ago may be one now, and is hardly ever.
+        // An object that was none a minute ago may be an entry now, but hardly ever is.
         let is_known = self.judge.was_unfit(place);
         let attempts = if is_known || self.store.directory().is_some() { 1 } else { READ_ATTEMPTS };
         for round in 0..attempts {
@@ -361,10 +360,10 @@ impl Journal {
         Ok(Object::Unfit(unfit.0))
     }
 
-    /// What `read` gives of a place; `None` if it was trimmed, or is lost. There are stores that
-    /// tell of an object a moment before they give it out. One that goes on to tell of it
-    /// contradicts itself, or something between us and it does: that is no reason to call the entry
-    /// missing, which would change what everything after it means.
+    /// The result of `read` for a place; `None` if it was trimmed, or is lost. Some stores list an
+    /// object a moment before they return it. One that keeps listing it contradicts itself, or a
+    /// proxy does: that is no reason to call the entry missing, which would change the meaning of
+    /// everything after it.
     async fn give_out<F: Future<Output = Result<Bytes>>>(
         &self,
         place: &EntryName,
@@ -390,7 +389,7 @@ impl Journal {
     /// The entry at `position`, which is known to count, opened.
     ///
     /// # Errors
-    /// `NotFound` if it is not there any more; `Corrupt` if it is not as it was written; what the store says.
+    /// `NotFound` if it does not exist any more; `Corrupt` if it was changed; the store's errors.
     pub async fn entry(&self, keys: &AccountKeys, position: Position) -> Result<Entry> {
         let place = match self.store.append_mode() {
             AppendMode::Conditional => EntryName::plain(position),
@@ -410,10 +409,10 @@ impl Journal {
         }
     }
 
-    /// The end of the log for somebody without keys, from what is known of it.
+    /// The end of the log for a caller without keys, from a known earlier end.
     ///
     /// # Errors
-    /// What the store says; `Corrupt` if no end is found among what is listed.
+    /// The store's errors; `Corrupt` if no end is found in the listing.
     pub async fn tail(&self, known: Tail) -> Result<Tail> {
         for _ in 0..TAIL_ATTEMPTS {
             let places = match self.store.append_mode() {
@@ -428,13 +427,13 @@ impl Journal {
                 if places.len() >= limits::LOG_GAP as usize {
                     return Err(too_noisy());
                 }
-                // Nothing of what is listed is an entry, or all of it was trimmed since.
+                // No listed object is an entry, or all were trimmed since.
                 if self.store.append_mode() == AppendMode::Siblings || self.holds(last.position).await? {
                     return Ok(known);
                 }
                 continue;
             };
-            // Asked when it has been read: see [`Journal::reaches_back`].
+            // Checked after reading: see [`Journal::reaches_back`].
             if self.store.append_mode() == AppendMode::Siblings || self.holds(place.position).await? {
                 let ballot = (!place.is_plain()).then_some(place.ballot);
                 let (hash, generation) = (entry::hash(&object), header.generation);
@@ -444,15 +443,15 @@ impl Journal {
         Err(Error::retry("the log grows too fast, or entries after the last one read are missing"))
     }
 
-    /// The position of the last entry; `known` if there is none behind it. One listing if that is so.
+    /// The position of the last entry; `known` if there is none after it, which takes one listing.
     ///
     /// # Errors
-    /// What the store says.
+    /// The store's errors.
     pub async fn last_after(&self, known: Position) -> Result<Position> {
         let tail = Tail { position: known, ..Tail::EMPTY };
         let places = match self.store.append_mode() {
             AppendMode::Conditional => self.listed_after(&tail).await?,
-            // What is listed may not count, and whoever is told of a position waits for it.
+            // A listed entry may not count, and callers wait for the returned position.
             AppendMode::Siblings => {
                 let listed = self.chain.list(known).await?;
                 if listed.iter().all(|place| place.position <= known) {
@@ -473,14 +472,14 @@ impl Journal {
     /// How many entries a listing shows after `position`.
     ///
     /// # Errors
-    /// What the store says.
+    /// The store's errors.
     pub async fn count_after(&self, position: Position) -> Result<usize> {
         Ok(self.chain.list(position).await?.len())
     }
 }
 
-/// What is wrong with an object that cannot be read: what is larger than any entry was never one,
-/// unless only its name tells.
+/// The fault of an object that cannot be read: one that is larger than any entry was never one,
+/// unless only its name can tell.
 pub(crate) fn unread(place: &EntryName, e: &Error) -> (Unfit, String) {
     let unfit = if place.is_plain() && is_too_large(e) { Unfit::Noise } else { Unfit::Damaged };
     (unfit, e.to_string())

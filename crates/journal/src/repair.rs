@@ -1,6 +1,6 @@
-//! Going on with a log that is broken: an entry is missing that others have read, or the last one
-//! is damaged. Whoever does this accepts that it is lost; it is recorded in the log, so that all
-//! nodes do the same with what is left. Needs no key of the account.
+//! Repairs a broken log: an entry is missing that others have read, or the last one is damaged. The
+//! operator accepts its loss; it is recorded in the log, so that all nodes treat the rest in the
+//! same way. Needs no key of the account.
 
 use sealpost_base::{Error, Position, Result, limits};
 use sealpost_vault::AppendMode;
@@ -12,46 +12,45 @@ use crate::read::Object;
 use crate::replay::{Cover, Replay, Step};
 use crate::{Append, EntryName, Journal, Tail};
 
-/// How often it starts again because others append meanwhile.
+/// How often it starts again because of concurrent appends.
 const ATTEMPTS: usize = 8;
 
-/// What was wrong with a log.
+/// A break in a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Break {
-    /// The entry at this position does not follow the last one before it that can be read.
+    /// The entry at this position does not follow the last readable one before it.
     Unchained(Position),
     /// The entry at this position is damaged, and was the last one.
     DamagedEnd(Position),
 }
 
-/// A log that goes on.
+/// A log that continues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Repaired {
-    /// What was wrong.
+    /// The breaks.
     pub breaks: Vec<Break>,
-    /// Where that is recorded.
+    /// The position of the record about them.
     pub position: Position,
 }
 
-/// What is left of a broken log.
+/// The rest of a broken log.
 struct Left {
     breaks: Vec<Break>,
-    /// From where on it has to be stated what counts.
+    /// From which position on it has to be stated what counts.
     from: Position,
     counted: CountedEntries,
     /// The last entry.
     tail: Tail,
-    /// Where the renumbering can be: behind whatever is at positions after the last entry.
+    /// The position for the renumbering: after all objects that follow the last entry.
     free: Position,
 }
 
 impl Journal {
-    /// Records that the log goes on with what can be read of it; `None` if nothing is wrong with
-    /// it. `without_checkpoints`: and with none of the checkpoints there are, because they cannot
-    /// be read.
+    /// Records that the log continues with its readable entries; `None` if nothing is wrong with
+    /// it. `without_checkpoints`: ignores the existing checkpoints, because they are unreadable.
     ///
     /// # Errors
-    /// What the store says; `Retry` if others append all the time.
+    /// The store's errors; `Retry` if others keep appending.
     pub async fn repair(&self, without_checkpoints: bool) -> Result<Option<Repaired>> {
         for _ in 0..ATTEMPTS {
             self.look_again();
@@ -85,17 +84,17 @@ impl Journal {
         Ok(matches!(took, Took::Ours).then_some(tail.position))
     }
 
-    /// What is left of the log, `None` if it is not broken.
+    /// The rest of the log, `None` if it is not broken.
     async fn left(&self, without_checkpoints: bool) -> Result<Option<Left>> {
         let mut checkpoints = self.checkpoints().await?;
         checkpoints.retain(|_| !without_checkpoints);
-        // Below the older of the last two nothing is needed.
+        // Entries below the older of the last two are not needed.
         let needed = checkpoints.get(1).copied().unwrap_or_default();
         let listed: Vec<EntryName> = self.listed_after(&Tail::EMPTY).await?;
         let listed: Vec<EntryName> = listed.into_iter().filter(|place| place.position >= needed).collect();
         let before = Position(needed.0.saturating_sub(1));
         let places = self.without_far(before, listed).await?;
-        // Of what was trimmed there is a checkpoint.
+        // A checkpoint covers the trimmed entries.
         let is_trimmed = !checkpoints.is_empty() && places.first().is_none_or(|first| first.position.0 > 1);
         let mut replay = (!is_trimmed).then(|| Replay::after(Tail::EMPTY));
         let (mut breaks, mut from) = (Vec::new(), None::<Position>);

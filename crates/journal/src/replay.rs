@@ -1,9 +1,9 @@
-//! Which entries of a log count, told by what they carry: no store, no keys.
+//! Decides which entries of a log count, from their contents: no store, no keys.
 //!
 //! An entry counts if it carries the hash of the last one that counts; positions may have been
-//! passed over between the two. If it carries another, one is missing that others have read: what a
-//! UID means is not known, and nothing goes on until a renumbering says which entries count
-//! (`docs/format/log-entry.md`).
+//! passed over between the two. If it carries another hash, an entry is missing that others have
+//! read: the meaning of UIDs is not known, and replay stops until a renumbering states which
+//! entries count (`docs/format/log-entry.md`).
 
 use std::collections::VecDeque;
 
@@ -13,40 +13,40 @@ use sealpost_vault::entry::{CountedEntries, Generation, Renumbering};
 
 use crate::{Content, Entry, Tail};
 
-/// Goes through the entries of a log, in order, from behind a known end.
+/// Goes through the entries of a log, in order, from after a known end.
 #[derive(Debug, Clone)]
 pub struct Replay {
     tail: Tail,
-    /// The entries behind `begun` that counted, in order.
+    /// The entries after `begun` that counted, in order.
     counted: VecDeque<(Position, Hash)>,
     begun: Position,
     cover: Option<Cover>,
 }
 
-/// A renumbering further on, which says what counts up to there.
+/// A later renumbering, which states what counts up to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cover {
     /// Where it is.
     pub position: Position,
-    /// What UIDs mean from the break on.
+    /// The generation of UIDs from the break on.
     pub generation: Generation,
-    /// What it says.
+    /// Its contents.
     pub renumbering: Renumbering,
 }
 
-/// What an entry is to a log.
+/// The role of an entry in a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// It counts.
     Counts,
     /// It does not follow the last entry that counts: one is missing between the two.
     Broken,
-    /// It says that others count than those that were read.
+    /// It states that other entries count than those that were read.
     Disputed,
 }
 
 impl Replay {
-    /// From behind `tail`.
+    /// From after `tail`.
     pub fn after(tail: Tail) -> Self {
         Replay { tail, counted: VecDeque::new(), begun: tail.position, cover: None }
     }
@@ -66,7 +66,7 @@ impl Replay {
         self.count(tail);
     }
 
-    /// What the next entry is. If it counts, it is the last one from now on.
+    /// Classifies the next entry. If it counts, it is the last one from now on.
     pub fn next(&mut self, entry: &Entry) -> Step {
         if let Some(cover) = self.cover
             && entry.position < cover.position
@@ -88,7 +88,7 @@ impl Replay {
         Step::Counts
     }
 
-    /// The log is broken, and goes on by that renumbering. The entry that does not follow is the
+    /// The log is broken, and continues by that renumbering. The entry that does not follow is the
     /// next one again.
     pub fn go_on_by(&mut self, cover: Cover) {
         self.tail.generation = cover.generation;
@@ -103,8 +103,8 @@ impl Replay {
         Some(self.counted.contains(&(tail.position, tail.hash)))
     }
 
-    /// From which position on a renumbering has to say what counts when an entry that carries
-    /// `prev` does not follow: nobody may have read another entry before it.
+    /// The position from which on a renumbering has to state what counts when an entry that carries
+    /// `prev` does not follow: no process may have read another entry before it.
     pub(crate) fn fork_of(&self, prev: &Hash) -> Position {
         let known = self.counted.iter().rev().find(|(_, hash)| hash == prev);
         known.map_or(self.tail.position, |(position, _)| *position).next()

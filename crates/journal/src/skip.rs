@@ -1,16 +1,16 @@
-//! Going on behind something that is no entry and has the next position, where the store creates
+//! Continues after an object at the next position that is no entry, where the store creates
 //! conditionally.
 //!
 //! The position is passed over: a renumbering goes to the next free one and carries the hash of the
-//! last entry. What was there may have been an entry once, which others have read, so what UIDs
-//! mean is stated anew (decision 50).
+//! last entry. The object may have been an entry once, which others have read, so UIDs get a new
+//! generation (decision 50).
 //!
-//! Writers find out that others went on because the next position is taken. One that is passed over
-//! may become free again, when somebody removes what was there; so that nobody takes it then, the
-//! position is marked first, in the folder that every writer lists after it has written, with a
-//! MAC, because a position that others mark is lost to the log. The order decides: the mark, then a
-//! last look at the position, then the renumbering. Whoever creates an entry there too late for
-//! that look sees the mark.
+//! Writers detect concurrent appends because the next position is taken. A passed-over position may
+//! become free again when the object there is removed; so that no writer takes it then, it is
+//! marked first, in the folder that every writer lists after it has written, with a MAC, because a
+//! position that others mark is lost to the log. The order decides: the mark, then a last look at
+//! the position, then the renumbering. A writer that creates an entry there too late for that look
+//! sees the mark.
 
 use sealpost_base::{Error, Position, Result, limits};
 use sealpost_vault::entry::{self, CountedEntries, Renumbering};
@@ -20,22 +20,23 @@ use crate::noise::{Unfit, damaged_end, too_noisy};
 use crate::read::Object;
 use crate::{Append, EntryName, Journal, Tail};
 
-/// How often others are let go on who are about to.
+/// How often to wait for others that are about to continue.
 const CLAIM_ATTEMPTS: u32 = 6;
 
 impl Journal {
-    /// Goes on behind what is no entry and follows the one at `after`, or behind a position that is
-    /// marked already. `Lost` when that is done, by whomever: there is more to read.
+    /// Continues after an object that is no entry and follows the one at `after`, or after a
+    /// position that is marked already. `Lost` once any writer has done that: there are entries to
+    /// catch up with.
     pub(crate) async fn pass_over(&self, after: &Tail, is_marked: bool) -> Result<Append> {
         let renumbering = Renumbering::of(after.position.next(), CountedEntries::NONE);
         let mut position = renumbering.from;
-        // The renumbering is at most so far behind the last entry: readers look no further.
+        // The renumbering is at most so far after the last entry: readers look no further.
         for _ in 1..limits::LOG_GAP {
             if self.is_free(position).await? && !(is_marked && position == renumbering.from) {
                 return Ok(Append::Lost);
             }
             self.mark(position).await?;
-            // Whoever took it before it was marked may not have seen the mark.
+            // A writer that took it before it was marked may not have seen the mark.
             match self.object(&EntryName::plain(position), false).await? {
                 Object::Entry(..) => return Ok(Append::Lost),
                 Object::Unfit(Unfit::Damaged) => return Err(damaged_end(position)),
@@ -50,7 +51,7 @@ impl Journal {
         Err(too_noisy())
     }
 
-    /// Whether nothing is at `position`, or an entry.
+    /// Whether `position` is empty, or has an entry.
     async fn is_free(&self, position: Position) -> Result<bool> {
         match self.object(&EntryName::plain(position), false).await? {
             Object::Entry(..) | Object::Gone => Ok(true),
@@ -59,8 +60,8 @@ impl Journal {
         }
     }
 
-    /// AppendMode a renumbering at `position`, after the entry at `after`: what became of that, and
-    /// the end of the log if it is there.
+    /// Appends a renumbering at `position`, after the entry at `after`; returns the result, and the
+    /// end of the log if it was written.
     pub(crate) async fn renumber(
         &self,
         after: &Tail,
@@ -75,9 +76,9 @@ impl Journal {
         Ok((took, Tail { position, hash, ballot: None, generation }))
     }
 
-    /// Whether the entry at `tail` counts, which this process created at a position that somebody
-    /// passes over: if the next entry follows it. If there is none, this process decides, by going
-    /// on itself.
+    /// Whether the entry at `tail` counts, which this process created at a position that another
+    /// writer passes over: it does if the next entry follows it. If there is none, this process
+    /// decides, by appending a renumbering itself.
     pub(crate) async fn claim(&self, after: &Tail, tail: Tail) -> Result<Append> {
         for round in 0..CLAIM_ATTEMPTS {
             self.chain.wait(round).await;
@@ -105,7 +106,7 @@ impl Journal {
                 return Ok(Some(Append::Done(tail)));
             }
             if header.prev == after.hash {
-                // Nobody follows it any more, and nobody is to find it: it was never acknowledged.
+                // No writer follows it any more, and none may find it: it was never acknowledged.
                 self.store.delete(&self.log_path(tail.position)).await?;
                 return Ok(Some(Append::Lost));
             }

@@ -1,4 +1,4 @@
-//! Everything at the paths of a log's entries, for `sealpost check`.
+//! Reads all objects at the paths of a log's entries, for `sealpost check`.
 
 use futures::future::try_join_all;
 use sealpost_base::{Kind, Position, Result, limits};
@@ -14,12 +14,12 @@ use crate::{EntryName, Journal, Tail};
 /// Objects read at once.
 const READ_AHEAD: usize = 16;
 
-/// What a log consists of.
+/// The objects of a log.
 #[derive(Debug, Default)]
 pub struct Survey {
-    /// Its entries, in order; whether each follows the one before, their content tells.
+    /// Its entries, in order; their contents show whether each follows the one before.
     pub entries: Vec<EntryName>,
-    /// Objects that are none, by position.
+    /// Objects that are no entries, by position.
     pub unfit: Vec<Unfit>,
 }
 
@@ -28,13 +28,13 @@ pub struct Survey {
 pub struct Unfit {
     /// Its path.
     pub path: String,
-    /// Where an entry would be.
+    /// The position in its path.
     pub position: Position,
-    /// It says that it is the entry there, and is not as it was written.
+    /// It claims to be the entry there, but was changed.
     pub is_damaged: bool,
-    /// It begins as the entry of that position does.
+    /// It begins like the entry of that position.
     pub may_be_entry: bool,
-    /// Why, for the operator.
+    /// The reason, for the operator.
     pub why: String,
 }
 
@@ -44,18 +44,18 @@ impl Survey {
         self.entries.last().map_or(Position::ZERO, |place| place.position)
     }
 
-    /// Whether something at `position` is further behind the end than the next entry can be.
+    /// Whether `position` is further after the end than the next entry can be.
     pub fn is_far(&self, position: Position) -> bool {
         position.0 > self.end().0.saturating_add(limits::LOG_GAP)
     }
 }
 
 impl Journal {
-    /// What is in the folder of manifests, says something of the log, and counts for nothing: the
-    /// paths, and why.
+    /// Objects in the folder of manifests with names of marks that count for nothing: the paths,
+    /// and why.
     ///
     /// # Errors
-    /// What the store says.
+    /// The store's errors.
     pub async fn survey_marks(&self) -> Result<Vec<(String, String)>> {
         let unfit = self.unfit_marks().await?;
         Ok(unfit.into_iter().map(|(name, why)| (self.judge.mark_path(name), why)).collect())
@@ -89,15 +89,15 @@ impl Journal {
         })
     }
 
-    /// Removes what this installation never wrote: what counts for nothing in the folder of
-    /// manifests, and what is behind the end of the log. The first of that stays, and what is at
-    /// positions that are passed over already, so that the next entry goes on behind it and gives
-    /// UIDs a new meaning (decision 50): it may have been an entry once. The paths of what was
-    /// removed. Whoever calls this is sure of `server.key`: under an old copy, what other nodes
-    /// wrote under the next key looks alike.
+    /// Removes objects that this installation never wrote: those that count for nothing in the
+    /// folder of manifests, and those after the end of the log. The first of the latter stays, and
+    /// so do those at positions that are passed over already, so that the next entry goes after it
+    /// and gives UIDs a new meaning (decision 50): it may have been an entry once. Returns the
+    /// paths of the removed objects. The caller must be sure of `server.key`: under an old copy,
+    /// objects that other nodes wrote under the next key look alike.
     ///
     /// # Errors
-    /// What the store says. It can be repeated.
+    /// The store's errors. It can be repeated.
     pub async fn remove_noise(&self) -> Result<Vec<String>> {
         let mut paths = Vec::new();
         for (name, _) in self.unfit_marks().await? {
@@ -121,7 +121,8 @@ impl Journal {
         Ok(paths)
     }
 
-    /// Whether a damaged manifest is there: it tells writers that the log may be trimmed, readable or not.
+    /// Whether a damaged manifest is there: it shows writers that the log may be trimmed, readable
+    /// or not.
     async fn may_have_been_manifest(&self, name: Name, path: &str) -> Result<bool> {
         let Name::Checkpoint(position) = name else { return Ok(false) };
         match self.store.read_confirmed(path).await {
@@ -132,10 +133,10 @@ impl Journal {
         }
     }
 
-    /// Reads whatever is at a path of an entry from `from` on.
+    /// Reads the objects at all paths of entries from `from` on.
     ///
     /// # Errors
-    /// What the store says.
+    /// The store's errors.
     pub async fn survey(&self, from: Position) -> Result<Survey> {
         self.look_again();
         let listed = self.chain.list(Position(from.0.saturating_sub(1))).await?;
@@ -155,7 +156,7 @@ impl Journal {
         Ok(survey)
     }
 
-    /// What is where the entry before the first one would be.
+    /// The object at the path of an entry before the first one.
     async fn before_the_first(&self) -> Result<Option<Unfit>> {
         let path = self.log_path(Position::ZERO);
         match self.store.size(&path).await {
@@ -174,7 +175,8 @@ impl Journal {
         }
     }
 
-    /// `None` if it is an entry; else what is wrong with it, and nothing if it was trimmed meanwhile.
+    /// `None` if it is an entry; else what is wrong with it, and `Some(None)` if it was trimmed
+    /// meanwhile.
     async fn look_at(&self, place: EntryName) -> Result<Option<Option<Unfit>>> {
         let unfit = match self.object(&place, true).await {
             Ok(Object::Entry(..)) => return Ok(None),

@@ -6,7 +6,7 @@ use sealpost_vault::entry::Generation;
 
 use crate::ballot::Ballot;
 
-/// The end of a log as somebody knows it: the last position and the hash of what is there.
+/// The end of a log as a process knows it: the last position and the hash of the entry there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, minicbor::Encode, minicbor::Decode)]
 pub struct Tail {
     /// The last entry's position; [`Position::ZERO`] for an empty log.
@@ -18,7 +18,7 @@ pub struct Tail {
     /// The ballot that the last entry was written in, on a store without conditional create.
     #[n(2)]
     pub ballot: Option<Ballot>,
-    /// What UIDs mean behind it.
+    /// The generation of UIDs after it.
     #[n(3)]
     pub generation: Generation,
 }

@@ -42,7 +42,7 @@ fn world_of(append_mode: AppendMode) -> Fixture {
 }
 
 impl Fixture {
-    /// The same for a process that knows nothing of it.
+    /// The same for a process without any knowledge of it.
     fn again(&self) -> Fixture {
         let keys = AccountKeys::derive(&RootKey::generate(&SeededRandom::new(1)), ACCOUNT);
         let (store, random) = (self.store.clone(), Arc::new(SeededRandom::new(2)));
@@ -108,7 +108,7 @@ impl Fixture {
         format!("acct/{ACCOUNT}/log/{position:016x}")
     }
 
-    /// Something that the store's user wrote, or a flipped bit.
+    /// An object written by a user of the store, or a flipped bit.
     async fn plant(&self, position: u64, bytes: &[u8]) {
         let path = object_store::path::Path::parse(self.path(position)).unwrap();
         let payload = object_store::PutPayload::from(bytes.to_vec());
@@ -119,7 +119,7 @@ impl Fixture {
         self.store.read(&self.path(position)).await.unwrap().to_vec()
     }
 
-    /// Appends at the end, as a delivery does it that knows nothing.
+    /// Appends at the end, like a delivery without prior knowledge.
     async fn deliver(&self, text: &str) {
         let public = self.keys.public();
         for _ in 0..4 {
@@ -158,7 +158,7 @@ async fn what_is_appended_is_read_back_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_append_that_loses_to_an_entry_no_listing_shows_ends() {
+async fn an_append_losing_to_an_unlisted_entry_ends() {
     let inner = Arc::new(InMemory::new());
     let plan = Plan { late: 1000, ..Plan::default() };
     let (sound, hiding) = (Store::over(inner.clone()), Store::over(Arc::new(Faulty::new(inner, plan, 1))));
@@ -175,11 +175,11 @@ async fn an_append_that_loses_to_an_entry_no_listing_shows_ends() {
             Err(e) => break e,
         }
         lost += 1;
-        assert!(lost < 100, "it goes on for ever");
+        assert!(lost < 100, "it retries for ever");
     };
     assert_eq!(error.kind(), Kind::Corrupt, "{error}");
     assert!(error.to_string().contains("/log/0000000000000001"), "{error}");
-    // It is not appended behind it either, and who sees what is there goes on.
+    // No entry is appended after it either, and a process that sees it continues.
     let end = writer.tail(Tail::EMPTY).await.unwrap();
     assert_eq!(end.position, Position(1));
     assert!(matches!(writer.append(&end, seal(), b"two").await.unwrap(), Append::Done(_)));
@@ -196,7 +196,7 @@ async fn deliveries_need_only_the_public_key() {
 }
 
 #[tokio::test]
-async fn of_two_that_append_at_once_one_loses_and_finds_the_other() {
+async fn one_of_two_concurrent_appends_loses_and_catches_up() {
     let w = world();
     let tail = w.fill(Tail::EMPTY, &["one"]).await;
     w.fill(tail, &["two"]).await;
@@ -218,7 +218,7 @@ async fn nothing_counts_behind_a_missing_entry() {
 async fn an_entry_of_another_log_is_not_taken() {
     let (w, other) = (world(), world());
     let tail = w.fill(Tail::EMPTY, &["one"]).await;
-    // The same keys and the same position, but what it follows is another entry.
+    // The same keys and the same position, but a different previous entry.
     let foreign = other.fill(Tail::EMPTY, &["eins", "zwei"]).await;
     assert_ne!(foreign.hash, tail.hash);
     let wrong = Tail { hash: foreign.hash, ..tail };
@@ -240,8 +240,8 @@ async fn a_checkpoint_is_read_back_and_written_twice_without_harm() {
     assert!(w.journal.chunk(&w.keys, Position(1), &other).await.is_err(), "another one's digest");
 }
 
-/// A copy of another store was interrupted: of its checkpoints there may be parts, or one whose log
-/// did not come.
+/// A copy of another store was interrupted: parts of its checkpoints may exist, or one without its
+/// log.
 #[tokio::test]
 async fn a_checkpoint_is_not_made_of_another_historys_parts() {
     let w = world();
@@ -254,18 +254,19 @@ async fn a_checkpoint_is_not_made_of_another_historys_parts() {
     };
     assert_eq!(write(one, "h").await.unwrap_err().kind(), Kind::Conflict);
     let manifests = w.paths("manifest/").await.into_iter().filter(|name| !name.starts_with('m'));
-    assert_eq!(manifests.count(), 0, "a witness alone says nothing");
+    assert_eq!(manifests.count(), 0, "a witness alone is no manifest");
     let two = w.fill(one, &["two"]).await;
     write(two, "h").await.unwrap();
-    // The chunks are the same, and what they are of is not.
+    // The chunks are the same, but their states are not.
     let elsewhere = Tail { hash: one.hash, ..two };
     assert_eq!(write(elsewhere, "h").await.unwrap_err().kind(), Kind::Conflict);
     assert_eq!(w.journal.checkpoint(&w.keys, Position(2)).await.unwrap().tail, two);
 }
 
-/// Of a log with entries up to the third, and a checkpoint of all of it, the last `lost` are gone.
+/// The last `lost` entries are gone from a log with entries up to the third, and a checkpoint of
+/// all of it.
 #[tokio::test]
-async fn nothing_is_appended_to_a_log_that_has_lost_its_end() {
+async fn a_log_without_its_end_accepts_no_append() {
     for append_mode in [AppendMode::Conditional, AppendMode::Siblings] {
         for lost in 1..=3 {
             let w = world_of(append_mode);
@@ -273,14 +274,15 @@ async fn nothing_is_appended_to_a_log_that_has_lost_its_end() {
             let three = w.fill(one, &["two", "three"]).await;
             w.checkpoint(three, &[("head", "h")]).await;
             let begun = w.again();
-            // Of somebody else who went on, that alone is known.
+            // Another writer may have continued: that is all it knows.
             assert_eq!(begun.append(&one, "also two").await, Append::Lost);
             let log = w.paths("log/").await;
             for entry in &log[3 - lost..] {
                 w.store.delete(&format!("acct/{ACCOUNT}/log/{entry}")).await.unwrap();
             }
             let begun = w.again();
-            // It would be acknowledged, and whoever begins with the checkpoint would never read it.
+            // It would be acknowledged, and readers that start from the checkpoint would never read
+            // it.
             let end = begun.journal.tail(Tail::EMPTY).await.unwrap();
             assert_eq!(end.position.0, 3 - lost as u64);
             let public = w.keys.public();
@@ -289,7 +291,7 @@ async fn nothing_is_appended_to_a_log_that_has_lost_its_end() {
             let left = w.paths("log/").await;
             let behind = format!("{:016x}", end.position.next().0);
             assert!(left.iter().all(|entry| **entry < *behind), "nor is anything left there: {left:?}");
-            // Who knows it all, because it was there, goes on.
+            // A process that knows the end, because it was there, continues.
             w.fill(three, &["four"]).await;
         }
     }
@@ -347,7 +349,7 @@ async fn trimming_keeps_what_the_last_two_checkpoints_need() {
 }
 
 #[tokio::test]
-async fn whoever_slept_through_a_trim_finds_out_and_loses_nothing() {
+async fn stale_writer_detects_trim() {
     let w = world();
     let old = w.fill(Tail::EMPTY, &["one"]).await;
     let two = w.fill(old, &["two", "two and a half"]).await;
@@ -367,9 +369,9 @@ async fn whoever_slept_through_a_trim_finds_out_and_loses_nothing() {
     assert_eq!(w.journal.tail(Tail::EMPTY).await.unwrap(), three);
 }
 
-/// A writer whose clock stood still as well, so that it does not ask before it writes.
+/// A writer whose clock was stopped as well, so that it does not check before it writes.
 #[tokio::test]
-async fn whoever_slept_with_its_clock_hears_that_the_outcome_is_unknown_and_is_never_followed() {
+async fn stale_writer_with_stopped_clock_gets_unknown_outcome() {
     let w = world();
     let clock = Arc::new(FakeClock::new(Timestamp(0)));
     let sleeper =
@@ -381,13 +383,13 @@ async fn whoever_slept_with_its_clock_hears_that_the_outcome_is_unknown_and_is_n
     w.checkpoint(two, &[("head", "h")]).await;
     let three = w.fill(two, &["three"]).await;
     w.checkpoint(three, &[("head", "h3")]).await;
-    // Somebody has listed what is there, and sleeps before he reads it.
+    // A process has listed the entries, and pauses before it reads them.
     let places = w.journal.places_after(&old).await.unwrap().unwrap();
     w.journal.trim().await.unwrap();
 
     let error = sleeper.append(&old, Seal::Owner(&w.keys), b"stale").await.unwrap_err();
     assert_eq!(error.kind(), sealpost_base::Kind::Retry);
-    // What it left chains and opens, and is not believed.
+    // The stale entry chains and opens, and is not accepted.
     let read: Vec<_> = w.journal.entries(&w.keys, old, &places).collect().await;
     let Read::Entry(first) = read.into_iter().next().unwrap().unwrap() else { panic!("an entry") };
     assert_eq!(Replay::after(old).next(&first), Step::Counts);
@@ -399,12 +401,12 @@ async fn whoever_slept_with_its_clock_hears_that_the_outcome_is_unknown_and_is_n
     }
     w.journal.trim().await.unwrap();
     assert_eq!(w.paths("log").await, ["/0000000000000003", "/0000000000000004"]);
-    // It asks again when time goes on.
+    // It checks again once time advances.
     clock.advance(std::time::Duration::from_secs(3600));
     assert_eq!(sleeper.append(&old, Seal::Owner(&w.keys), b"stale").await.unwrap(), Append::Trimmed);
 }
 
-/// One write, and one question whether it counts.
+/// One write, and one check whether it counts.
 #[tokio::test]
 async fn an_entry_after_ones_own_takes_two_requests() {
     let random = Arc::new(SeededRandom::new(1));
@@ -423,9 +425,9 @@ async fn an_entry_after_ones_own_takes_two_requests() {
     }
 }
 
-/// A store that refuses to create what is there, and gives it out only a moment later.
+/// A store that refuses to create an existing object, and returns it only a moment later.
 #[tokio::test(start_paused = true)]
-async fn an_entry_that_is_told_of_before_it_is_given_out_is_waited_for() {
+async fn an_entry_that_exists_but_returns_404_is_awaited() {
     let late = Faulty::new(Arc::new(InMemory::new()), Plan::default(), 1);
     let random = Arc::new(SeededRandom::new(1));
     let keys = AccountKeys::derive(&RootKey::generate(&*random), ACCOUNT);
@@ -444,10 +446,10 @@ async fn an_entry_that_is_told_of_before_it_is_given_out_is_waited_for() {
     assert!(matches!(&first.content, Content::Plain(_, text) if &text[..] == b"one"));
 }
 
-/// A store, or a proxy before it, that lists an entry and says that it is not there: nobody goes on
-/// as if it was lost.
+/// A store, or a proxy before it, lists an entry and returns 404 for it: no process continues as if
+/// it were lost.
 #[tokio::test(start_paused = true)]
-async fn an_entry_that_is_listed_and_not_given_out_is_not_missing() {
+async fn a_listed_entry_that_returns_404_is_not_missing() {
     for append_mode in [AppendMode::Conditional, AppendMode::Siblings] {
         let hiding = Faulty::new(Arc::new(InMemory::new()), Plan::default(), 1);
         let random = Arc::new(SeededRandom::new(1));
@@ -468,7 +470,7 @@ async fn an_entry_that_is_listed_and_not_given_out_is_not_missing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn noise_at_the_next_position_costs_that_position_and_nothing_else() {
+async fn noise_at_the_next_position_costs_only_that_position() {
     for append_mode in [AppendMode::Conditional, AppendMode::Siblings] {
         let w = world_of(append_mode);
         w.fill(Tail::EMPTY, &["one", "two"]).await;
@@ -511,7 +513,7 @@ async fn nothing_is_appended_behind_a_far_position() {
     }
 }
 
-/// Noise that goes, while somebody knows no better than that its position is the next one.
+/// Noise that is removed while a stale writer believes that its position is the next one.
 #[tokio::test(start_paused = true)]
 async fn a_position_that_was_passed_over_is_never_used() {
     for knows_the_time in [false, true] {
@@ -520,7 +522,7 @@ async fn a_position_that_was_passed_over_is_never_used() {
         let two = w.fill(Tail::EMPTY, &["one", "two"]).await;
         let mut sleeper = w.again();
         if knows_the_time {
-            // It appended a moment ago, and does not look before it writes.
+            // It appended a moment ago, and does not check before it writes.
             sleeper.journal = sleeper.journal.timed(clock.clone());
             sleeper.journal.reaches_back(&two).await.unwrap();
         }
@@ -558,7 +560,7 @@ async fn as_many_positions_as_the_limit_says_are_passed_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_damaged_last_entry_is_not_appended_to_before_a_repair() {
+async fn a_damaged_last_entry_blocks_appends_until_a_repair() {
     for append_mode in [AppendMode::Conditional, AppendMode::Siblings] {
         let w = world_of(append_mode);
         let two = w.fill(Tail::EMPTY, &["one", "two"]).await;
@@ -587,7 +589,7 @@ async fn a_damaged_last_entry_is_not_appended_to_before_a_repair() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_missing_entry_is_gone_on_without_after_a_repair() {
+async fn a_repair_continues_without_a_missing_entry() {
     for append_mode in [AppendMode::Conditional, AppendMode::Siblings] {
         let w = world_of(append_mode);
         w.fill(Tail::EMPTY, &["one", "two", "three", "four"]).await;
@@ -596,7 +598,7 @@ async fn a_missing_entry_is_gone_on_without_after_a_repair() {
         let bytes = w.store.read(&missing).await.unwrap();
         w.store.delete(&missing).await.unwrap();
         assert_eq!(w.again().read(Tail::EMPTY).await, ["one", "!three", "!four"]);
-        // Mail goes on.
+        // Deliveries continue.
         w.again().deliver("five").await;
         let repaired = w.again().journal.repair(false).await.unwrap().unwrap();
         assert_eq!(repaired.breaks, [Break::Unchained(Position(3))], "{append_mode:?}");
@@ -604,7 +606,7 @@ async fn a_missing_entry_is_gone_on_without_after_a_repair() {
         let expected = ["one", "repaired", "three", "four", "five", "renumbered 1", "six"];
         assert_eq!(w.again().read(Tail::EMPTY).await, expected, "{append_mode:?}");
         assert_eq!(w.again().journal.repair(false).await.unwrap(), None);
-        // It comes back: who reads it sees that others do not count it, and that is said.
+        // It comes back: a reader sees that others do not count it, and reports that.
         let location = object_store::path::Path::parse(&missing).unwrap();
         w.objects.put(&location, bytes.into()).await.unwrap();
         let read = w.again().read(Tail::EMPTY).await;

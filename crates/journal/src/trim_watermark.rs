@@ -1,20 +1,20 @@
-//! Where a log was seen not to be trimmed, and when: so that writers who go on after their own
-//! entries need not ask again before each.
+//! The last check that a log was not trimmed, with its time: so that writers that continue after
+//! their own entries need not check again before each.
 //!
-//! Nothing rests on it. Whether an entry counts is found out after it was written, whatever the
-//! clock said before; who believes what is here for too long only hears of it later, as an unknown
-//! outcome in the place of [`crate::Append::Trimmed`].
+//! Correctness does not depend on it. Whether an entry counts is determined after it was written,
+//! whatever the clock said before; a process that relies on an old check only learns of a trim
+//! later, as an unknown outcome instead of [`crate::Append::Trimmed`].
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use sealpost_base::{Clock, Position};
 
-/// How long it is believed. Others would have to write two checkpoints, of hundreds of events each,
+/// How long a check holds. Others would have to write two checkpoints, of hundreds of events each,
 /// in that time.
 const BELIEVED: Duration = Duration::from_secs(60);
 
-/// The last time that somebody looked, and what was not trimmed then.
+/// The last check, and the position from which nothing was trimmed then.
 #[derive(Default)]
 pub(crate) struct TrimWatermark {
     clock: Option<Arc<dyn Clock>>,
@@ -22,12 +22,12 @@ pub(crate) struct TrimWatermark {
 }
 
 impl TrimWatermark {
-    /// Believed for a while by this clock; without one, never.
+    /// Checks hold for a while by this clock; without one, never.
     pub(crate) fn by(clock: Arc<dyn Clock>) -> Self {
         TrimWatermark { clock: Some(clock), last: Mutex::default() }
     }
 
-    /// The time, for whoever begins to look.
+    /// The time before a check.
     pub(crate) fn now(&self) -> Option<Duration> {
         self.clock.as_ref().map(|clock| clock.monotonic())
     }
@@ -41,7 +41,7 @@ impl TrimWatermark {
         }
     }
 
-    /// Whether `position` was not trimmed a moment ago.
+    /// Whether `position` was recently found not to be trimmed.
     pub(crate) fn is_recent(&self, position: Position) -> bool {
         let (Some(now), Some((from, at))) = (self.now(), *self.lock()) else { return false };
         position >= from && now.saturating_sub(at) <= BELIEVED
@@ -58,7 +58,7 @@ mod tests {
     use sealpost_base::{FakeClock, Timestamp};
 
     #[test]
-    fn it_is_believed_for_a_while_and_for_what_comes_after() {
+    fn a_watermark_holds_for_later_positions_for_a_while() {
         let clock = Arc::new(FakeClock::new(Timestamp(0)));
         let seen = TrimWatermark::by(clock.clone());
         assert!(!seen.is_recent(Position(5)));
@@ -68,7 +68,7 @@ mod tests {
         assert!(seen.is_recent(Position(5)));
         clock.advance(Duration::from_millis(1));
         assert!(!seen.is_recent(Position(5)));
-        // Who was slow to look does not make it older.
+        // A result that arrives late does not replace a newer one.
         seen.note(Position(7), seen.now());
         seen.note(Position(5), Some(Duration::ZERO));
         assert!(seen.is_recent(Position(7)) && !seen.is_recent(Position(5)));

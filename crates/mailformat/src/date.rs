@@ -10,7 +10,7 @@ const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
 const DAY_SECONDS: i64 = 86_400;
-/// Words of a date, at most.
+/// The most words of a date.
 const DATE_WORDS: usize = 8;
 
 /// `at` as `asctime` writes it, in UTC.
@@ -31,10 +31,10 @@ pub fn rfc3339(at: Timestamp) -> String {
     format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", time / 3600, time / 60 % 60, time % 60)
 }
 
-/// Finds the date at the end of `words`, those of a `From ` line, in whatever form it is written;
-/// returns where it begins.
+/// Finds the date at the end of `words`, those of a `From ` line, in any form; returns where it
+/// begins.
 pub fn parse_delivered(words: &[&str]) -> Option<(usize, Timestamp)> {
-    // UUCP put this behind it: `remote from host`.
+    // UUCP added this after it: `remote from host`.
     let ends = words.windows(2).rposition(|pair| pair == ["remote", "from"]).unwrap_or(words.len());
     let words = &words[..ends];
     // A sender comes first, unless there is none.

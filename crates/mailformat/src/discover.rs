@@ -1,9 +1,9 @@
 //! Finds the mail in a file or a directory tree: mbox files, Maildirs with their subfolders, files
 //! with one message.
 //!
-//! What a file is depends on what is in it ([`crate::recognize`]), whether it was named or found.
-//! Symbolic links are not followed, and the depth is limited: a tree cannot send us round in
-//! circles. What is no mail is named, with the reason.
+//! The kind of a file depends on its contents ([`crate::recognize`]), whether it was named or
+//! found. Symbolic links are not followed, and the depth is limited: a tree cannot cause endless
+//! recursion. Files that are not mail are reported, with the reason.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,10 +22,10 @@ use crate::spool::Spool;
 
 use crate::Source;
 
-/// What standard input is called.
+/// The name of standard input.
 pub const STDIN: &str = "-";
 
-/// What a file or directory holds.
+/// The kind of a file or directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// Many messages in a file.
@@ -40,14 +40,14 @@ pub enum Format {
 pub struct FoundArchive {
     /// The file, or the Maildir folder.
     pub path: PathBuf,
-    /// What it is.
+    /// Its kind.
     pub format: Format,
-    /// The mailbox it stands for, `/` between levels.
+    /// The mailbox for it, with `/` between levels.
     pub mailbox: String,
     /// Its size in bytes.
     pub bytes: u64,
     compression: Option<Compression>,
-    /// What cannot be opened a second time.
+    /// An input that cannot be opened a second time.
     stream: Mutex<Option<Input>>,
 }
 
@@ -57,16 +57,16 @@ impl FoundArchive {
         FoundArchive { path, format, mailbox, bytes, compression: None, stream: Mutex::default() }
     }
 
-    /// Opens it for reading. An mbox that is compressed, or no file, is read into a file without a
-    /// name on the disk of `spool` first.
+    /// Opens it for reading. An mbox that is compressed, or no regular file, is first read into an
+    /// unnamed file on the disk of `spool`.
     ///
     /// # Errors
-    /// If it cannot be opened, or is not what it looked like.
+    /// If it cannot be opened, or its kind has changed.
     pub fn open(&self, options: Options, spool: &Path) -> Result<Box<dyn Source + Send>> {
         if self.format == Format::Maildir {
             return Ok(Box::new(MaildirReader::open(&self.path)?));
         }
-        // imap-backup, and copies in its format, keep flags beside the mbox and headers as they were.
+        // imap-backup, and backups in its format, keep flags beside the mbox and headers unchanged.
         let ignore_flags = options.ignore_flags || self.path.with_extension("imap").is_file();
         let options = Options { ignore_flags, ..options };
         let stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -88,23 +88,23 @@ impl FoundArchive {
     }
 }
 
-/// A file or directory of which nothing is imported, and why.
+/// A file or directory that is not imported, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skipped {
-    /// Which.
+    /// Its path.
     pub path: PathBuf,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-/// What was found at a path.
+/// The results for a path.
 #[derive(Default)]
 pub struct Discovery {
     /// Archives, in order of their paths.
     pub found: Vec<FoundArchive>,
-    /// In a directory: what is no mail, links, directories that are too deep.
+    /// In a directory: files that are not mail, links, directories that are too deep.
     pub skipped: Vec<Skipped>,
-    /// What cannot be read, and what is no mail although it was named.
+    /// Unreadable files, and named files that are not mail.
     pub failed: Vec<Skipped>,
 }
 
@@ -118,7 +118,7 @@ impl Discovery {
     }
 }
 
-/// Looks at `path`: a directory, a file, a pipe, or [`STDIN`].
+/// Examines `path`: a directory, a file, a pipe, or [`STDIN`].
 ///
 /// # Errors
 /// If `path` cannot be read.
@@ -157,11 +157,11 @@ fn named(path: &Path, input: Input, bytes: Option<u64>, out: &mut Discovery) {
 /// Why a file is not imported.
 struct Unfit {
     reason: String,
-    /// It could not be read, so it may have been mail.
+    /// It was unreadable, so it may have been mail.
     unread: bool,
 }
 
-/// What a file, or a stream, is by what is in it.
+/// The kind of a file, or a stream, by its contents.
 fn look(path: &Path, input: &Input, is_file: bool) -> Result<Format, Unfit> {
     let fit = |reason: String| Unfit { reason, unread: false };
     let compression = input.compression();
@@ -171,7 +171,7 @@ fn look(path: &Path, input: &Input, is_file: bool) -> Result<Format, Unfit> {
     let is_eml = has_extension(&without_compression(path), "eml");
     match (recognize(input.head(), is_eml), input.failure()) {
         (Ok(Mail::Mbox), _) => Ok(Format::Mbox),
-        // A file of several messages that has this name all the same.
+        // A file of several messages that has this name nevertheless.
         (Ok(Mail::Message), _) if is_eml && is_file && compression.is_none() && holds_several(path) => {
             Ok(Format::Mbox)
         }
@@ -184,7 +184,8 @@ fn look(path: &Path, input: &Input, is_file: bool) -> Result<Format, Unfit> {
     }
 }
 
-/// Whether the file is an mbox with more than one message. Nothing of it is unquoted to find out.
+/// Whether the file is an mbox with more than one message. Nothing of it is unquoted for this
+/// check.
 fn holds_several(path: &Path) -> bool {
     let options = Options { variant: Some(Variant::Cl2), ..Options::default() };
     let Ok(mut reader) = MboxReader::open(path, options) else { return false };
@@ -217,11 +218,11 @@ fn walk(directory: &Path, mailbox: &str, depth: usize, out: &mut Discovery) -> R
             let below = match name.strip_prefix('.') {
                 Some(_) if !self::is_maildir(&path) => continue,
                 Some(_) => folder::mailbox(&name),
-                // Thunderbird keeps the folders below `x` in `x.sbd`, Apple's Mail a folder `x` in
+                // Thunderbird keeps the folders below `x` in `x.sbd`, Apple Mail a folder `x` in
                 // `x.mbox/mbox`.
                 None => folder::level(name.trim_end_matches(".sbd").trim_end_matches(".mbox")),
             };
-            // One that cannot be read does not stop the others.
+            // An unreadable one does not stop the others.
             if let Err(e) = walk(&path, &join(mailbox, &below), depth + 1, out) {
                 out.fail(&path, without_path(&e, &path));
             }
@@ -272,7 +273,7 @@ fn is_maildir(path: &Path) -> bool {
     fs::symlink_metadata(path.join("cur")).is_ok_and(|m| m.is_dir())
 }
 
-/// Whether a server keeps a file of that name beside the messages of a Maildir.
+/// Whether servers keep a file of that name beside the messages of a Maildir.
 fn is_of_maildir(name: &str) -> bool {
     ["dovecot", "courier", "maildir", "subscriptions"].iter().any(|begins| name.starts_with(begins))
 }
@@ -287,7 +288,7 @@ fn without_compression(path: &Path) -> PathBuf {
     if extension.is_some() { path.with_extension("") } else { path.to_owned() }
 }
 
-/// The file's name without an extension that only says what it is.
+/// The file's name without an extension that only names its kind.
 fn stem(path: &Path) -> String {
     let path = without_compression(path);
     let known = ["mbox", "mbx", "eml"].iter().any(|e| has_extension(&path, e));
@@ -299,7 +300,7 @@ fn join(mailbox: &str, below: &str) -> String {
     if mailbox.is_empty() { below.to_owned() } else { format!("{mailbox}/{below}") }
 }
 
-/// INBOX is one name in any case (RFC 3501 §5.1), and the name of what has none.
+/// INBOX is one name in any case (RFC 3501 §5.1), and the default for an empty name.
 fn inbox(mailbox: &str) -> String {
     if mailbox.is_empty() || mailbox == STDIN || mailbox.eq_ignore_ascii_case("INBOX") {
         "INBOX".to_owned()
@@ -308,7 +309,7 @@ fn inbox(mailbox: &str) -> String {
     }
 }
 
-/// What an error says besides where.
+/// The text of an error without its path.
 fn without_path(error: &Error, path: &Path) -> String {
     let says = error.to_string();
     let says = says.strip_prefix(&path.display().to_string()).unwrap_or(&says);

@@ -1,4 +1,4 @@
-//! A single message in a file of its own (`.eml`, and each file of a Maildir).
+//! A single message in a separate file (`.eml`, and each file of a Maildir).
 
 use std::fs::Metadata;
 use std::io::Read;
@@ -17,18 +17,18 @@ use crate::{Meta, Source};
 
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// When a file was last changed.
+/// The modification time of a file.
 pub(crate) fn modified(metadata: &Metadata) -> Option<Timestamp> {
     let since = metadata.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
     i64::try_from(since.as_millis()).ok().map(Timestamp)
 }
 
-/// What a file with one message has besides that.
+/// What a file with one message contains besides it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framing {
     /// Nothing: the file is the message, byte for byte.
     Exact,
-    /// Perhaps a byte order mark, or the line that belongs to an mbox.
+    /// Perhaps a byte order mark, or a line of an mbox.
     Loose,
 }
 
@@ -45,8 +45,8 @@ pub(crate) struct MessageFile {
 }
 
 impl MessageFile {
-    /// Opens a file of which its place says that it is a message: it is one unless it is empty or
-    /// known to be something else.
+    /// Opens a file that is a message by its place: it is one unless it is empty or known to be
+    /// something else.
     pub fn open(path: &Path) -> Result<(Self, Metadata)> {
         let open = || {
             let metadata = std::fs::metadata(path)?;
@@ -75,7 +75,7 @@ impl MessageFile {
         }
     }
 
-    /// Ends the file.
+    /// Checks that nothing was left out.
     ///
     /// # Errors
     /// `Invalid` if something of it was left out.
@@ -112,7 +112,7 @@ impl MessageFile {
     }
 }
 
-/// That something of a file called so was left out, if it was.
+/// Reports that parts of a file of this name were left out, if so.
 ///
 /// # Errors
 /// That, as `Invalid`.
@@ -131,8 +131,8 @@ pub struct EmlReader {
 }
 
 impl EmlReader {
-    /// Reads the message in `input`, which is called `name` in messages to the user, has so many
-    /// bytes and was last changed then.
+    /// Reads the message in `input`, which is called `name` in messages to the user, has this size
+    /// and modification time.
     pub(crate) fn new(input: Input, name: String, bytes: u64, modified: Option<Timestamp>) -> Self {
         EmlReader { name, modified, bytes, input: Some(input), file: None, done: 0 }
     }

@@ -17,7 +17,7 @@ pub(crate) fn keywords(flags: &[String]) -> impl Iterator<Item = &str> {
     flags.iter().map(String::as_str).filter(|flag| !flag.starts_with('\\'))
 }
 
-/// What a header field says about flags, if it is one of those in which mail programs keep them.
+/// Reads flags from a header field, if it is one of those in which mail programs keep them.
 ///
 /// `name` is the field's name in any case, `value` its body. Returns whether the field is such a one: it
 /// belongs to the archive then, not to the message.
@@ -76,7 +76,7 @@ pub fn status_fields(flags: &[String], line_end: &str) -> String {
     out
 }
 
-/// The letters of a Maildir file name (after `:2,`) and what each means.
+/// The letters of a Maildir file name (after `:2,`) and their meanings.
 pub const MAILDIR_LETTERS: [(char, &str); 6] = [
     ('D', "\\Draft"),
     ('F', "\\Flagged"),
@@ -86,7 +86,8 @@ pub const MAILDIR_LETTERS: [(char, &str); 6] = [
     ('T', "\\Deleted"),
 ];
 
-/// A word that can be an IMAP keyword (an atom, RFC 3501 §9 `flag-keyword`), within the limit for one.
+/// A word that can be an IMAP keyword (an atom, RFC 3501 §9 `flag-keyword`), within the length
+/// limit.
 pub(crate) fn is_keyword(word: &str) -> bool {
     !word.is_empty()
         && word.len() <= sealpost_base::limits::KEYWORD_BYTES

@@ -1,10 +1,9 @@
-//! What a header looks like (RFC 5322 §2.2), as far as it tells mail from other text.
+//! The syntax of headers (RFC 5322 §2.2), as far as it distinguishes mail from other text.
 
 /// Bytes of a line in which a field's name is looked for.
 const NAME_BYTES: usize = 256;
 
-/// Fields without which a file is hardly mail, whatever else is in its header. Dates are in other
-/// files as well.
+/// Fields of which a mail header has at least one. Dates are in other files as well.
 const MAIL_FIELDS: [&str; 13] = [
     "from",
     "to",
@@ -33,13 +32,13 @@ pub(crate) fn field_name(line: &[u8]) -> Option<&[u8]> {
     (!name.is_empty() && !value.starts_with(b"//")).then_some(name)
 }
 
-/// Whether mail has fields of that name and hardly anything else has.
+/// Whether the field name is specific to mail.
 pub(crate) fn is_mail_field(name: &[u8]) -> bool {
     let resent = name.get(..7).is_some_and(|begins| begins.eq_ignore_ascii_case(b"resent-"));
     resent || MAIL_FIELDS.iter().any(|field| name.eq_ignore_ascii_case(field.as_bytes()))
 }
 
-/// The lines that `bytes` begin with, their ends included; the last one may go on behind them.
+/// The lines at the beginning of `bytes`, their ends included; the last one may be incomplete.
 pub(crate) fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     bytes.split_inclusive(|b| *b == b'\n')
 }

@@ -1,5 +1,5 @@
-//! What is at a path, or comes from a pipe, as the bytes in it: compression is seen through, and
-//! how it begins is known before anything is made of it.
+//! The bytes of a file or pipe, decompressed, with the first of them available before the rest is
+//! read.
 
 use std::fs::File;
 use std::io::{self, Cursor, ErrorKind, Read};
@@ -8,15 +8,15 @@ use std::path::Path;
 use crate::packed::{Behind, Compression, Limit};
 use crate::recognize::HEAD_BYTES;
 
-/// Bytes to be read, unpacked, of which the first were looked at.
+/// Decompressed bytes, of which the first are available in advance.
 pub(crate) struct Input {
     head: Vec<u8>,
-    /// How it was compressed.
+    /// Its compression.
     compression: Option<Compression>,
     behind: Behind,
-    /// What follows the head.
+    /// The bytes after the head.
     rest: Box<dyn Read + Send>,
-    /// Why it could not be read on behind the head.
+    /// The error that ended the head.
     failure: Option<io::Error>,
 }
 
@@ -29,10 +29,10 @@ impl Input {
         Self::of(File::open(path)?)
     }
 
-    /// Takes what `from` has.
+    /// Reads from `from`.
     ///
     /// # Errors
-    /// If there is no memory to unpack it. What fails later, or is damaged, is an error when it is read.
+    /// If there is no memory to decompress it. Later failures, or damage, are errors of the reader.
     pub fn of(from: impl Read + Send + 'static) -> io::Result<Self> {
         let plain = Self::begin(Box::new(from), None);
         match Compression::of(&plain.head) {
@@ -51,34 +51,34 @@ impl Input {
         Input { head, compression, behind: Behind::default(), rest, failure }
     }
 
-    /// How it begins.
+    /// The first bytes.
     pub fn head(&self) -> &[u8] {
         &self.head
     }
 
-    /// How it was compressed.
+    /// Its compression.
     pub fn compression(&self) -> Option<Compression> {
         self.compression
     }
 
-    /// What tells, when all was read, whether something was left out.
+    /// Reports, when all was read, whether something was left out.
     pub fn behind(&self) -> Behind {
         self.behind.clone()
     }
 
-    /// Why it cannot be read further than its head.
+    /// The error that prevents reading past the head.
     pub fn failure(&self) -> Option<&io::Error> {
         self.failure.as_ref()
     }
 
-    /// All of it.
+    /// All its bytes.
     pub fn into_reader(self) -> impl Read + Send + 'static {
         let failure = self.failure.map(|e| (e.kind(), e.to_string()));
         Cursor::new(self.head).chain(Rest { failure, rest: self.rest })
     }
 }
 
-/// What follows the head; if that failed, it fails again.
+/// The bytes after the head; if reading failed there, it fails again.
 struct Rest {
     failure: Option<(ErrorKind, String)>,
     rest: Box<dyn Read + Send>,

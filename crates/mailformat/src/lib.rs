@@ -6,10 +6,10 @@
 //!
 //! **Line ends.** Mail travels with CRLF, archives on disk usually keep LF. A message whose first
 //! line ends in CRLF is taken exactly as it is; otherwise every bare LF becomes CRLF ([`lines`]).
-//! Writers turn CRLF back into LF unless told to keep the bytes exactly.
+//! Writers turn CRLF back into LF unless they are to keep the bytes exactly.
 //!
-//! **Other files.** What a file is depends on what is in it, not on its name: `recognize` tells
-//! mail from other files, `packed` unpacks what is compressed, within limits.
+//! **Other files.** The kind of a file depends on its contents, not on its name: `recognize`
+//! distinguishes mail from other files, `packed` decompresses files, within limits.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 

@@ -10,8 +10,8 @@ pub enum LineEnds {
 }
 
 impl LineEnds {
-    /// Tells from the first lines of a message, or from its first bytes if the line is longer. A
-    /// line that ends in CR CR LF says nothing: it looks the same in either.
+    /// Decides by the first lines of a message, or by its first bytes if the line is longer. A line
+    /// that ends in CR CR LF does not decide: it looks the same in either.
     pub fn of_first_line(bytes: &[u8]) -> Self {
         for line in bytes.split_inclusive(|b| *b == b'\n') {
             match line {
@@ -49,27 +49,27 @@ impl ToCrlf {
     }
 }
 
-/// CRLF to LF over pieces. A CR that no LF follows stays, and so does CR CR LF, which [`ToCrlf`]
-/// leaves alone too: with one CR less it would come back as CRLF.
+/// CRLF to LF over pieces. A CR without a following LF stays, and so does CR CR LF, which
+/// [`ToCrlf`] leaves alone too: with one CR less it would come back as CRLF.
 #[derive(Debug, Default)]
 pub struct ToLf {
     after: After,
 }
 
-/// What came last.
+/// The last bytes.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum After {
     #[default]
     Text,
-    /// A CR that is held until what follows is known.
+    /// A CR that is held until the next byte is known.
     HeldCr,
-    /// CR CR, given out.
+    /// CR CR, already written.
     Crs,
 }
 
 impl ToLf {
-    /// Appends `bytes` to `out` with every CRLF as LF. A CR at the very end is held until what
-    /// follows is known.
+    /// Appends `bytes` to `out` with every CRLF as LF. A CR at the very end is held until the next
+    /// byte is known.
     pub fn push(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) {
         while let Some((first, rest)) = bytes.split_first() {
             (self.after, bytes) = match (self.after, first) {
@@ -101,7 +101,7 @@ impl ToLf {
         }
     }
 
-    /// Ends the message: gives out a CR that is still held.
+    /// Ends the message: writes a CR that is still held.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         if std::mem::take(&mut self.after) == After::HeldCr {
             out.push(b'\r');

@@ -1,11 +1,12 @@
-//! Names of mailboxes that are too long for a file system are cut, and marked so that two stay two.
+//! Mailbox names that are too long for a file system are cut, and marked so that they stay
+//! distinct.
 
 use ring::digest::{SHA256, digest};
 
 /// Bytes of the hash that a mark has.
 const MARK_BYTES: usize = 16;
 
-/// What a name that is too long for a file is marked with: half a SHA-256 (FIPS 180-4), in hexadecimal.
+/// The mark of a name that is too long for a file: half a SHA-256 (FIPS 180-4), in hexadecimal.
 pub fn mark(name: &str) -> String {
     let hash = digest(&SHA256, name.as_bytes());
     hash.as_ref().iter().take(MARK_BYTES).map(|byte| format!("{byte:02x}")).collect()

@@ -10,14 +10,14 @@
 //! | mboxcl | as mboxo | after `Content-Length` bytes of body |
 //! | mboxcl2 | unchanged | after `Content-Length` bytes of body |
 //!
-//! A `Content-Length` is believed only if a separator or the end of the file stands where it
-//! points; each is judged by itself, and a message without one that holds is read up to the next
-//! separator. What is not known to be another variant is read as mboxrd; whether messages with
-//! lengths have quoted lines is seen at the start of the file.
+//! A `Content-Length` counts only if it leads to a separator or the end of the file; each is
+//! checked separately, and a message without a valid one is read up to the next separator. Files of
+//! unknown variants are read as mboxrd; whether messages with lengths have quoted lines is detected
+//! at the start of the file.
 //!
 //! Fields in which mail programs keep flags belong to the file, not to the message: they become
-//! flags and are taken out. A message's own fields of these names stay: `head` says which are
-//! which, `own_fields` how they are written.
+//! flags and are removed. A message's own fields of these names stay: `head` decides which are
+//! which, `own_fields` quotes them.
 
 mod body;
 mod head;

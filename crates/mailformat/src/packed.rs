@@ -1,11 +1,10 @@
-//! Compressed files, unpacked as they are read: gzip, bzip2, xz and zstd.
+//! Compressed files, decompressed as they are read: gzip, bzip2, xz and zstd.
 //!
-//! Memory is bounded, and so is what comes out: some bytes can be compressed to a thousandth, so a
-//! file that grows as no mail does is refused ([`Limit`]). Streams that follow each other in a file
-//! are one, as `gzip` and the others have it, also with zeros between and behind them, which tapes
-//! and block devices add. What is cut off or damaged is an error where that is met, never an end.
-//! What stands behind a complete stream and is none is left out and told ([`Behind`]): `gzip -d`
-//! does that.
+//! Memory is bounded, and so is the output: some bytes can be compressed to a thousandth, so a file
+//! that grows more than mail does is refused ([`Limit`]). Successive streams in a file are one, as
+//! with `gzip` and the others, also with zeros between and after them, which tapes and block
+//! devices add. Truncation or damage is an error where it is met, never an end. Other data after a
+//! complete stream is left out and reported ([`Behind`]), as with `gzip -d`.
 
 use std::io::{self, BufRead, ErrorKind, Read};
 use std::sync::Arc;
@@ -13,12 +12,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use sealpost_base::limits;
 
-/// Bytes that are read of a compressed file at a time.
+/// Bytes of a compressed file that are read at a time.
 const BUFFER_BYTES: usize = 64 * 1024;
-/// zstd's `--long`, and all that its levels need: windows of 128 MiB.
+/// zstd's `--long`, and the needs of all its levels: windows of 128 MiB.
 const ZSTD_WINDOW_LOG: u32 = limits::IMPORT_UNPACKING_BYTES.ilog2();
 
-/// How a file is compressed.
+/// The compression of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
     /// RFC 1952.
@@ -31,13 +30,13 @@ pub enum Compression {
     Zstd,
 }
 
-/// How much may come out of a compressed file: so many bytes, or if that is more, so many times as
-/// many as were read.
+/// The limit for the output of a compressed file: so many bytes, or if that is more, so many times
+/// the bytes that were read.
 #[derive(Debug, Clone, Copy)]
 pub struct Limit {
     /// Bytes.
     pub bytes: u64,
-    /// Bytes for each that was read.
+    /// Output bytes for each byte read.
     pub ratio: u64,
 }
 
@@ -48,19 +47,19 @@ impl Default for Limit {
 }
 
 impl Compression {
-    /// Of a file that begins so.
+    /// The compression of a file that begins with `head`.
     pub fn of(head: &[u8]) -> Option<Self> {
         match head {
             [0x1f, 0x8b, 8, ..] => Some(Compression::Gzip),
             [b'B', b'Z', b'h', b'1'..=b'9', 0x31 | 0x17, ..] => Some(Compression::Bzip2),
             [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Some(Compression::Xz),
-            // A frame, or one that is passed over and that parallel compressors put first (RFC 8878 §3.1.2).
+            // A frame, or a skippable one, which parallel compressors put first (RFC 8878 §3.1.2).
             [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Compression::Zstd),
             _ => None,
         }
     }
 
-    /// What the extension of a file's name says.
+    /// The compression that a file name's extension indicates.
     pub fn of_extension(extension: &str) -> Option<Self> {
         match extension.to_ascii_lowercase().as_str() {
             "gz" => Some(Compression::Gzip),
@@ -81,7 +80,7 @@ impl Compression {
         }
     }
 
-    /// Unpacks `packed` as it is read.
+    /// Decompresses `packed` as it is read.
     ///
     /// # Errors
     /// If there is no memory for a decompressor.
@@ -94,7 +93,7 @@ impl Compression {
     }
 }
 
-/// What is read of a compressed file.
+/// The compressed input.
 type Packed = Ahead<Counted>;
 
 /// One compressed stream.
@@ -122,7 +121,7 @@ impl Stream {
         })
     }
 
-    /// What follows it in the file.
+    /// The rest of the file.
     fn into_packed(self) -> Packed {
         match self {
             Stream::Gzip(decoder) => decoder.into_inner(),
@@ -173,10 +172,10 @@ impl Read for Streams {
     }
 }
 
-/// Enough to tell by it how something is compressed.
+/// Enough to recognize a compression.
 const SIGNATURE_BYTES: usize = 6;
 
-/// Reads ahead.
+/// A reader with lookahead.
 struct Ahead<R> {
     inner: R,
     buffer: Box<[u8]>,
@@ -189,7 +188,7 @@ impl<R: Read> Ahead<R> {
         Ahead { inner, buffer: vec![0; BUFFER_BYTES].into(), at: 0, end: 0 }
     }
 
-    /// The next bytes: so many, unless the file ends before.
+    /// The next bytes: `bytes` of them, unless the file ends before.
     fn look(&mut self, bytes: usize) -> io::Result<&[u8]> {
         while self.end - self.at < bytes {
             self.buffer.copy_within(self.at..self.end, 0);
@@ -236,22 +235,22 @@ impl<R: Read> Read for Ahead<R> {
     }
 }
 
-/// What was read of the compressed file.
+/// The state of reading the compressed file.
 #[derive(Default)]
 struct Reading {
     bytes: AtomicU64,
-    /// The file could not be read: that is no damage.
+    /// The file could not be read: that is not damage.
     failed: AtomicBool,
-    /// Something else stands behind what is compressed.
+    /// Other data follows the compressed streams.
     left_out: AtomicBool,
 }
 
-/// Tells, when all of a file was read, whether something of it was left out.
+/// Reports, once a file was read, whether something of it was left out.
 #[derive(Clone, Default)]
 pub struct Behind(Option<(Compression, Arc<Reading>)>);
 
 impl Behind {
-    /// That something was, in words.
+    /// The report, if something was.
     pub fn says(&self) -> Option<String> {
         let (compression, _) =
             self.0.as_ref().filter(|(_, reading)| reading.left_out.load(Ordering::Relaxed))?;
@@ -262,7 +261,7 @@ impl Behind {
     }
 }
 
-/// Counts what is read.
+/// Counts the bytes that are read.
 struct Counted {
     inner: Box<dyn Read + Send>,
     reading: Arc<Reading>,
@@ -286,7 +285,7 @@ impl Read for Counted {
     }
 }
 
-/// What comes out of a compressed file.
+/// The decompressed bytes of a file.
 pub struct Unpacked {
     inner: Streams,
     reading: Arc<Reading>,
@@ -295,7 +294,7 @@ pub struct Unpacked {
 }
 
 impl Unpacked {
-    /// Whether something of the file is left out.
+    /// Reports whether something of the file was left out.
     pub fn behind(&self) -> Behind {
         Behind(Some((self.inner.compression, self.reading.clone())))
     }
@@ -459,7 +458,7 @@ mod tests {
         let mut large_window = vec![0x28, 0xb5, 0x2f, 0xfd, 0, (28 - 10) << 3, 11 << 3 | 1, 0, 0];
         large_window.extend_from_slice(b"Subject: x\n");
         let mut large_dictionary = packed(Compression::Xz, b"Subject: x\n");
-        // The block header behind that of the stream: its size, flags, the filter, one byte of
+        // The block header after that of the stream: its size, flags, the filter, one byte of
         // properties, the dictionary's size; then its CRC.
         large_dictionary[16] = 37;
         let header = large_dictionary[12..20].to_vec();
@@ -476,7 +475,7 @@ mod tests {
         crc.sum()
     }
 
-    /// A file that cannot be read is not damaged.
+    /// A read error is not damage.
     #[test]
     fn errors_of_the_disk_are_reported_unchanged() {
         struct Fails;

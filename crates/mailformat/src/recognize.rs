@@ -1,20 +1,19 @@
-//! What a file is, by how it begins: an mbox, a message, or something that is no mail, which is named.
+//! The kind of a file, by its beginning: an mbox, a message, or something else, which is named.
 //!
 //! A file is an mbox if it begins with a separator (RFC 4155), and a message if it begins with a
-//! header of fields (RFC 5322 §2.2). Much else begins with a word and a colon, so a file whose name
-//! does not say that it is a message (`.eml`) must have a field that mail has and hardly anything
-//! else. A byte order mark in front is the file's, and so is a `From ` line in front of a single
-//! message.
+//! header of fields (RFC 5322 §2.2). Many other files begin with a word and a colon, so a file
+//! without the extension of a message (`.eml`) must have a field that is specific to mail. A
+//! leading byte order mark belongs to the file, and so does a `From ` line before a single message.
 
 use std::fmt;
 
 use crate::header::{field_name, is_mail_field, lines};
 use crate::mbox::begins_mbox;
 
-/// U+FEFF in UTF-8: several editors put it in front of what they save.
+/// U+FEFF in UTF-8: several editors put it at the beginning of files.
 pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Bytes at the start of a file that are looked at.
+/// Bytes at the start of a file that are examined.
 pub(crate) const HEAD_BYTES: usize = 64 * 1024;
 
 /// Mail in a file.
@@ -26,24 +25,24 @@ pub(crate) enum Mail {
     Message,
 }
 
-/// Why a file is no mail.
+/// Why a file is not mail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotMail {
-    /// There is nothing in it.
+    /// It is empty.
     Empty,
-    /// Mail may be in it, which has to be taken out first.
+    /// It may contain mail, which has to be extracted first.
     Container(&'static str),
-    /// It is mail of a program that keeps it in a manner of its own: what it is, and what to do.
+    /// It is mail in another program's own format: its name, and what to do.
     Foreign(&'static str, &'static str),
-    /// It is compressed in a manner that is not read here.
+    /// It has a compression that is not supported here.
     Compressed(&'static str),
     /// It is encrypted.
     Encrypted(&'static str),
     /// It is text in UTF-16.
     Utf16,
-    /// It is something else that is known.
+    /// It is of another known kind.
     Other(&'static str),
-    /// Nothing is known of it.
+    /// Its kind is unknown.
     Unknown,
 }
 
@@ -66,8 +65,8 @@ impl fmt::Display for NotMail {
     }
 }
 
-/// Tells what the file is that begins with `head`, and perhaps ends there. `named`: its name says
-/// that it is a message.
+/// The kind of a file that begins with `head`, and perhaps ends there. `named`: its extension is
+/// that of a message.
 pub(crate) fn recognize(head: &[u8], named: bool) -> Result<Mail, NotMail> {
     if let Some(other) = signature(head) {
         return Err(other);
@@ -88,7 +87,7 @@ pub(crate) fn recognize(head: &[u8], named: bool) -> Result<Mail, NotMail> {
     }
 }
 
-/// What a file is that is no mail, by what no mail begins with.
+/// The kind of a file by a signature that mail cannot have.
 pub(crate) fn signature(head: &[u8]) -> Option<NotMail> {
     if is_tar(head) {
         return Some(NotMail::Container("a tar archive"));
@@ -99,8 +98,8 @@ pub(crate) fn signature(head: &[u8]) -> Option<NotMail> {
     SIGNATURES.iter().find(|(begins, _)| head.starts_with(begins)).map(|(_, what)| *what)
 }
 
-/// Bytes before the header of a message that is alone in its file: a byte order mark, and lines
-/// that belong to an mbox or to one that the message went through (`>From `).
+/// Bytes before the header of a message that is alone in its file: a byte order mark, and lines of
+/// an mbox, perhaps of a previous one (`>From `).
 pub(crate) fn before_header(head: &[u8]) -> usize {
     let mut at = if head.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
     for line in lines(&head[at..]) {
@@ -113,8 +112,8 @@ pub(crate) fn before_header(head: &[u8]) -> usize {
     if field_name(&head[at..]).is_some() { at } else { 0 }
 }
 
-/// Whether a header begins there, perhaps behind a `From ` line if the file's name says that it is
-/// one message.
+/// Whether a header begins there, perhaps after a `From ` line if the file's extension is that of a
+/// message.
 fn is_message(text: &[u8], named: bool) -> bool {
     if named {
         return field_name(&text[before_header(text)..]).is_some();
@@ -133,8 +132,8 @@ fn is_emlx(text: &[u8]) -> bool {
     is_number && lines.next().is_some_and(|line| field_name(line).is_some())
 }
 
-/// Whether the head is that of a tar archive, of whichever kind: its checksum is right
-/// (POSIX.1-1988 §10.1.1).
+/// Whether the head is that of a tar archive, of any kind: its checksum is right (POSIX.1-1988
+/// §10.1.1).
 fn is_tar(head: &[u8]) -> bool {
     let Some(head) = head.first_chunk::<512>() else { return false };
     let digits = std::str::from_utf8(&head[148..156]).unwrap_or_default();
@@ -145,7 +144,7 @@ fn is_tar(head: &[u8]) -> bool {
     head[0] != 0 && sum.is_ok_and(|sum| sum == bytes.sum::<u32>())
 }
 
-/// `F\0r\0o\0m\0`, either way round.
+/// `F\0r\0o\0m\0`, in either byte order.
 fn is_ascii_in_utf16(head: &[u8]) -> bool {
     let Some(head) = head.first_chunk::<8>() else { return false };
     let of = |zero: usize| {
@@ -211,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mail_is_told_from_everything_else() {
+    fn mail_is_distinguished_from_other_files() {
         let mbox = Ok(Mail::Mbox);
         let message = Ok(Mail::Message);
         for (head, named, expected) in [

@@ -1,4 +1,4 @@
-//! What cannot be read twice, in a file without a name: what is unpacked, or comes from a pipe.
+//! An unnamed file for input that cannot be read twice: decompressed data, or data from a pipe.
 //!
 //! The mbox reader looks ahead and back, as far as lengths in the file lead. The spool file never
 //! has a name, so no other process can open it, and the system removes it with the process.
@@ -9,7 +9,8 @@ use std::path::Path;
 
 const PIECE_BYTES: usize = 128 * 1024;
 
-/// What was read before it ended or failed; if it failed, reading on at its end fails as well.
+/// The data that was read before the end or an error; after an error, reading past its end fails as
+/// well.
 pub(crate) struct Spool {
     file: File,
     failure: Option<(ErrorKind, String)>,

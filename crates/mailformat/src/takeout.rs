@@ -1,10 +1,10 @@
 //! Labels of Gmail, as Google Takeout writes them into its mbox files: `X-Gmail-Labels:
 //! Inbox,Opened,Starred,Work/2026`.
 //!
-//! A comma-separated list (quoted as in RFC 4180 §2.6), which encoded-words (RFC 2047) contain as a
-//! whole. It has the user's labels, Gmail's own by the names that they have in the user's language,
-//! and what are no labels elsewhere: `Opened`, `Unread`, `Archived`. No document of Google's says
-//! so; the names are those that such files have.
+//! A comma-separated list (quoted as in RFC 4180 §2.6), as a whole in encoded-words (RFC 2047). It
+//! has the user's labels, Gmail's own by their names in the user's language, and words that are no
+//! labels elsewhere: `Opened`, `Unread`, `Archived`. Google does not document this; the names are
+//! from such files.
 
 use sealpost_base::limits;
 use sealpost_imap::utf7;
@@ -12,7 +12,7 @@ use sealpost_mime::header::{unfold, word};
 
 use crate::flags::is_keyword;
 
-/// What a label means.
+/// The meaning of a label.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Label {
     /// It is in the inbox.
@@ -23,17 +23,17 @@ pub enum Label {
     Draft,
     /// It is spam.
     Junk,
-    /// It was thrown away.
+    /// It was deleted.
     Trash,
     /// It is not in the inbox.
     Archived,
     /// It has a star.
     Starred,
-    /// Gmail, or the user, takes it for important.
+    /// Gmail, or the user, considers it important.
     Important,
     /// It was read.
     Opened,
-    /// It was not, or not again.
+    /// It is unread, or was marked so again.
     Unread,
     /// Gmail put it into one of its tabs.
     Category,
@@ -46,8 +46,8 @@ pub enum Label {
 pub struct Labels(Vec<Label>);
 
 impl Labels {
-    /// Reads the value of an `X-Gmail-Labels` field. Of very many labels the first
-    /// [`limits::GMAIL_LABELS`] count.
+    /// Parses the value of an `X-Gmail-Labels` field. Only the first [`limits::GMAIL_LABELS`]
+    /// count.
     pub fn parse(value: &[u8]) -> Self {
         let text = word::decode(&unfold(value));
         let mut labels = Vec::new();
@@ -60,7 +60,7 @@ impl Labels {
         Labels(labels)
     }
 
-    /// The flags that they stand for, sorted.
+    /// The corresponding flags, sorted.
     pub fn flags(&self) -> Vec<String> {
         let seen = self.has(&Label::Opened) && !self.has(&Label::Unread);
         // RFC 8457 §4: a keyword for messages that are important.
@@ -73,7 +73,7 @@ impl Labels {
         flags.iter().filter(|(_, has)| *has).map(|(flag, _)| (*flag).to_owned()).collect()
     }
 
-    /// Those that name a mailbox, at least one: what Gmail has only in All Mail is archived.
+    /// Those that name a mailbox, at least one: messages that are only in All Mail are archived.
     pub fn mailboxes(&self) -> Vec<Label> {
         let is_place = |label: &&Label| {
             matches!(
@@ -85,8 +85,8 @@ impl Labels {
         if found.is_empty() { vec![Label::Archived] } else { found }
     }
 
-    /// Those that name a mailbox, as keywords (RFC 9051 §2.3.2). What cannot be in one becomes
-    /// modified UTF-7, or `_`.
+    /// Those that name a mailbox, as keywords (RFC 9051 §2.3.2). Characters that cannot be in one
+    /// become modified UTF-7, or `_`.
     pub fn keywords(&self) -> Vec<String> {
         let keyword = |label: &Label| match label {
             Label::Inbox => "Inbox".to_owned(),
@@ -128,7 +128,8 @@ fn split(text: &str) -> impl Iterator<Item = String> + '_ {
     std::iter::from_fn(next).filter(|field| !field.is_empty())
 }
 
-/// A field behind its opening quote, and what follows the comma behind it; `None` if it does not end as one.
+/// A field after its opening quote, and the text after the comma behind it; `None` if it does not
+/// end properly.
 fn quoted(text: &str) -> Option<(String, Option<&str>)> {
     let mut field = String::new();
     let mut rest = text;
@@ -146,8 +147,8 @@ fn quoted(text: &str) -> Option<(String, Option<&str>)> {
     }
 }
 
-/// What Gmail calls its own, in lower case: English, German, French, Spanish, Italian, Portuguese,
-/// Dutch, Czech, Polish.
+/// Gmail's own labels, in lower case: English, German, French, Spanish, Italian, Portuguese, Dutch,
+/// Czech, Polish.
 const NAMES: [(Label, &[&str]); 10] = [
     (
         Label::Inbox,
@@ -296,7 +297,7 @@ const NAMES: [(Label, &[&str]); 10] = [
     ),
 ];
 
-/// The word that names of tabs begin with, before a colon; English has none.
+/// The first word of the names of tabs, before a colon; English has none.
 const CATEGORY: [&str; 8] =
     ["category", "kategorie", "catégorie", "categoría", "categoria", "categorie", "kategoria", "kategória"];
 const ENGLISH_CATEGORIES: [&str; 9] = [

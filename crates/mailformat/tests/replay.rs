@@ -1,4 +1,4 @@
-//! Inputs that are kept for the fuzz targets, and some at random, on any toolchain.
+//! Stored inputs of the fuzz targets, and random ones, on any toolchain.
 
 #[path = "fuzz/mailformat.rs"]
 mod fuzz;
@@ -20,7 +20,7 @@ fn files_of_whatever_kind() {
     replay_variants(CRATE, "mailformat_import", |data| fuzz_import(data, directory.path()));
 }
 
-/// What mail files are made of.
+/// Fragments of mail files.
 fn mail_file() -> impl Strategy<Value = Vec<u8>> {
     let texts = vec![
         "From a@b Thu Jan  1 00:00:10 1970\n",

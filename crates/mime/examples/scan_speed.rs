@@ -1,5 +1,5 @@
-//! How fast the scanner is, on the kinds of mail that differ and on what is meant to slow it
-//! (`x:`): `cargo run --release -p sealpost-mime --example scan_speed`.
+//! The speed of the scanner, on different kinds of mail and on input made to slow it down (`x:`):
+//! `cargo run --release -p sealpost-mime --example scan_speed`.
 
 #![allow(clippy::print_stdout, reason = "a program for people")]
 
@@ -8,7 +8,7 @@ use sealpost_mime::structure::Structure;
 use sealpost_mime::text::{CappedText, NoText, TextSink};
 use sealpost_mime::{Entity, MessageBuilder, Scanner};
 
-/// A sink that wants all the text and keeps none: what the decoders cost without a cap.
+/// A sink that takes all text and keeps none: the cost of the decoders without a cap.
 struct Everything(usize);
 
 impl TextSink for Everything {

@@ -1,8 +1,8 @@
-//! Building messages: sample mail and generated load. For what is sent in earnest, addresses must
-//! have been checked before.
+//! Builds messages: sample mail and generated load. For real mail, addresses must have been checked
+//! before.
 //!
-//! Deterministic: no clock and no randomness, so dates and message ids are given and boundaries are
-//! found by looking for a string that the parts do not contain.
+//! Deterministic: no clock and no randomness, so dates and message ids are arguments, and
+//! boundaries are strings that do not occur in the parts.
 
 use crate::encode;
 use crate::header::date;
@@ -20,7 +20,7 @@ impl MessageBuilder {
         Self::default()
     }
 
-    /// A field as it is; its value must be ASCII and need no folding.
+    /// Adds a field unchanged; its value must be ASCII and need no folding.
     #[must_use]
     pub fn field(mut self, name: &str, value: &str) -> Self {
         self.header.push_str(&format!("{name}: {value}\r\n"));
@@ -55,7 +55,7 @@ impl MessageBuilder {
         self.field("Date", &date::format(seconds, zone))
     }
 
-    /// What the message consists of.
+    /// The body of the message.
     #[must_use]
     pub fn body(mut self, body: Entity) -> Self {
         self.body = body;
@@ -112,7 +112,7 @@ impl Entity {
         Self::raw(&format!("text/{subtype}; charset=utf-8"), encoding, body.into_bytes())
     }
 
-    /// Bytes that are already in their transfer encoding, in a charset or form of your choice.
+    /// Bytes that are already in their transfer encoding, in any charset or form.
     pub fn raw(content_type: &str, encoding: &str, body: Vec<u8>) -> Self {
         let header = format!("Content-Type: {content_type}\r\nContent-Transfer-Encoding: {encoding}\r\n");
         Entity { header, content: Content::Bytes(body) }

@@ -5,14 +5,15 @@
 //! Characters with the property Default_Ignorable_Code_Point are dropped, as NFKC_Casefold drops
 //! them (Unicode §3.13).
 //!
-//! Text goes through character by character; at most [`MARKS`] marks and one syllable wait for what
+//! Text is processed character by character; at most [`MARKS`] marks and one syllable are held
+//! until the next character.
 //! follows them.
 
 use unicode_normalization::char::{
     canonical_combining_class, compose, decompose_canonical, decompose_compatible,
 };
 
-/// Marks on one letter that are put in order; the stream-safe format of UAX 15 §13 allows 30.
+/// Marks on one letter that are ordered; the stream-safe format of UAX 15 §13 allows 30.
 /// Longer runs are ordered in pieces of this size.
 const MARKS: usize = 32;
 
@@ -26,17 +27,17 @@ pub(crate) struct Canonical {
 }
 
 impl Canonical {
-    /// Takes the next character and emits what is complete.
+    /// Takes the next character and emits complete ones.
     pub(crate) fn push(&mut self, c: char, mut emit: impl FnMut(char)) {
         match c {
             _ if c.is_ascii() => self.starter(c, &mut emit),
-            // What is composed already and what is not decomposed needs no table.
+            // Composed and non-decomposable characters need no table.
             '\u{4e00}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}' => self.starter(c, &mut emit),
             _ => decompose_canonical(c, |part| self.part(part, &mut emit)),
         }
     }
 
-    /// Emits what is waiting.
+    /// Emits held characters.
     pub(crate) fn finish(&mut self, mut emit: impl FnMut(char)) {
         self.release(&mut emit);
     }
@@ -102,7 +103,7 @@ fn may_begin_syllable(c: char) -> bool {
     matches!(c, '\u{1100}'..='\u{1112}' | '\u{ac00}'..='\u{d7a3}')
 }
 
-/// `compose` would put other pairs together as well.
+/// `compose` would also combine other pairs.
 fn compose_hangul(start: char, next: char) -> Option<char> {
     matches!(next, '\u{1161}'..='\u{1175}' | '\u{11a8}'..='\u{11c2}').then(|| compose(start, next))?
 }
@@ -174,7 +175,7 @@ mod tests {
     fn marks_are_put_in_order() {
         assert_eq!(canonical("e\u{302}\u{323}"), canonical("ệ"));
         assert_eq!(canonical("ê\u{323}"), canonical("ệ"));
-        // Longer runs than are ordered at once lose no mark.
+        // Runs beyond the ordering limit lose no mark.
         let many = format!("e{}", "\u{302}\u{323}".repeat(MARKS));
         assert_eq!(canonical(&many).chars().count(), 1 + 2 * MARKS);
     }

@@ -1,12 +1,11 @@
 //! `i;unicode-casemap` (RFC 5051): how SORT and THREAD compare strings (RFC 5255 §4.3, RFC 5256 §7).
 //!
 //! A string becomes "titlecased canonicalized UTF-8", and those bytes are compared: each character
-//! is replaced by its simple titlecase and then by its decomposition, again and again. What comes
-//! out of a decomposition is not titlecased any more. Before that the string is brought into
-//! canonical form ([`crate::canonical`]): the RFC goes by the property tables, in which Hangul has
-//! no decomposition, and so would tell canonically equivalent strings apart, which Unicode forbids
-//! (§3.2, C6). For substring searches, [`crate::fold`] is used, which finds all that this finds and
-//! more.
+//! is replaced by its simple titlecase and then by its decomposition, recursively. The results of a
+//! decomposition are not titlecased any more. Before that the string is brought into canonical form
+//! ([`crate::canonical`]): the RFC uses the property tables, in which Hangul has no decomposition,
+//! and so would distinguish canonically equivalent strings, which Unicode forbids (§3.2, C6).
+//! Substring searches use [`crate::fold`], which finds all that this finds and more.
 
 use crate::canonical::{Canonical, compatible};
 
@@ -133,9 +132,9 @@ mod tests {
         }
     }
 
-    /// What the comparator takes for the same, SEARCH takes for the same (RFC 5255 §4.3): both work
-    /// character by character, and folding a string does not care whether it was made ready for
-    /// comparison before.
+    /// Strings that the comparator treats as equal, SEARCH treats as equal (RFC 5255 §4.3): both
+    /// work character by character, and folding a string gives the same result with or without this
+    /// step before.
     #[test]
     fn folding_finds_all_that_is_equal() {
         for c in (0..=0x10_ffff).filter_map(char::from_u32).filter(|c| *c != '\r') {

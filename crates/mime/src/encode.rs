@@ -1,9 +1,8 @@
 //! Writing headers and bodies: encoded-words (RFC 2047), parameters (RFC 2231), quoted-printable
 //! and base64 (RFC 2045 §6).
 //!
-//! Everything written here is 7-bit ASCII with lines of at most 76 characters where the grammar
-//! lets lines be folded, and is read back by [`crate::header`] and [`crate::decode`] as what went
-//! in.
+//! All output is 7-bit ASCII with lines of at most 76 characters where the grammar allows folding,
+//! and [`crate::header`] and [`crate::decode`] restore the input.
 
 use std::fmt::Write;
 
@@ -13,8 +12,8 @@ const LINE: usize = 76;
 /// any charset name used here.
 const WORD_BYTES: usize = 42;
 
-/// `name: value\r\n` for an unstructured field such as Subject: folded, and encoded where it is not
-/// plain ASCII.
+/// `name: value\r
+/// ` for an unstructured field such as Subject: folded, and encoded where it is not plain ASCII.
 pub fn unstructured(name: &str, text: &str) -> String {
     if is_plain(text) && !text.contains("=?") {
         return folded(name, text.split(' '));
@@ -33,7 +32,8 @@ pub fn list(name: &str, items: &[String]) -> String {
     folded(name, pieces.iter().map(String::as_str))
 }
 
-/// A mailbox: `Name <address>`, the name as it is, quoted or encoded; the address alone if there is no name.
+/// A mailbox: `Name <address>`, the name plain, quoted or encoded; the address alone without a
+/// name.
 pub fn mailbox(name: &str, address: &str) -> String {
     if name.is_empty() {
         return address.to_owned();
@@ -108,13 +108,13 @@ fn is_plain(text: &str) -> bool {
     text.bytes().all(|b| matches!(b, b' '..=b'~'))
 }
 
-/// Puts pieces behind a field name, with one space or a fold between them.
+/// Appends pieces to a field name, with one space or a fold between them.
 fn folded<'a>(name: &str, pieces: impl Iterator<Item = &'a str>) -> String {
     let mut out = format!("{name}:");
     let mut length = out.len();
     let mut blank = true;
     for piece in pieces {
-        // A line of white space alone would be the obsolete folding that some programs take for the
+        // A line of white space alone would be obsolete folding, which some programs take for the
         // end of the header.
         if length + 1 + piece.len() > LINE && !blank {
             out.push_str("\r\n");
@@ -130,7 +130,8 @@ fn folded<'a>(name: &str, pieces: impl Iterator<Item = &'a str>) -> String {
     out
 }
 
-/// `text` as encoded-words of at most 75 characters, none of which cuts a character (RFC 2047 §5).
+/// `text` as encoded-words of at most 75 characters, none of which splits a character (RFC 2047
+/// §5).
 fn encoded_words(text: &str) -> Vec<String> {
     let plain = text.bytes().filter(|b| b.is_ascii_alphanumeric() || *b == b' ').count();
     let q = plain * 3 > text.len() * 2;

@@ -49,19 +49,18 @@ pub struct Envelope {
     /// The References field as written, for threading.
     #[n(10)]
     pub references: Option<String>,
-    /// The Date field as seconds since 1970-01-01T00:00:00Z, if it can be understood.
+    /// The Date field as seconds since 1970-01-01T00:00:00Z, if it can be parsed.
     #[n(11)]
     pub sent_date: Option<i64>,
-    /// Minutes east of UTC that the Date field was written in; 0 if there is no date or its zone
-    /// says nothing.
+    /// Minutes east of UTC of the Date field; 0 without a date or with an unknown zone.
     #[n(12)]
     #[cbor(default)]
     pub sent_zone: i16,
 }
 
 impl Envelope {
-    /// The day written in the Date field, as days since 1970-01-01, whatever its time and zone:
-    /// what SENTBEFORE, SENTON and SENTSINCE compare (RFC 3501 §6.4.4).
+    /// The day written in the Date field, as days since 1970-01-01, regardless of time and zone:
+    /// compared by SENTBEFORE, SENTON and SENTSINCE (RFC 3501 §6.4.4).
     pub fn sent_day(&self) -> Option<i64> {
         self.sent_date
             .map(|seconds| seconds.saturating_add(i64::from(self.sent_zone) * 60).div_euclid(86_400))
@@ -97,7 +96,7 @@ impl Address {
         self.mailbox.as_ref().is_some_and(|mailbox| !mailbox.is_empty()) && self.host.is_some()
     }
 
-    /// A name that stands where an address should.
+    /// A name in the place of an address.
     pub fn name_alone(name: impl Into<String>) -> Self {
         Address {
             name: Some(name.into()),

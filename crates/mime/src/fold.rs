@@ -1,12 +1,12 @@
-//! The one folding for search: text and search strings go through it, then a plain substring search decides.
+//! The folding for search: text and search strings go through it, then a plain substring search
+//! decides.
 //!
-//! Canonical form ([`crate::canonical`]), then character by character compatibility decomposition
-//! and one letter for all that share a capital. So all canonically equivalent texts are one,
-//! whatever `i;unicode-casemap` (RFC 5051,
-//! [`crate::collate`]) takes for the same is the same, and more. Every run of white space is one space: a search finds
-//! words as they are read, wherever lines end. Scripts without spaces between words break their
-//! lines anywhere, so a line end between two of their characters is nothing ([`Folder::of_lines`]).
-//! A text may be folded in pieces cut anywhere.
+//! Canonical form ([`crate::canonical`]), then for each character compatibility decomposition and
+//! one letter for all that share a capital. So all canonically equivalent texts are equal, and so
+//! are all texts that `i;unicode-casemap` (RFC 5051, [`crate::collate`]) treats as equal, and more.
+//! Every run of white space is one space: a search finds words wherever lines end. Scripts without
+//! spaces between words break their lines anywhere, so a line end between two of their characters
+//! is dropped ([`Folder::of_lines`]). A text may be folded in pieces cut anywhere.
 
 use unicode_normalization::char::is_combining_mark;
 
@@ -28,27 +28,27 @@ pub struct Folder {
     end: End,
 }
 
-/// How the folded text ends.
+/// The end of the folded text.
 #[derive(Debug, Default, Clone)]
 struct End {
     /// In white space.
     spaced: bool,
-    /// Line ends may be nothing: they are in a text whose lines were cut to a width.
+    /// Line ends may be dropped: they are in a text whose lines were cut to a width.
     joins: bool,
-    /// Lines may be broken behind the last character that is no white space. Only known where lines
+    /// Lines may be broken after the last character that is not white space. Only known where lines
     /// are joined.
     breaks: bool,
-    /// White space behind that character, which waits for the next one.
+    /// White space after that character, held until the next one.
     gap: Gap,
 }
 
-/// White space of which it is not known yet whether it is a space or nothing.
+/// White space that may become a space or be dropped.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Gap {
     #[default]
     None,
     Space,
-    /// With one line end, of which a CR was the last character: an LF may be the rest of it.
+    /// With one line end, whose last character was a CR: an LF may complete it.
     Cr,
     /// With one line end.
     Line,
@@ -70,8 +70,7 @@ impl Gap {
 }
 
 impl End {
-    /// White space that was waiting stands before the next character, behind which lines may be
-    /// broken or not.
+    /// Ends held white space before the next character, after which lines may be broken or not.
     fn close_gap(&mut self, breaks: bool, out: &mut String) {
         let is_nothing = breaks && matches!(self.gap, Gap::Cr | Gap::Line);
         if std::mem::take(&mut self.gap) != Gap::None && !is_nothing {
@@ -82,16 +81,17 @@ impl End {
 }
 
 impl Folder {
-    /// For a text whose author's program may have ended lines at any width.
+    /// For a text whose author's program may have broken lines at any width.
     pub fn of_lines() -> Self {
         Folder { end: End { joins: true, ..End::default() }, ..Folder::default() }
     }
 
-    /// Appends the folded form of `s` to `out`, but for characters that wait for the next ones.
+    /// Appends the folded form of `s` to `out`, except characters that are held until the next
+    /// ones.
     pub fn push(&mut self, s: &str, out: &mut String) {
         let mut rest = s;
         while let Some(first) = rest.as_bytes().first() {
-            // Nothing of ASCII is one character with what is before it.
+            // No ASCII character combines with the one before it.
             if first.is_ascii() {
                 self.canonical.finish(|c| emit(c, &mut self.end, out));
             }
@@ -111,7 +111,7 @@ impl Folder {
         }
     }
 
-    /// Ends the text: appends what was waiting.
+    /// Ends the text: appends held characters.
     pub fn finish(&mut self, out: &mut String) {
         self.canonical.finish(|c| emit(c, &mut self.end, out));
         self.end.close_gap(false, out);
@@ -119,7 +119,8 @@ impl Folder {
     }
 }
 
-/// How much of `s` is ASCII in which lower case is all that changes: single spaces between words are.
+/// The length of the ASCII prefix of `s` in which folding only changes case: with single spaces
+/// between words.
 fn plain_ascii(s: &str, mut spaced: bool) -> usize {
     let plain = |byte: u8| {
         let space = byte == b' ';
@@ -175,13 +176,13 @@ fn breaks_anywhere(c: char) -> bool {
         | '\u{fe30}'..='\u{fe4f}' | '\u{ff01}'..='\u{ff9f}' | '\u{20000}'..='\u{323af}')
 }
 
-/// Whether two folded texts are one, but for spaces between characters that [break
-/// anywhere](Folder::of_lines): earlier versions had one where a line ended.
+/// Whether two folded texts are equal, except for spaces between characters that [break
+/// anywhere](Folder::of_lines): older versions had one where a line ended.
 pub fn equal_but_for_lines(a: &str, b: &str) -> bool {
     without_gaps(a).eq(without_gaps(b))
 }
 
-/// As [`equal_but_for_lines`], of two that may have been cut at different places.
+/// Like [`equal_but_for_lines`], for texts that may have been cut at different places.
 pub fn begin_alike_but_for_lines(a: &str, b: &str) -> bool {
     without_gaps(a).zip(without_gaps(b)).all(|(a, b)| a == b)
 }

@@ -1,8 +1,8 @@
-//! Header fields: splitting and filtering them, and reading what is in them.
+//! Header fields: splitting, filtering and parsing.
 //!
-//! Nothing here fails: a value that cannot be understood is absent or taken as plain text. A field
-//! is a line and the lines after it that start with white space (RFC 5322 §2.2.3); a line ends with
-//! LF, whether or not CR is before it.
+//! Nothing here fails: a value that cannot be parsed is absent or taken as plain text. A field is a
+//! line and the lines after it that start with white space (RFC 5322 §2.2.3); a line ends with LF,
+//! whether or not CR is before it.
 
 pub mod address;
 pub mod date;
@@ -19,7 +19,7 @@ use crate::decode::charset;
 
 /// The fields of a header, in order, as (name, raw value with its line ends), up to the empty line.
 /// The name is as written, without white space before the colon (RFC 5322 §4.5). Lines that belong
-/// to no field are passed over.
+/// to no field are skipped.
 pub fn fields(header: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     whole_fields(header).filter_map(split_field)
 }
@@ -79,7 +79,7 @@ pub fn unfold(raw: &[u8]) -> String {
     if trimmed.len() == value.len() { value } else { trimmed.to_owned() }
 }
 
-/// A raw value as a person reads it: unfolded, encoded-words decoded, runs of white space made one space.
+/// A raw value for display: unfolded, encoded-words decoded, runs of white space made one space.
 pub fn readable(raw: &[u8]) -> String {
     let decoded = word::decode(&unfold(raw));
     let mut out = String::with_capacity(decoded.len());

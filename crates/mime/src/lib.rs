@@ -2,14 +2,15 @@
 //!
 //! A [`Scanner`] is fed the raw message in pieces of any size and ends with a [`Structure`]
 //! (everything ENVELOPE, BODY, BODYSTRUCTURE, PREVIEW and BODY[section] need, with absolute byte
-//! offsets into the raw message) and with whatever its [`TextSink`] made of the decoded, folded
+//! offsets into the raw message) and with its [`TextSink`], which received the decoded, folded
 //! text, usually a [`Text`].
 //!
 //! Invariants:
 //! - Memory does not depend on the size of the message: every buffer is bounded by a name in
 //!   `sealpost_base::limits`.
 //! - How the message was cut into pieces never changes the result.
-//! - No input is refused. What is broken or beyond a limit has a defined result, stated where it is decided.
+//! - No input is refused. Broken input, or input beyond a limit, has a defined result, stated where
+//!   it is decided.
 //!
 //! No I/O, no clock, no randomness.
 

@@ -1,18 +1,18 @@
-//! The scanner: a message is pushed through it in pieces and leaves its structure and its text behind.
+//! The scanner: takes a message in pieces and produces its structure and its text.
 //!
-//! Lines are what MIME is made of, so the scanner goes from LF to LF. In a header every line is
-//! collected (up to `limits::HEADER_FIELD_BYTES`). In a body a line is only looked at if it starts
-//! with `--`; all others are passed by at the speed of `memchr`, and on to the text [`pipe`] if the
-//! part is text. A line end is withheld from the text until the next line is known not to be a
-//! boundary, because the line end before a boundary belongs to the boundary (RFC 2046 §5.1.1).
+//! MIME consists of lines, so the scanner goes from LF to LF. In a header every line is collected
+//! (up to `limits::HEADER_FIELD_BYTES`). In a body a line is only examined if it starts with `--`;
+//! all others are skipped at the speed of `memchr`, and passed to the text [`pipe`] if the part is
+//! text. A line end is withheld from the text until the next line is known not to be a boundary,
+//! because the line end before a boundary belongs to the boundary (RFC 2046 §5.1.1).
 //!
-//! What is decided here:
-//! - A boundary is compared with the beginning of the line, as RFC 2046 §5.1.1 asks; if several
-//!   parts are open, an exact match goes before a longer line, the innermost part before an outer
-//!   one. A boundary also ends a header.
+//! Decisions made here:
+//! - A boundary is compared with the beginning of the line, as RFC 2046 §5.1.1 requires; if several
+//!   parts are open, an exact match takes precedence over a longer line, the innermost part over an
+//!   outer one. A boundary also ends a header.
 //! - A part that is never closed ends where the part around it ends, or with the message.
-//! - Boundaries beyond `limits::MIME_PARTS` are ordinary lines. Multiparts and messages nested deeper than
-//!   `limits::MIME_DEPTH` are `application/octet-stream`, not looked into.
+//! - Boundaries beyond `limits::MIME_PARTS` are ordinary lines. Multiparts and messages nested
+//!   deeper than `limits::MIME_DEPTH` are `application/octet-stream`, and not scanned.
 //! - A message in base64 or quoted-printable, which RFC 2046 §5.2.1 forbids, is decoded and scanned
 //!   like any other ([`feed`]).
 
@@ -36,13 +36,13 @@ use pipe::Preview;
 /// Bytes of a line that decide whether it is a boundary.
 const BOUNDARY_LINE_BYTES: usize = 512;
 
-/// Scans one message. Memory is bounded, whatever is pushed.
+/// Scans one message. Memory is bounded for any input.
 pub struct Scanner<S: TextSink = CappedText> {
     shared: Shared<S>,
     walk: Walk,
 }
 
-/// What the scan of a message and those of encoded messages inside of it have together.
+/// State shared by the scan of a message and those of encoded messages inside it.
 struct Shared<S> {
     sink: S,
     preview: Preview,
@@ -51,7 +51,7 @@ struct Shared<S> {
     parts: usize,
 }
 
-/// The way through one message, from its first byte to its last.
+/// The state of the scan of one message, from its first byte to its last.
 struct Walk {
     /// Encoded messages around this one.
     layers: usize,
@@ -76,7 +76,7 @@ struct Walk {
     frames: Vec<Frame>,
     root: Part,
     envelope: Envelope,
-    /// What takes the body of the innermost part.
+    /// Receives the body of the innermost part.
     feed: Option<Feed>,
     /// The line end withheld from it: nothing, CR, LF or CRLF.
     held: &'static [u8],
@@ -89,7 +89,7 @@ enum Mode {
     Header,
     /// In the body of the innermost part; if that is a multipart, in its preamble or epilogue.
     Body,
-    /// In a boundary line, after what decided it.
+    /// In a boundary line, after the bytes that decided it.
     Boundary { closing: bool },
 }
 
@@ -107,7 +107,7 @@ impl Default for Scanner<CappedText> {
 }
 
 impl<S: TextSink> Scanner<S> {
-    /// A scanner that gives the text to `sink`.
+    /// A scanner that writes the text to `sink`.
     pub fn with_sink(sink: S) -> Self {
         let shared = Shared { sink, preview: Preview::default(), room: ValueBudget::default(), parts: 1 };
         Scanner { shared, walk: Walk::new(0, 0) }
@@ -136,7 +136,7 @@ impl<S: TextSink> Scanner<S> {
 }
 
 impl Walk {
-    /// The way through a message at that depth, within so many encoded ones.
+    /// The scan of a message at that depth, within so many encoded ones.
     fn new(depth: usize, layers: usize) -> Self {
         Walk {
             layers,
@@ -158,7 +158,7 @@ impl Walk {
         }
     }
 
-    /// The innermost part is the message that is scanned, and not one inside of it.
+    /// Whether the innermost part is the scanned message, and not one inside it.
     fn is_top(&self) -> bool {
         self.layers == 0 && self.frames.len() == 1
     }
@@ -192,7 +192,7 @@ impl Walk {
         }
     }
 
-    /// Collects a header line up to its end, as much of it as is looked at.
+    /// Collects a header line up to its end, or up to the limit.
     fn header(&mut self, bytes: &[u8], shared: &mut Shared<impl TextSink>) -> usize {
         let lf = memchr(b'\n', bytes);
         let used = lf.map_or(bytes.len(), |lf| lf + 1);
@@ -235,11 +235,11 @@ impl Walk {
         }
     }
 
-    /// Takes the lines of a body up to a boundary, whose line is left, or to a line start that may
-    /// become one.
+    /// Takes the lines of a body up to a boundary line, which is not consumed, or to a line start
+    /// that may become one.
     fn body(&mut self, bytes: &[u8], shared: &mut Shared<impl TextSink>) -> usize {
         if !self.frames.iter().any(|frame| frame.boundary.is_some()) {
-            // Nothing but the end of the message can end this body.
+            // Only the end of the message can end this body.
             self.text(bytes, shared);
             self.lines += memchr::memchr_iter(b'\n', bytes).count() as u64;
             self.offset += bytes.len() as u64;
@@ -293,7 +293,7 @@ impl Walk {
         self.cr = false;
     }
 
-    /// Completes a withheld line start as far as is needed to tell whether it is a boundary.
+    /// Completes a withheld line start as far as needed to decide whether it is a boundary.
     fn doubtful_line(&mut self, bytes: &[u8], shared: &mut Shared<impl TextSink>) -> usize {
         let room = (BOUNDARY_LINE_BYTES - self.line.len()).min(bytes.len());
         let lf = memchr(b'\n', &bytes[..room]);
@@ -333,7 +333,7 @@ impl Walk {
         }
     }
 
-    /// Passes over what is left of a boundary line.
+    /// Skips the rest of a boundary line.
     fn rest_of_boundary(&mut self, bytes: &[u8], closing: bool, shared: &mut Shared<impl TextSink>) -> usize {
         let lf = memchr(b'\n', bytes);
         let used = lf.map_or(bytes.len(), |lf| lf + 1);
@@ -349,14 +349,14 @@ impl Walk {
         used
     }
 
-    /// Gives body bytes to what takes them, except for a line end at their end, which is withheld.
+    /// Passes body bytes on, except for a final line end, which is withheld.
     fn text(&mut self, bytes: &[u8], shared: &mut Shared<impl TextSink>) {
         let Some(feed) = &mut self.feed else { return };
         let Some((&last, before)) = bytes.split_last() else { return };
         if matches!(feed, Feed::Message(_))
             && self.line.capacity() + self.field.capacity() > BOUNDARY_LINE_BYTES
         {
-            // The message inside has a header of its own: one at a time is what memory is drawn for.
+            // The message inside has its own header: memory is reserved for one at a time.
             (self.line, self.field) = (Vec::new(), Vec::new());
         }
         let joins = before.is_empty() && self.held == b"\r" && last == b'\n';

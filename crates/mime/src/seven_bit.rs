@@ -1,13 +1,13 @@
-//! A message with 8-bit parts, made into one for servers that take 7 bits only (RFC 6152 §3), as it
-//! streams through.
+//! Converts a message with 8-bit parts for servers that accept 7 bits only (RFC 6152 §3), as a
+//! stream.
 //!
 //! Two passes, because a part's header comes before its bytes: [`EightBitFinder`] finds the parts
-//! that have bytes above 127, whatever they are labelled, and [`SevenBit`] encodes exactly these in
-//! quoted-printable. All else passes byte for byte, but for labels that are no longer true.
+//! that have bytes above 127, whatever their labels, and [`SevenBit`] encodes exactly these in
+//! quoted-printable. All else passes byte for byte, except labels that are no longer true.
 //! Signatures over the body have to be made after this.
 //!
-//! What comes out has no byte above 127: where such a byte has no encoding, in a header or in a
-//! part that says that it is encoded already, it becomes `?`. Memory is that of
+//! The output has no byte above 127: where such a byte has no encoding, in a header or in a part
+//! that is labelled as encoded already, it becomes `?`. Memory is that of
 //! [`crate::unbinary::Unbinary`].
 
 use std::collections::BTreeSet;
@@ -46,7 +46,7 @@ impl EightBitFinder {
         self.1.clear();
     }
 
-    /// The message is over; its parts with bytes above 127.
+    /// Ends the message; returns its parts with bytes above 127.
     pub fn finish(mut self) -> EightBitParts {
         self.0.finish(&mut self.1);
         EightBitParts(self.0.found())
@@ -62,14 +62,14 @@ impl SevenBit {
         SevenBit(Unbinary::quoting(parts.0), Vec::new())
     }
 
-    /// Takes the next bytes and appends what becomes of them: at most three times as much and soft
+    /// Takes the next bytes and appends the converted ones: at most three times as many and soft
     /// line breaks.
     pub fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         self.0.push(bytes, &mut self.1);
         self.give(out);
     }
 
-    /// The message is over.
+    /// Ends the message.
     pub fn finish(mut self, out: &mut Vec<u8>) {
         self.0.finish(&mut self.1);
         self.give(out);
@@ -111,14 +111,14 @@ mod tests {
             "MIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\n\
              Content-Transfer-Encoding: quoted-printable\r\n\r\nGr=C3=BC=C3=9Fe =3D =09\r\n.\r\n",
         );
-        // A label that was too careful; a message that has none at all.
+        // A label that was too careful; a message without labels.
         check("Content-Transfer-Encoding: 8bit\r\n\r\na\r\n", "Content-Transfer-Encoding: 7bit\r\n\r\na\r\n");
         check(
             "Subject: x\r\n\r\nä\r\n",
             "Subject: x\r\nMIME-Version: 1.0\r\nContent-Type: text/plain; charset=unknown-8bit\r\n\
              Content-Transfer-Encoding: quoted-printable\r\n\r\n=C3=A4\r\n",
         );
-        // What cannot be encoded.
+        // Bytes without an encoding.
         check("Subject: ä\r\n\r\na\r\n", "Subject: ??\r\n\r\na\r\n");
         check(
             "Content-Transfer-Encoding: base64\r\n\r\nYQ==ä\r\n",

@@ -1,9 +1,9 @@
-//! What a message is made of: the part tree with byte ranges into the raw message, the envelope and
-//! the preview.
+//! The structure of a message: the part tree with byte ranges into the raw message, the envelope
+//! and the preview.
 //!
-//! Ranges are absolute offsets into the message as received, except inside of encoded messages
-//! ([`Layer`]). Sizes and line counts are those of the encoded body, as BODYSTRUCTURE wants them
-//! (RFC 3501 §7.4.2). A line is counted for each LF; the line end before a boundary belongs to the
+//! Ranges are absolute offsets into the message as received, except inside encoded messages
+//! ([`Layer`]). Sizes and line counts are those of the encoded body, as BODYSTRUCTURE requires (RFC
+//! 3501 §7.4.2). A line is counted for each LF; the line end before a boundary belongs to the
 //! boundary (RFC 2046 §5.1.1) and to neither the range nor the count of the part that it ends.
 
 mod codec;
@@ -16,7 +16,8 @@ pub use crate::header::params::Parameter;
 
 use crate::header::params;
 
-/// Everything that is known of a message without reading it again. Stored with it; see [`Structure::encode`].
+/// Everything known of a message without reading it again. Stored with it; see
+/// [`Structure::encode`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Structure {
     /// Bytes of the raw message (RFC822.SIZE).
@@ -28,22 +29,23 @@ pub struct Structure {
     /// The envelope of the message; nested ones are in their [`PartKind::Message`].
     pub envelope: Envelope,
     /// Up to `limits::PREVIEW_CHARS` characters of text (RFC 8970); empty if the message has no
-    /// text to show, which RFC 8970 §3.1 tells from `None`, a preview that was never made.
+    /// text to show, which RFC 8970 §3.1 distinguishes from `None`, a preview that was never made.
     pub preview: Option<String>,
     /// Received fields of the top-level header (RFC 5321 §6.3 counts them to find loops).
     pub received_fields: u32,
-    /// A limit of `sealpost_base::limits` was reached: something of the message is not in this structure.
+    /// A limit of `sealpost_base::limits` was reached: parts of the message are not in this
+    /// structure.
     pub limited: bool,
 }
 
-/// Encoded bytes: where they are, and how they are encoded.
+/// The position and the encoding of encoded bytes.
 ///
-/// The ranges of a [`Structure`] are those of the raw message, but for the parts inside of a
+/// The ranges of a [`Structure`] are those of the raw message, except for the parts inside a
 /// message that is itself encoded in base64 or quoted-printable ([`Part::layer`]): theirs are
 /// ranges of its decoded bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Layer {
-    /// The encoded bytes: of the raw message, or of what the layer around this one decodes to.
+    /// The encoded bytes: of the raw message, or of the decoded bytes of the layer around this one.
     pub range: Range<u64>,
     /// Their encoding.
     pub encoding: Encoding,
@@ -63,7 +65,7 @@ pub struct Part {
     pub media_type: String,
     /// Media subtype, lower case: `plain`.
     pub subtype: String,
-    /// Parameters of Content-Type as written, RFC 2231 forms not put together; names in lower case.
+    /// Parameters of Content-Type as written, RFC 2231 sections not joined; names in lower case.
     pub params: Vec<Parameter>,
     /// Content-ID as written.
     pub content_id: Option<String>,
@@ -79,20 +81,20 @@ pub struct Part {
     pub language: Vec<String>,
     /// Content-Location (RFC 2557).
     pub location: Option<String>,
-    /// What is inside.
+    /// The contents.
     pub kind: PartKind,
 }
 
-/// What a part holds.
+/// The contents of a part.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum PartKind {
-    /// Content that is not looked into.
+    /// Content that is not scanned.
     #[default]
     Leaf,
     /// A multipart; never empty.
     Multipart(Vec<Part>),
     /// A message/rfc822 or message/global: the nested message's envelope, and the nested message
-    /// itself, whose header and body lie inside this part's body, or inside of what that decodes to
+    /// itself, whose header and body lie inside this part's body, or inside its decoded bytes
     /// ([`Part::layer`]).
     Message(Box<Envelope>, Box<Part>),
 }
@@ -103,7 +105,7 @@ pub struct Disposition {
     /// `inline`, `attachment`, …, lower case.
     #[n(0)]
     pub kind: String,
-    /// Parameters as written, RFC 2231 forms not put together; names in lower case.
+    /// Parameters as written, RFC 2231 sections not joined; names in lower case.
     #[n(1)]
     pub params: Vec<Parameter>,
 }
@@ -133,7 +135,8 @@ impl Structure {
     }
 }
 
-/// Where a section path has come to: at a message, whose single part is numbered 1, or at a part.
+/// The state of following a section path: at a message, whose single part is numbered 1, or at a
+/// part.
 enum Step<'a> {
     Message(&'a Part),
     Part(&'a Part),
@@ -152,7 +155,7 @@ impl<'a> Step<'a> {
 }
 
 impl Part {
-    /// Bytes of the body as it is encoded.
+    /// Bytes of the encoded body.
     pub fn size(&self) -> u64 {
         self.body.end - self.body.start
     }
@@ -174,26 +177,25 @@ impl Part {
         }
     }
 
-    /// The layer that stands between this part and the message nested in it: its body, if that is encoded.
+    /// The layer between this part and the message nested in it: its body, if that is encoded.
     pub fn layer(&self) -> Option<Layer> {
         let encoding = self.transfer_encoding();
         let is_encoded = self.message().is_some() && encoding != Encoding::Identity;
         is_encoded.then(|| Layer { range: self.body.clone(), encoding })
     }
 
-    /// The value of a Content-Type parameter, RFC 2231 forms put together and decoded.
+    /// The value of a Content-Type parameter, RFC 2231 sections joined and decoded.
     pub fn param(&self, name: &str) -> Option<String> {
         params::decoded(&self.params, name)
     }
 
-    /// The name a person would give the file: `filename` of the disposition, or else `name` of the
-    /// type, decoded.
+    /// The file name: `filename` of the disposition, or else `name` of the type, decoded.
     pub fn filename(&self) -> Option<String> {
         let disposition = self.disposition.as_ref().and_then(|d| params::decoded(&d.params, "filename"));
         disposition.or_else(|| self.param("name")).filter(|name| !name.is_empty())
     }
 
-    /// How the body is encoded.
+    /// The encoding of the body.
     pub fn transfer_encoding(&self) -> Encoding {
         Encoding::named(&self.encoding)
     }

@@ -10,10 +10,10 @@ pub trait TextSink {
     /// A piece of the top-level header: `name: value\n` for each field, decoded (RFC 2047) and folded.
     fn header(&mut self, folded_line: &str);
     /// A piece of the body: text parts decoded and folded, headers of nested messages, names of
-    /// attachments. Line ends stand between them only: within a text they are spaces.
+    /// attachments. Line ends separate them: within a text they are spaces.
     fn body(&mut self, folded_text: &str);
-    /// A piece of what is searched with the body and is not read as a part of it: titles of HTML
-    /// and where its links lead. A line end follows each of them.
+    /// A piece of text that is searched with the body without being visible: titles of HTML and
+    /// targets of links. A line end follows each of them.
     fn aside(&mut self, folded_text: &str);
     /// True once nothing more is wanted; the scanner then stops decoding text.
     fn full(&self) -> bool {
@@ -21,7 +21,7 @@ pub trait TextSink {
     }
 }
 
-/// For those who want the structure alone.
+/// Discards the text, for callers that need the structure alone.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct NoText;
 
@@ -37,11 +37,12 @@ impl TextSink for NoText {
 /// Searchable text of a message, as stored with it.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Text {
-    /// One line `name: value\n` for each top-level header field, decoded and folded, runs of white
-    /// space made one space; lines that are no field as they are.
+    /// One line `name: value
+    /// ` for each top-level header field, decoded and folded, runs of white space made one space;
+    /// lines that are not fields unchanged.
     pub headers: String,
-    /// Decoded, folded text of the text parts, in order; nested messages with their headers. Behind
-    /// it what is no part of what is read ([`TextSink::aside`]).
+    /// Decoded, folded text of the text parts, in order; nested messages with their headers. After
+    /// it the text that is not visible ([`TextSink::aside`]).
     pub body: String,
     /// The message has more text than `limits::TEXT_BYTES`; a search that finds nothing here must
     /// read the message.
@@ -49,13 +50,13 @@ pub struct Text {
 }
 
 impl Text {
-    /// Whether `stored` is this text as this or an earlier version folded it: those kept line ends
+    /// Whether `stored` is this text as folded by this or an older version: those kept line ends
     /// between ideographs as spaces.
     pub fn is_stored_as(&self, stored: &Text) -> bool {
         let (text, before) = (self.body.as_str(), stored.body.as_str());
         let is_same = match (self.truncated, stored.truncated) {
             (false, false) => text == before || fold::equal_but_for_lines(text, before),
-            // Spaces less leave room for more.
+            // With fewer spaces, more text fits.
             (true, true) => fold::begin_alike_but_for_lines(text, before),
             _ => fold::begin_alike_but_for_lines(text, before) && stored.truncated,
         };
@@ -63,7 +64,8 @@ impl Text {
     }
 }
 
-/// It says how the text is folded as well: a search string that is folded otherwise would not be found in it.
+/// It also names the version of the folding: a search string that is folded differently would not
+/// be found.
 const VERSION: u8 = 3;
 const PREFIX: usize = 6;
 
@@ -72,7 +74,7 @@ impl Text {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(PREFIX + self.headers.len() + self.body.len());
         // A sink without a cap can collect more than 4 GiB of headers only from a message that is
-        // larger than that; whatever does not fit the length is cut and said to be.
+        // larger than that; text beyond the length field is cut and marked.
         let headers = cut(&self.headers, u32::MAX as usize);
         let truncated = self.truncated || headers.len() < self.headers.len();
         out.extend([VERSION, u8::from(truncated)]);
@@ -123,7 +125,7 @@ impl CappedText {
         CappedText { text: Text::default(), aside: String::new(), room: bytes }
     }
 
-    /// What was collected.
+    /// The collected text.
     pub fn into_text(mut self) -> Text {
         if !self.aside.is_empty() && !self.text.body.is_empty() && !self.text.body.ends_with('\n') {
             self.text.body.push('\n');
@@ -133,7 +135,8 @@ impl CappedText {
         self.text
     }
 
-    /// The part of `piece` that still fits. After the first cut nothing fits, so pieces do not matter.
+    /// The part of `piece` that still fits. After the first cut nothing fits, so pieces do not
+    /// matter.
     fn take<'a>(&mut self, piece: &'a str) -> &'a str {
         let fits = cut(piece, self.room);
         self.room -= fits.len();

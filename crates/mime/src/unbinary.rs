@@ -1,10 +1,10 @@
-//! [`Unbinary`]: a message whose parts are encoded as `binary` (RFC 2045 §6.2), made into one that a protocol without NUL can
-//! carry, as it streams through (RFC 3516 §4.4, §6).
+//! [`Unbinary`]: converts a message with parts encoded as `binary` (RFC 2045 §6.2) for a protocol
+//! without NUL, as a stream (RFC 3516 §4.4, §6).
 //!
-//! Single parts that say `binary` become base64, what holds parts and says so becomes `8bit`; of
-//! their headers only that field changes, and everything else passes byte for byte. A NUL that
-//! remains, because it stands where no `binary` allows it, is told ([`Unbinary::has_nul`]). Memory:
-//! one part's header, the boundaries that are open, a line's beginning.
+//! Single parts labelled `binary` become base64, and containers with that label `8bit`; of their
+//! headers only that field changes, and everything else passes byte for byte. A remaining NUL, in a
+//! place where no `binary` allows it, is reported ([`Unbinary::has_nul`]). Memory: one part's
+//! header, the open boundaries, a line's beginning.
 
 mod base64;
 mod quoted;
@@ -24,12 +24,12 @@ use crate::text::CappedText;
 use base64::Base64;
 use quoted::Quoted;
 
-/// Bytes of a line that are looked at to find a boundary: more than the longest one has.
+/// Bytes of a line that are searched for a boundary: more than the longest one has.
 const LINE_BYTES: usize = 512;
-/// Bytes of a boundary parameter that is taken for one; RFC 2046 §5.1.1 allows 70.
+/// The longest accepted boundary parameter; RFC 2046 §5.1.1 allows 70.
 const BOUNDARY_BYTES: usize = 250;
 
-/// The message under way.
+/// The state of converting a message.
 pub struct Unbinary {
     /// Open multiparts, outermost first.
     open: Vec<Multipart>,
@@ -38,27 +38,29 @@ pub struct Unbinary {
     state: State,
     /// The header of the present part, or the beginning of a line of its body.
     line: Vec<u8>,
-    /// The end of the line before, which belongs to a boundary that may follow (RFC 2046 §5.1.1).
+    /// The end of the previous line, which belongs to a boundary that may follow (RFC 2046 §5.1.1).
     eol: Vec<u8>,
     nul: bool,
     goal: Goal,
     /// Headers of parts so far.
     parts: u32,
-    /// The number of the part whose body this is, if it is the body of one.
+    /// The number of the part whose body this is, if any.
     current: Option<u32>,
 }
 
-/// What becomes of parts; those of [`crate::seven_bit`] have numbers in the order of their headers.
+/// How parts are converted; those of [`crate::seven_bit`] have numbers in the order of their
+/// headers.
 enum Goal {
     /// `binary` becomes `base64` and `8bit`.
     EightBit,
-    /// Nothing changes; the parts that have bytes above 127 are noted, at most [`limits::MIME_PARTS`].
+    /// Nothing changes; the parts that have bytes above 127 are recorded, at most
+    /// [`limits::MIME_PARTS`].
     Find(BTreeSet<u32>),
     /// These parts become `quoted-printable`, and all labels `7bit`.
     Quote(BTreeSet<u32>),
 }
 
-/// How a body is encoded.
+/// The encoding of a body.
 enum Encoder {
     Base64(Base64),
     Quoted(Quoted),
@@ -121,13 +123,13 @@ impl Unbinary {
         }
     }
 
-    /// Whether a NUL came out.
+    /// Whether the output had a NUL.
     pub fn has_nul(&self) -> bool {
         self.nul
     }
 
-    /// Takes the next bytes of the message and appends what they come to: at most half as much
-    /// again, and what was held.
+    /// Takes the next bytes of the message and appends the converted ones: at most half as many
+    /// again, and the held ones.
     pub fn push(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) {
         let from = out.len();
         while !bytes.is_empty() {
@@ -140,7 +142,7 @@ impl Unbinary {
         self.nul |= memchr(0, &out[from..]).is_some();
     }
 
-    /// The message is over.
+    /// Ends the message.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         let from = out.len();
         if let State::Header { .. } = self.state {
@@ -157,7 +159,7 @@ impl Unbinary {
 }
 
 impl Unbinary {
-    /// Collects a header up to its empty line; what is left of the bytes.
+    /// Collects a header up to its empty line; returns the rest of the bytes.
     fn header<'a>(&mut self, bytes: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
         let State::Header { line: start, .. } = &mut self.state else { return bytes };
         let lf = memchr(b'\n', bytes);
@@ -175,7 +177,7 @@ impl Unbinary {
                 self.at_boundary(index, closing, &line, out);
             }
         }
-        // A header of any size is no reason to hold it: what is in such a part stays as it is.
+        // A header of any size need not be held: such a part stays unchanged.
         if self.line.len() > limits::HEADER_FIELD_BYTES && matches!(self.state, State::Header { .. }) {
             out.append(&mut self.line);
             self.state = State::Body { fresh: false, encode: None };
@@ -183,7 +185,7 @@ impl Unbinary {
         rest
     }
 
-    /// The header is complete: what it says decides what becomes of the body.
+    /// The header is complete: it decides how the body is converted.
     fn end_header(&mut self, out: &mut Vec<u8>) {
         let State::Header { digest, .. } = self.state else { return };
         let header = std::mem::take(&mut self.line);
@@ -216,7 +218,7 @@ impl Unbinary {
         self.state = State::Body { fresh: true, encode };
     }
 
-    /// The new label of a part, if it needs one, and how its body is encoded.
+    /// The new label of a part, if it needs one, and the encoding of its body.
     fn treatment(&self, part: &Part, holds: bool, number: u32) -> (Option<&'static [u8]>, Option<Encoder>) {
         let binary = part.encoding == "binary";
         match &self.goal {
@@ -251,7 +253,7 @@ impl Unbinary {
             self.line = line;
         }
         if lf.is_some() || !dashes || self.line.len() >= LINE_BYTES {
-            // It is none: a line like others.
+            // It is no boundary: an ordinary line.
             let line = std::mem::take(&mut self.line);
             self.end_of_line_before(out);
             self.set_fresh(false);
@@ -261,9 +263,9 @@ impl Unbinary {
         rest
     }
 
-    /// What is left of a line that is no boundary.
+    /// The rest of a line that is no boundary.
     fn within<'a>(&mut self, bytes: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
-        // A CR that was held was not followed by its LF, unless that comes now.
+        // A held CR was not followed by its LF, unless that comes now.
         let Some(lf) = memchr(b'\n', bytes) else {
             self.end_of_line_before(out);
             let (content, cr) = bytes.split_at(bytes.len() - usize::from(bytes.ends_with(b"\r")));
@@ -289,7 +291,7 @@ impl Unbinary {
         }
     }
 
-    /// What was held of the line before is content.
+    /// The held end of the previous line is content.
     fn end_of_line_before(&mut self, out: &mut Vec<u8>) {
         if !self.eol.is_empty() {
             let eol = std::mem::take(&mut self.eol);
@@ -339,7 +341,8 @@ impl Unbinary {
         }
     }
 
-    /// The open multipart that `line` is a boundary of, and whether it closes it: as the scanner takes it.
+    /// The open multipart that `line` is a boundary of, and whether it closes it: as in the
+    /// scanner.
     fn boundary_of(&self, line: &[u8]) -> Option<(usize, bool)> {
         let rest = line_content(&line[..line.len().min(LINE_BYTES)]).strip_prefix(b"--")?;
         let exact = rest.trim_ascii_end();
@@ -387,8 +390,8 @@ fn is_named(field: &[u8], name: &[u8]) -> bool {
 }
 
 /// The header with another Content-Transfer-Encoding. A header without one gets it at its end; that
-/// of a whole message that is no MIME message becomes that of one, with text in a charset that
-/// nothing is known of (RFC 1428 §3).
+/// of a whole message without MIME fields becomes a MIME header, with text in an unknown charset
+/// (RFC 1428 §3).
 fn relabel(header: &[u8], encoding: &[u8], whole: bool, out: &mut Vec<u8>) {
     let has = |name: &[u8]| fields(header).any(|field| is_named(field, name));
     let mut missing = Vec::new();

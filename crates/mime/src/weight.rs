@@ -1,12 +1,12 @@
-//! What a structure takes in memory: it grows with what the sender wrote, so whoever holds one
-//! draws that much.
+//! The memory of a structure: it grows with the sender's input, so holders of one reserve that
+//! much.
 
 use crate::Parameter;
 use crate::envelope::{Address, Envelope};
 use crate::structure::{Part, PartKind, Structure};
 
 impl Structure {
-    /// About how many bytes of memory this takes. At least what it says when it is written out once.
+    /// The approximate memory in bytes. At least as much as the encoded form.
     pub fn weight(&self) -> usize {
         let mut weight = size_of::<Structure>() + self.envelope.weight() + text(&self.preview);
         self.root.walk(&mut |part| weight += part.own_weight());
@@ -15,7 +15,7 @@ impl Structure {
 }
 
 impl Part {
-    /// Without what is inside.
+    /// Without the contents.
     fn own_weight(&self) -> usize {
         let texts = [&self.content_id, &self.description, &self.md5, &self.location];
         let disposition = self.disposition.as_ref();

@@ -1,7 +1,7 @@
-//! mail-parser as the judge: where both define a result, the scanner's must be the same.
+//! Compares with mail-parser: where both define a result, the scanner's must be the same.
 //!
-//! Where the two differ on purpose:
-//! - Sizes inside of a nested message that is encoded in base64 count decoded bytes here and places
+//! Intended differences:
+//! - Sizes inside a nested message that is encoded in base64 count decoded bytes here and positions
 //!   in the raw message there, so these are not compared.
 //! - A multipart without a usable boundary is text to the scanner (RFC 2045 §5.2), an empty
 //!   multipart to mail-parser; a multipart whose boundary never comes has one empty part here
@@ -14,8 +14,8 @@
 //! - A character cut in two by neighbouring encoded-words is put together here, and lost there.
 //! - Base64 without its padding is decoded to the end here, and loses its last bytes there.
 //! - A field that the end of the message cuts off counts here; a boundary counts only at the start of a line.
-//! - HTML is turned to text here; mail-parser hands it out as it is, so it is compared with its
-//!   tags taken out here.
+//! - HTML is turned to text here; mail-parser returns it unchanged, so it is compared after its
+//!   tags are removed here.
 
 use mail_parser::{Addr, Message, MessageParser, MimeHeaders, PartType};
 use proptest::prelude::*;
@@ -30,7 +30,7 @@ fn scan(message: &[u8]) -> (Structure, Text) {
     (structure, sink.into_text())
 }
 
-/// The tree, each leaf with its type and the size of its encoded body without the line end that ends it.
+/// The tree, each leaf with its type and the size of its encoded body without its final line end.
 fn ours(message: &[u8], part: &Part) -> String {
     match &part.kind {
         PartKind::Leaf => {
@@ -115,7 +115,7 @@ fn their_text(message: &Message) -> String {
     plain(&all)
 }
 
-/// Compares everything that both define; `Err` says what differs.
+/// Compares everything that both define; `Err` describes the difference.
 fn compare(raw: &[u8]) -> Result<(), String> {
     let (structure, _) = scan(raw);
     let message = MessageParser::default().parse(raw).ok_or("mail-parser finds nothing")?;
@@ -139,8 +139,8 @@ fn compare_text(raw: &[u8]) -> Result<(), String> {
     let (_, text) = scan(raw);
     let message = MessageParser::default().parse(raw).ok_or("mail-parser finds nothing")?;
     let theirs = their_text(&message);
-    // Ours also has file names and the headers of nested messages: the words of theirs must follow
-    // each other in it.
+    // Ours also has file names and the headers of nested messages: the words of theirs must occur
+    // in order in it.
     let ours = plain(&text.body);
     let mut words = ours.split(' ');
     match theirs.split(' ').filter(|w| !w.is_empty()).find(|word| !words.any(|w| w == *word)) {
@@ -159,9 +159,9 @@ enum Tree {
 }
 
 impl Tree {
-    /// A message whose body is a message: where that is in a multipart, mail-parser loses its
-    /// place, takes the parts behind it for none of that multipart, or panics ("Invalid part ID,
-    /// could not find multipart").
+    /// A message whose body is a message: inside a multipart, mail-parser loses its position,
+    /// assigns the parts after it to no part of that multipart, or panics ("Invalid part ID, could
+    /// not find multipart").
     fn confuses_them(&self) -> bool {
         match self {
             Tree::Message(_, body) => matches!(**body, Tree::Message(..)) || body.confuses_them(),
@@ -225,7 +225,7 @@ proptest! {
         prop_assert_eq!(compare_text(&lf), Ok(()));
     }
 
-    /// Cut anywhere in its last part, a message keeps the shape that it had up to there.
+    /// Cut anywhere in its last part, a message keeps its shape up to there.
     #[test]
     fn truncated_messages(tree in tree(0), cut in 0.0f64..1.0) {
         let raw = message("subject", &Tree::Multi("mixed", vec![Tree::Text("first".into()), tree, Tree::Text("last words\n".repeat(20))]));
@@ -236,7 +236,7 @@ proptest! {
     }
 }
 
-/// Damage that both are expected to see through in the same way.
+/// Damage that both are expected to handle in the same way.
 #[test]
 fn malformed_messages() {
     let part = "Content-Type: text/plain\n\n";
@@ -260,7 +260,8 @@ fn malformed_messages() {
         "Content-Transfer-Encoding: 8-bit\n\ntext".to_owned(),
         "Content-Transfer-Encoding: base64\n\naGVs\n bG8=\n".to_owned(),
         "Content-Transfer-Encoding: quoted-printable\n\nsoft =\n  break =3D\n".to_owned(),
-        // Multiparts: preamble and epilogue, never closed, white space behind boundaries, no final line end.
+        // Multiparts: preamble and epilogue, never closed, white space after boundaries, no final
+        // line end.
         format!("{mixed}b\n\npreamble\n--b\n{part}one\n--b\n\ntwo\n--b--\nepilogue\n"),
         format!("{mixed}b\n\n--b\n{part}one\n--b\n{part}two"),
         format!("{mixed}\"b c\"\n\n--b c\n{part}one\n--b c--"),

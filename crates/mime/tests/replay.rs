@@ -1,4 +1,4 @@
-//! Replays the kept inputs of the fuzz targets, `tests/corpus/TARGET/*`, on any toolchain.
+//! Replays the stored inputs of the fuzz targets, `tests/corpus/TARGET/*`, on any toolchain.
 
 #[path = "fuzz/mime_scanner.rs"]
 mod mime_scanner;

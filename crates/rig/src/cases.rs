@@ -1,4 +1,4 @@
-//! The benchmark cases: each prepares without being timed, measures one thing, and cleans up.
+//! The benchmark cases: each prepares without being timed, measures one operation, and cleans up.
 //!
 //! Every measured run is the same work on either server: the same bytes, the same commands, the
 //! same connections.
@@ -31,7 +31,7 @@ pub const THOUSAND: &str = "Thousand";
 /// That account's mailbox of 10,000 messages.
 pub const TEN_THOUSAND: &str = "TenThousand";
 
-/// One thing that is measured.
+/// An operation that is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Case {
     /// LMTP deliveries of messages of some size over some connections, to one account or one each.
@@ -81,11 +81,11 @@ pub enum Case {
     LoginInTurn,
     /// 200 logins over 8 clients at once.
     LoginAtOnce,
-    /// Something with a mailbox of many small messages.
+    /// An operation on a mailbox of many small messages.
     Large {
-        /// How many.
+        /// The number of messages.
         messages: usize,
-        /// What.
+        /// The operation.
         task: Task,
     },
 }
@@ -130,7 +130,7 @@ const MOST: &[Case] = &[
 ];
 
 impl Case {
-    /// What it is called in reports.
+    /// Its name in reports.
     pub fn name(self) -> String {
         match self {
             Case::Deliver { kilobytes, clients, one_account, .. } => {
@@ -162,7 +162,7 @@ impl Case {
         }
     }
 
-    /// How many things one run does, where a rate says more than a time.
+    /// How many operations one run does, where a rate is more useful than a time.
     pub fn units(self) -> Option<(usize, &'static str)> {
         match self {
             Case::Deliver { messages, .. } => Some((messages, "messages")),
@@ -183,13 +183,13 @@ impl Case {
         !self.stores() && !logins && self.large().is_none()
     }
 
-    /// Whether the server is started anew before each run, so that nothing is in its memory. The
-    /// system's cache of files is as it was.
+    /// Whether the server is restarted before each run, so that its memory is empty. The page cache
+    /// is kept.
     pub fn is_cold(self) -> bool {
         matches!(self, Case::Select { cold: true, .. } | Case::Search { cold: true, .. })
     }
 
-    /// Whether it takes many minutes, most of them to fill its mailbox.
+    /// Whether it takes many minutes, mostly to fill its mailbox.
     pub fn is_long(self) -> bool {
         self.large().is_some_and(|messages| messages > 10_000)
     }
@@ -202,7 +202,8 @@ impl Case {
         }
     }
 
-    /// One run against `bench`; `run` numbers it, so that every run has mailboxes or accounts of its own.
+    /// One run against `bench`; `run` numbers it, so that every run has mailboxes or accounts of
+    /// its own.
     pub async fn run(self, bench: &Bench, run: usize) -> Result<Measured> {
         match self {
             Case::Deliver { kilobytes, clients, messages, one_account } => {
@@ -226,18 +227,18 @@ impl Case {
     }
 }
 
-/// Generated mail, made once and used against every server.
+/// Generated mail, created once and used against every server.
 pub struct Data {
     /// [`mail::mailbox_100`].
     pub mailbox: Vec<Vec<u8>>,
-    /// Messages of 5 kB as DATA wants them.
+    /// Messages of 5 kB as DATA needs them.
     pub small: Vec<Vec<u8>>,
-    /// Messages of 25 kB as DATA wants them.
+    /// Messages of 25 kB as DATA needs them.
     pub medium: Vec<Vec<u8>>,
 }
 
 impl Data {
-    /// Makes it, from a seed.
+    /// Generates it from a seed.
     pub fn generate(seed: u64) -> Self {
         let pool =
             |size: usize| (0..64).map(|n| lmtp::dotted(&mail::message(seed ^ (n + 7_000), size))).collect();
@@ -247,13 +248,13 @@ impl Data {
 
 /// A server with the accounts and mailboxes the cases need.
 pub struct Bench {
-    /// What it is.
+    /// The kind of server.
     pub target: Target,
     /// The server.
     pub server: Server,
     /// Where it keeps its data.
     pub dir: PathBuf,
-    /// Watches its memory, in runs where that is wanted.
+    /// Samples its memory, in runs where that is wanted.
     pub sampler: Option<Sampler>,
     /// The mail.
     pub data: Arc<Data>,
@@ -262,14 +263,14 @@ pub struct Bench {
     clock: SystemClock,
 }
 
-/// What one run took.
+/// The measurements of one run.
 #[derive(Debug, Clone, Copy)]
 pub struct Measured {
     /// Wall time.
     pub wall: Duration,
     /// CPU time of the server's processes, in seconds.
     pub cpu_seconds: f64,
-    /// Its memory meanwhile, if that was watched.
+    /// Its memory meanwhile, if it was sampled.
     pub memory: Option<Use>,
 }
 
@@ -294,7 +295,7 @@ impl Bench {
         Ok(Bench { target, server, dir, sampler: None, data, large: Vec::new(), clock: SystemClock::new() })
     }
 
-    /// Stops the server and starts it again on what it has stored.
+    /// Stops the server and starts it again on the same data.
     pub async fn restart(&mut self, runs: usize) -> Result<()> {
         self.server.end(STOP_TIMEOUT).await?;
         self.server = self.target.start(&self.dir, &Self::accounts(runs)).await?;

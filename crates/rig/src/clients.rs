@@ -1,13 +1,13 @@
-//! What clients send: every FETCH and SEARCH of a published trace, over whole mailboxes, beside
-//! Dovecot in the same state.
+//! Commands of real clients: every FETCH and SEARCH of a published trace, over whole mailboxes,
+//! beside Dovecot in the same state.
 //!
-//! Each server has the same Maildir imported: distinct messages, in two lengths ([`Mailbox`]).
-//! Every command is measured in three states:
+//! Each server imports the same Maildir: distinct messages, in two lengths ([`Mailbox`]). Every
+//! command is measured in three states:
 //!
 //! - **first**: the first time in this mailbox;
 //! - **cold**: the server was just started, and none of its files is in the page cache;
 //! - **warm**: in rounds of all commands over one connection, servers in turn, so that a cache must
-//!   hold what all commands need;
+//!   hold the data of all commands;
 //! - with a writer, **beside**: as warm, while another client flags, delivers and moves messages of
 //!   the mailbox.
 //!
@@ -33,9 +33,9 @@ use report::{MailboxReport, Row};
 
 /// The mailbox that is read.
 const NAME: &str = "Trace";
-/// Where the writer files messages.
+/// The mailbox into which the writer files messages.
 const ASIDE: &str = "Aside";
-/// Bounds on memory that Sealpost is measured with.
+/// Memory limits that Sealpost is measured with.
 pub const MEMORIES: [&str; 2] = ["64MiB", "256MiB"];
 
 /// Messages of some length.
@@ -62,12 +62,12 @@ impl std::str::FromStr for Mailbox {
     }
 }
 
-/// What to measure.
+/// The options.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The sealpost binary.
     pub sealpost: PathBuf,
-    /// Bounds on memory it is measured with.
+    /// Memory limits that it is measured with.
     pub memories: Vec<&'static str>,
     /// Measure Dovecot too.
     pub dovecot: bool,
@@ -75,19 +75,19 @@ pub struct Options {
     pub mailboxes: Vec<Mailbox>,
     /// Measured runs, warm and beside a writer.
     pub runs: usize,
-    /// Measured runs of each command after a restart; none: that state is left out.
+    /// Measured runs of each command after a restart; 0: that state is left out.
     pub cold_runs: usize,
-    /// Rounds a second of the writer; none: that state is left out.
+    /// Rounds a second of the writer; `None`: that state is left out.
     pub writes: Option<f64>,
     /// Only commands that contain one of these.
     pub only: Vec<String>,
     /// Where the servers keep their data.
     pub dir: PathBuf,
-    /// Of the generated mail.
+    /// The seed of the generated mail.
     pub seed: u64,
 }
 
-/// One server with its mailbox.
+/// A server with its mailbox.
 struct Contestant {
     target: Target,
     label: String,
@@ -154,7 +154,7 @@ impl Session {
     }
 }
 
-/// Measures all of it.
+/// Measures everything.
 ///
 /// # Errors
 /// If a server cannot be started or filled, or answers wrongly.
@@ -221,7 +221,7 @@ async fn one(options: &Options, mailbox: &Mailbox, shapes: &[Shape], dir: &Path)
     Ok(report)
 }
 
-/// Every command for the first time, and whether all servers answer with as many responses.
+/// Every command for the first time; checks that all servers send as many responses.
 async fn first(contestants: &mut [Contestant], mailbox: &Mailbox, rows: &mut [Row]) -> Result<()> {
     for (nth, contestant) in contestants.iter().enumerate() {
         eprintln!("  {}: first time", contestant.label);
@@ -257,7 +257,7 @@ async fn warm(
     Ok(())
 }
 
-/// One server runs at a time, and is started for each command anew.
+/// One server runs at a time, and is restarted for each command.
 async fn cold(
     options: &Options,
     contestants: &mut [Contestant],
@@ -287,7 +287,7 @@ async fn cold(
     Ok(())
 }
 
-/// One server after the other: writers of all of them would share the machine with whom is measured.
+/// One server after the other: writers of all would share the machine with the measured server.
 async fn beside(
     options: &Options,
     contestants: &mut [Contestant],

@@ -1,7 +1,7 @@
-//! Runs the cases against one or more servers, alternately, then the parts that take a server each,
-//! and reports.
+//! Runs the cases against one or more servers, alternately, then the parts that take each server by
+//! itself, and reports.
 //!
-//! For each case: one warm-up run per server in which memory is watched, one under `strace` where
+//! For each case: one warm-up run per server in which memory is sampled, one under `strace` where
 //! fsyncs are of interest, then the measured runs: server A, server B, server A, … so that neither
 //! has the quieter machine.
 
@@ -22,10 +22,10 @@ use crate::server::{STOP_TIMEOUT, Target, signal};
 use crate::small::{self, Contents};
 use crate::table::{CaseReport, Report, ServerReport};
 
-/// Sealpost's bound on memory: what a server has that nobody configured.
+/// Sealpost's memory limit: the default of an unconfigured server.
 pub const MEMORY: &str = "256MiB";
 
-/// What to compare and how.
+/// The options.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The servers.
@@ -44,7 +44,7 @@ pub struct Options {
     pub seed: u64,
 }
 
-/// Runs it all.
+/// Runs everything.
 pub async fn compare(options: &Options) -> Result<Report> {
     ensure!(!options.targets.is_empty(), "no server to measure");
     let cases: Vec<Case> =
@@ -161,8 +161,8 @@ async fn prepare(case: Case, bench: &mut Bench, options: &Options) -> Result<()>
     if case.is_cold() { bench.restart(options.runs + 2).await } else { Ok(()) }
 }
 
-/// Counts fsync and its kin in a run of its own: tracing slows the server down. `None` where strace
-/// cannot attach.
+/// Counts fsync and similar calls in a separate run: tracing slows the server down. `None` where
+/// strace cannot attach.
 async fn count_fsyncs(tree: Tree, case: Case, bench: &Bench, options: &Options) -> Result<Option<u64>> {
     let trace = options.dir.join("strace.out");
     let mut command = Command::new("strace");
@@ -195,7 +195,7 @@ async fn count_fsyncs(tree: Tree, case: Case, bench: &Bench, options: &Options) 
     Ok(Some(calls as u64))
 }
 
-/// Microseconds one small durable write takes in `dir`: what every server here pays for.
+/// Microseconds of one small durable write in `dir`: the cost for every server here.
 pub fn fsync_micros(dir: &Path) -> Result<u64> {
     use std::io::Write as _;
     let path = dir.join("fsync.probe");

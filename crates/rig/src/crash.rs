@@ -1,15 +1,15 @@
-//! A real server process killed with SIGKILL in the middle of load, again and again, and what it
-//! acknowledged checked.
+//! Kills a real server process with SIGKILL under load, again and again, and checks what it
+//! acknowledged.
 //!
-//! Each round: start on the same directory, verify over IMAP what all rounds before left behind,
-//! put load on it from several clients for some tens of milliseconds, SIGKILL. A few rounds kill it
+//! Each round: start on the same directory, verify the results of all earlier rounds over IMAP, put
+//! load on it from several clients for some tens of milliseconds, SIGKILL. A few rounds kill it
 //! while it starts. What must hold:
 //!
-//! - every acknowledged message is there exactly once under its UID, bytes as sent; what was in
-//!   flight at the kill is there wholly or not at all, one command at a time;
+//! - every acknowledged message is there exactly once under its UID, with its bytes as sent; a
+//!   command in flight at the kill took effect completely or not at all, one command at a time;
 //! - acknowledged flags, copies, moves and expunges hold;
 //! - a UID never means another message under one UIDVALIDITY, and UIDVALIDITY never changes;
-//! - in the end `sealpost check` finds nothing.
+//! - at the end `sealpost check` finds nothing.
 //!
 //! The load is seeded; the moment of the kill is not reproducible, so a failure keeps the directory.
 
@@ -41,7 +41,7 @@ const WORKERS: usize = 6;
 /// One in this many rounds is killed while it starts.
 const KILL_AT_START: u64 = 25;
 
-/// Runs `kills` rounds. An error names what was lost, and the directory is kept.
+/// Runs `kills` rounds. An error names the loss, and the directory is kept.
 pub async fn main(target: Target, kills: u32, seed: Option<u64>, dir: Option<PathBuf>) -> Result<()> {
     let seed = seed.unwrap_or_else(|| SystemRandom.next_u64() % 1_000_000);
     let temporary = tempfile::Builder::new().prefix("sealpost-crash-").tempdir()?;
@@ -141,13 +141,14 @@ impl Run {
     }
 
     /// The accounts to name at a start. Dovecot forgets those not named; Sealpost keeps them, and
-    /// opens those that are named, which takes a password's time each.
+    /// opens those that are named, which takes the time of a password hash each.
     fn named(&self) -> Vec<String> {
         let first = self.start_ms.is_empty() || matches!(self.target, Target::Dovecot(_));
         ACCOUNTS[..if first { ACCOUNTS.len() } else { 1 }].iter().map(|name| (*name).to_owned()).collect()
     }
 
-    /// Kills a server that has not finished starting; what it was recovering must survive that too.
+    /// Kills a server that has not finished starting; the data that it was recovering must survive
+    /// that too.
     async fn kill_at_start(&mut self) {
         let typical = self.start_ms.last().copied().unwrap_or(50);
         let moment = self.random.below(u64::try_from(typical).unwrap_or(50).max(2));
@@ -185,8 +186,8 @@ impl Run {
         for (worker, session) in self.workers.drain(..).zip(sessions) {
             tasks.spawn(worker.load(session, killed.clone()));
         }
-        // 5 to 280 ms, mostly short: the first commands of fresh connections, and batches of many
-        // clients, are both hit.
+        // 5 to 280 ms, mostly short: hits both the first commands of fresh connections and batches
+        // of many clients.
         let moment = 5 + (self.random.below(35) << self.random.below(4));
         tokio::time::sleep(Duration::from_millis(moment)).await;
         server.alive()?;
@@ -245,7 +246,7 @@ impl Run {
     }
 }
 
-/// `sealpost check` on what is left: seals, hash chain, structures, UID rules.
+/// Runs `sealpost check` on the directory: seals, hash chain, structures, UID rules.
 fn check(sealpost: &Sealpost, dir: &Path) -> Result<()> {
     let output = sealpost.check(dir)?;
     if !output.status.success() {

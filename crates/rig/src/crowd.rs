@@ -1,17 +1,16 @@
-//! Thousands of clients that mean no good, at once, and an honest one among them.
+//! Thousands of concurrent hostile clients, and one honest client.
 //!
-//! The server runs with a bound on memory and, if wanted, under a hard limit of the kernel's that
-//! ends it when it takes more. Every attack comes from addresses of its own (all of 127.0.0.0/8 is
-//! this machine), as a botnet's would, so that no limit for one address stops it. What must hold
-//! while it lasts: the resident set stays within the bound, the server lives, and an honest client
-//! that logs in, opens its mailbox, reads a little and goes is served every time, not much later
-//! than without the attack.
+//! The server runs with a memory limit and, if wanted, under a hard kernel limit that ends it when
+//! it exceeds that. Every attack comes from addresses of its own (all of 127.0.0.0/8 is this
+//! machine), like a botnet's, so that no limit per address stops it. What must hold during an
+//! attack: the resident set stays within the limit, the server lives, and an honest client that
+//! logs in, opens its mailbox, reads a little and leaves is served every time, not much later than
+//! without the attack.
 //!
-//! The honest client and the attackers would be on machines of their own, and are on the server's.
-//! So the honest client has a thread of its own, which comes first wherever a processor is wanted;
-//! then comes the server, and the attackers' thread last (their priorities are 5 and 19 steps
-//! lower). That an attack was carried out all the same is counted: what the attackers sent in a
-//! second, and how long after it was due.
+//! In reality the honest client and the attackers are on other machines; here they share the
+//! server's. So the honest client has its own thread with the highest priority; then comes the
+//! server, and the attackers' thread last (their priorities are 5 and 19 steps lower). Counters
+//! show that an attack still took place: what the attackers sent in a second, and how late it was.
 
 mod attack;
 mod honest;
@@ -32,56 +31,56 @@ use crate::idle;
 use crate::imap::login;
 use crate::server::{self, Configured, Sealpost, Server};
 
-/// How often it is looked whether they are gone.
+/// How often to check whether they are gone.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long the honest client is watched before the attacks of a round.
+/// How long the honest client is measured before the attacks of a round.
 const QUIET: Duration = Duration::from_secs(10);
-/// How long an attacker rests at least when it has sent something.
+/// The minimum pause of an attacker after sending.
 const PIECE_PAUSE: Duration = Duration::from_millis(100);
-/// What all of them together send in a second at most: they are on the server's machine, and must
+/// The most that all of them together send in a second: they are on the server's machine, and must
 /// leave it to the server.
 const PIECES_A_SECOND: u32 = 5000;
-/// By how much the server comes after the honest client, and the attackers after the server: they
-/// would be on machines of their own.
+/// By how much the server's priority is below the honest client's, and the attackers' below the
+/// server's: they would be on machines of their own.
 const SERVER_NICER: i32 = 5;
 const ATTACKERS_NICER: i32 = 14;
-/// How long the server may take to be rid of an attack's connections before the next one.
+/// How long the server may take to drop an attack's connections before the next one.
 const GONE: Duration = Duration::from_secs(30);
 
-/// What to run.
+/// The options.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The binary.
     pub sealpost: PathBuf,
-    /// Attackers of each attack but the half-open handshakes.
+    /// Attackers of each attack except the half-open handshakes.
     pub crowd: usize,
     /// TLS handshakes that are begun and not finished.
     pub half_open: usize,
     /// How long each attack lasts.
     pub hold: Duration,
-    /// How often all attacks are run. The honest client's visits count together: its 99th
-    /// percentile in ten seconds is its fifth longest visit, which is chance.
+    /// How often all attacks are run. The honest client's visits are counted together: the 99th
+    /// percentile of ten seconds is the fifth longest visit, which is chance.
     pub rounds: usize,
     /// The server's `memory`.
     pub memory: String,
-    /// The most the resident set may be, in MiB; `memory` unless it is said.
+    /// The highest allowed resident set, in MiB; `memory` by default.
     pub limit_mib: Option<u64>,
-    /// How long the honest client may wait for all it does before it counts as turned away.
+    /// How long the honest client may wait for a whole visit before it counts as refused.
     pub timeout_each: Duration,
-    /// A hard limit of the kernel's on the server's private writable memory (RLIMIT_DATA), in MiB.
+    /// A hard kernel limit on the server's private writable memory (RLIMIT_DATA), in MiB.
     pub hard_limit_mib: Option<u64>,
     /// How many times as long the honest client may take (99th percentile) as without an attack;
-    /// beyond it is an error.
+    /// more is an error.
     pub ratio: Option<f64>,
     /// Only attacks whose name contains this.
     pub only: Option<String>,
 }
 
-/// What came of an attack, in all rounds.
+/// The result of an attack, in all rounds.
 #[derive(Default)]
 struct Outcome {
     honest: Honest,
-    /// Attackers that the server had sent away in the end.
+    /// Attackers that the server had disconnected in the end.
     refused: usize,
     /// The server's peak, in MiB.
     peak: u64,
@@ -91,18 +90,18 @@ struct Outcome {
 /// What the attackers sent.
 #[derive(Default)]
 struct Sent {
-    /// Pieces, and in how long.
+    /// Pieces, and the time for them.
     pieces: u64,
     during: Duration,
-    /// Rests between two pieces, and by how much they were too long together.
+    /// Pauses between two pieces, and by how much they were too long together.
     rests: u64,
     late: Duration,
 }
 
-/// Runs all attacks, one after the other, as often as wanted.
+/// Runs all attacks, one after the other, as often as requested.
 ///
 /// # Errors
-/// Those that hurt, by name.
+/// The attacks that did harm, by name.
 pub async fn main(options: &Options, dir: &Path) -> Result<()> {
     let limit_mib = match options.limit_mib {
         Some(limit) => limit,
@@ -125,7 +124,7 @@ pub async fn main(options: &Options, dir: &Path) -> Result<()> {
     let mut quiet = Honest::default();
     let mut outcomes: Vec<_> = attacks.iter().map(|_| Outcome::default()).collect();
     for round in 1..=options.rounds {
-        // What the last round says is the result.
+        // The last round gives the result.
         let say = |line: String| match round == options.rounds {
             true => println!("crowd: {line}"),
             false => eprintln!("crowd, so far: {line}"),
@@ -163,7 +162,7 @@ pub async fn main(options: &Options, dir: &Path) -> Result<()> {
 }
 
 impl Outcome {
-    /// How it hurt.
+    /// The harm of the attack.
     fn failures(
         &self,
         quiet: &Honest,
@@ -192,7 +191,7 @@ impl Sent {
         self.late += other.late;
     }
 
-    /// Whether they could send what they wanted to.
+    /// Whether the attackers could send at the intended rate.
     fn summary(&self) -> String {
         let a_second = self.pieces as f64 / self.during.as_secs_f64().max(1e-3);
         let late_ms = self.late.as_secs_f64() * 1e3 / self.rests.max(1) as f64;
@@ -200,13 +199,13 @@ impl Sent {
     }
 }
 
-/// This thread, and what it starts from now on, comes after the others by so much more.
+/// Lowers the priority of this thread, and of those that it starts from now on.
 fn give_way(by: i32) -> Result<()> {
     let now = rustix::process::getpriority_process(None)?;
     Ok(rustix::process::setpriority_process(None, now + by)?)
 }
 
-/// 23 MB of mail for those who read slowly.
+/// 23 MB of mail for slow readers.
 async fn prepare(server: &Server) -> Result<()> {
     for account in [VICTIM, HONEST] {
         let mut imap = login(server, account).await?;
@@ -218,7 +217,8 @@ async fn prepare(server: &Server) -> Result<()> {
     Ok(())
 }
 
-/// How the honest client fared, how many attackers the server had sent away in the end, and what they sent.
+/// The honest client's results, how many attackers the server had disconnected in the end, and what
+/// they sent.
 async fn under(
     attack: Attack,
     count: usize,
@@ -233,7 +233,7 @@ async fn under(
     for nth in 0..count {
         let (target, gone, pace) = (Ports::of(server)?, gone.clone(), pace.clone());
         attackers.spawn(async move {
-            // They come over a second or two, like any crowd.
+            // They arrive over a second or two.
             tokio::time::sleep(Duration::from_micros(nth as u64 * 500)).await;
             let _: Result<()> = attack.run(nth, target, pace).await;
             gone.fetch_add(1, Ordering::Relaxed);

@@ -1,8 +1,8 @@
-//! A scenario of the load generator against a server under test of our own: a thousand desktop clients.
+//! A scenario of the load generator against our own server under test: a thousand desktop clients.
 //!
-//! Between filling the mailboxes and the clients' coming the server is started anew: whoever comes
-//! then has not logged in lately, and nothing is in its caches. That is the morning after a
-//! restart, the worst that an ordinary day has.
+//! The server is restarted between filling the mailboxes and the clients' start, so that no client
+//! has logged in recently, and its caches are empty. That is the morning after a restart, the worst
+//! case of an ordinary day.
 
 use std::path::Path;
 use std::time::Duration;
@@ -20,17 +20,17 @@ use tokio::sync::watch;
 
 use crate::server::{PASSWORD, STOP_TIMEOUT, Server, Target};
 
-/// What `thunderbird` did to one server.
+/// The results of `thunderbird` against one server.
 #[derive(Debug, Clone)]
 pub struct Done {
-    /// All its phases but those that prepare.
+    /// All its phases except the setup.
     pub phases: Vec<Phase>,
-    /// What makes the figures doubtful.
+    /// Reasons to doubt the figures.
     pub warnings: Vec<String>,
 }
 
 impl Done {
-    /// Commands of all phases that ended well, how long they took, and how many did not end well.
+    /// Successful commands of all phases, their latency, and the number of failed ones.
     pub fn commands(&self) -> (u64, Latency, u64) {
         let commands = || self.phases.iter().flat_map(|phase| &phase.commands);
         let latency = Latency::merged(commands().map(|command| &command.latency));
@@ -41,7 +41,7 @@ impl Done {
         )
     }
 
-    /// How many logins there were, and how long they took.
+    /// The number of logins, and their latency.
     pub fn logins(&self) -> (u64, Latency) {
         let logins =
             || self.phases.iter().flat_map(|phase| &phase.commands).filter(|command| command.name == "LOGIN");
@@ -54,7 +54,7 @@ impl Done {
         self.phases.iter().filter_map(|phase| phase.peak_bytes).max().unwrap_or(0)
     }
 
-    /// CPU seconds, and how long it took.
+    /// CPU seconds, and the duration.
     pub fn cpu(&self) -> (f64, f64) {
         let each = self.phases.iter();
         each.fold((0.0, 0.0), |(cpu, wall), p| (cpu + p.cpu_seconds.unwrap_or(0.0), wall + p.seconds()))
@@ -76,7 +76,7 @@ pub async fn measure(
     let mut all = Scenario::parse(built_in.name, built_in.text, &Overrides { set, users })
         .map_err(anyhow::Error::msg)?;
     let (prepare, rest) = std::mem::take(&mut all.phases).into_iter().partition(|phase| phase.setup);
-    // The server is thrown away, mailboxes and all.
+    // The server is discarded, including its mailboxes.
     let options = Options { seed, keep: true, ..Options::default() };
     let mut done = Done { phases: Vec::new(), warnings: Vec::new() };
     for (phases, measured) in [(prepare, false), (rest, true)] {
@@ -94,7 +94,7 @@ pub async fn measure(
     Ok(done)
 }
 
-/// A server of ours as the load generator sees one.
+/// A server of ours as a target of the load generator.
 pub fn reached(server: &Server, accounts: &[String]) -> load::Target {
     let at = |address: std::net::SocketAddr| Endpoint {
         addr: TargetAddr::Tcp(address.to_string(), vec![address]),
@@ -110,7 +110,7 @@ pub fn reached(server: &Server, accounts: &[String]) -> load::Target {
     }
 }
 
-/// Says which phase it is.
+/// Prints the current phase.
 pub(crate) struct Lines;
 
 impl Observer for Lines {

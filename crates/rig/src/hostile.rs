@@ -1,4 +1,4 @@
-//! Clients that mean no good, each for a moment, against one server; then its memory and an ordinary client.
+//! Hostile clients, each for a moment, against one server; then its memory and an ordinary client.
 //!
 //! What must hold after each: the server lives, its peak resident set stays under a limit, and
 //! another client is served within two seconds while the hostile ones are still connected.
@@ -17,7 +17,7 @@ use crate::server::{Server, Target};
 use crate::wire::Wire;
 
 const ACCOUNT: &str = "victim@localhost";
-/// The most a client sends before it gives up on being stopped.
+/// The most that a client sends before it concludes that it is not being stopped.
 const FLOOD_BYTES: usize = 64 << 20;
 /// How long a flood may last: a server that stops reading has stopped it too.
 const FLOOD_TIME: Duration = Duration::from_secs(4);
@@ -25,18 +25,18 @@ const FLOOD_TIME: Duration = Duration::from_secs(4);
 /// Argon2 included.
 const SERVED_WITHIN: Duration = Duration::from_secs(2);
 
-/// What came of one attack.
+/// The result of one attack.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// What was done.
+    /// The attack.
     pub name: &'static str,
-    /// What the server did, or how it was hurt.
+    /// The server's reaction, or the harm.
     pub verdict: Result<String, String>,
     /// The server's highest resident set meanwhile, in bytes.
     pub peak_bytes: u64,
 }
 
-/// Runs all attacks; an error names the ones that hurt.
+/// Runs all attacks; an error names those that did harm.
 pub async fn main(target: Target, limit_mib: u64, dir: &Path) -> Result<()> {
     let mut failures = Vec::new();
     for outcome in attacks(&target, dir).await? {
@@ -83,7 +83,7 @@ async fn prepare(server: &Server) -> Result<()> {
     Ok(())
 }
 
-/// An ordinary client; how long it took.
+/// An ordinary client; returns its duration.
 async fn ordinary(server: &Server) -> Result<Duration> {
     let clock = SystemClock::new();
     let start = clock.monotonic();
@@ -202,15 +202,15 @@ async fn stalled_fetch(server: &Server) -> Result<String> {
     Ok(format!("another client was served in {} ms", took.as_millis()))
 }
 
-/// Sends commands with large replies until the server stops reading; its output must not pile up in
-/// its memory.
+/// Sends commands with large replies until the server stops reading; it must not buffer them in
+/// memory.
 async fn stalled_pipeline(server: &Server) -> Result<String> {
     let mut imap = login(server, ACCOUNT).await?;
     imap.ok("EXAMINE INBOX").await?;
     flood(server, imap.into_wire(), b"", "x FETCH 1:* FULL\r\n".repeat(200).as_bytes()).await
 }
 
-/// Sends `head`, then `piece` for ever: the server must close, or stop reading.
+/// Sends `head`, then `piece` forever: the server must close, or stop reading.
 async fn flood(server: &Server, mut wire: Wire, head: &[u8], piece: &[u8]) -> Result<String> {
     let mut sent = 0;
     let work = async {
@@ -230,7 +230,7 @@ async fn flood(server: &Server, mut wire: Wire, head: &[u8], piece: &[u8]) -> Re
     Ok(format!("{how} after {} kB; another client was served in {} ms", sent >> 10, took.as_millis()))
 }
 
-/// Four gigabytes are announced and little is sent: nothing may be reserved for them.
+/// Announces four gigabytes and sends little: the server must not reserve memory for them.
 async fn announced(server: &Server) -> Result<String> {
     let mut wire = Wire::connect(server.imap).await?;
     wire.line().await?;
@@ -271,7 +271,7 @@ async fn deliver_and_fetch(server: &Server, mail: &[u8]) -> Result<String> {
     Ok(answers[0].text.chars().take(70).collect())
 }
 
-/// Everything computed of the newest message, which is the hostile one.
+/// Fetches all derived data of the newest message, which is the hostile one.
 async fn fetch_last(server: &Server) -> Result<()> {
     let mut imap = login(server, ACCOUNT).await?;
     imap.ok("EXAMINE INBOX").await?;
@@ -322,7 +322,7 @@ async fn idle_connections(server: &Server) -> Result<String> {
             _ => break,
         }
     }
-    // A server may refuse when one address holds that many; it must not stop serving those who log in later.
+    // A server may refuse so many from one address; it must still serve later logins.
     let count = open.len();
     let served = Imap::login(server.imap, ACCOUNT, crate::server::PASSWORD);
     let served = timeout(Duration::from_secs(5), served).await.is_ok_and(|result| result.is_ok());
@@ -334,7 +334,7 @@ async fn idle_connections(server: &Server) -> Result<String> {
     ))
 }
 
-/// Nothing may be stored of a message whose end never came.
+/// A message whose end never came must not be stored.
 async fn half_delivery(server: &Server) -> Result<String> {
     let mut imap = login(server, ACCOUNT).await?;
     let before = crate::imap::exists(&imap.ok("EXAMINE INBOX").await?)?;

@@ -1,7 +1,8 @@
-//! One message of a gigabyte through LMTP, APPEND, FETCH and export, made and hashed on the fly.
+//! One message of a gigabyte through LMTP, APPEND, FETCH and export, generated and hashed on the
+//! fly.
 //!
-//! Neither this client nor the server may hold it: the client keeps a megabyte, the server's peak
-//! resident set is read from the kernel and compared with a limit.
+//! Neither this client nor the server may hold it in memory: the client keeps a megabyte, the
+//! server's peak resident set is read from the kernel and compared with a limit.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -20,7 +21,7 @@ use crate::server::{STOP_TIMEOUT, Server, Target};
 const ACCOUNT: &str = "huge@localhost";
 const PIECE_BYTES: u64 = 1 << 20;
 
-/// A message with one base64 attachment, in pieces of about a megabyte. The same every time.
+/// A message with one base64 attachment, in pieces of about a megabyte. Deterministic.
 struct Huge {
     random: SeededRandom,
     pieces: u64,
@@ -68,7 +69,7 @@ impl Iterator for Huge {
     }
 }
 
-/// Hashes the last `size` of the bytes it is given: a server puts its own fields above a delivered message.
+/// Hashes the last `size` bytes: a server adds its own fields above a delivered message.
 struct Tail {
     skip: u64,
     hash: digest::Context,
@@ -94,16 +95,16 @@ impl Tail {
     }
 }
 
-/// One step that was done.
+/// One completed step.
 #[derive(Debug, Clone)]
 pub struct Done {
-    /// What it was.
+    /// Its name.
     pub name: String,
     /// How long it took.
     pub seconds: f64,
     /// CPU seconds of the server.
     pub cpu_seconds: f64,
-    /// The server's memory before, in bytes; 0 for a process of its own.
+    /// The server's memory before, in bytes; 0 for a separate process.
     pub begin_bytes: u64,
     /// The highest meanwhile, in bytes.
     pub peak_bytes: u64,
@@ -182,8 +183,8 @@ pub async fn measure(target: &Target, mib: u64, dir: &Path) -> Result<Vec<Done>>
     Ok(done)
 }
 
-/// A message of a megabyte the same way, so that what a server sets up once does not count as what
-/// a large one costs.
+/// A message of a megabyte in the same way, so that one-time setup of the server does not count as
+/// the cost of a large message.
 async fn warm_up(server: &Server, imap: &mut Imap) -> Result<()> {
     let (size, _) = Huge::measure(1);
     deliver(Lmtp::connect(server.lmtp).await?, 1).await?;
@@ -225,7 +226,7 @@ async fn rfc822_size(imap: &mut Imap, message: u32) -> Result<u64> {
     Ok(digits.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default().parse()?)
 }
 
-/// Exports to a Maildir in a process of its own and hashes the files there.
+/// Exports to a Maildir in a separate process and hashes the files there.
 fn export(
     sealpost: &crate::server::Sealpost,
     data: &Path,

@@ -1,15 +1,14 @@
-//! What connections cost that do nothing: thousands of clients, one stage after the other, and the
-//! server's memory after each.
+//! The cost of idle connections: thousands of clients, one stage after the other, and the server's
+//! memory after each.
 //!
-//! The server runs in a process of its own, started anew when the mailboxes are filled, so that
-//! nothing is left of that in its memory. Then every account is opened once and unloaded again, so
-//! that what a server takes that has served that many (the store's page caches, the ends of logs, a
-//! second thread for passwords) is not taken for the connections'; it is printed. Its resident
-//! memory is read before the first connection and when all connections have reached a stage; the
-//! difference divided by their number is what one costs, everything included. Then they are left
-//! alone for a while, in which accounts that nobody uses are unloaded, and a little longer, which
-//! must cost no processor time. At last every account gets one message, to see how soon its clients
-//! hear of it.
+//! The server runs in a separate process, restarted when the mailboxes are filled, so that its
+//! memory is fresh. Then every account is opened once and unloaded again, so that memory of a
+//! server that has served that many (the store's page caches, the ends of logs, a second thread for
+//! passwords) does not count for the connections; it is printed. Its resident memory is read before
+//! the first connection and when all connections have reached a stage; the difference divided by
+//! their number is the cost of one, everything included. Then they stay idle for a while, in which
+//! unused accounts are unloaded, and a little longer, which must cost no processor time. At the end
+//! every account gets one message, to measure when its clients are notified.
 
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -36,9 +35,9 @@ const AT_ONCE: usize = 64;
 const STEP_TIMEOUT: Duration = Duration::from_secs(600);
 /// Files that client and server have open beside the connections.
 const OTHER_FILES: usize = 256;
-/// How long no processor time should go.
+/// How long no processor time should be used.
 const STILL: Duration = Duration::from_secs(40);
-/// How long the server is given to settle before its memory is read.
+/// How long the server may settle before its memory is read.
 const SETTLE: Duration = Duration::from_secs(2);
 
 /// How far the clients go.
@@ -54,12 +53,12 @@ pub enum Stage {
     Idle,
 }
 
-/// What to measure.
+/// The options.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The binary.
     pub sealpost: PathBuf,
-    /// Where the server keeps its data; accounts that are there already are used again.
+    /// Where the server keeps its data; existing accounts are used again.
     pub dir: PathBuf,
     /// How many clients.
     pub connections: usize,
@@ -71,19 +70,19 @@ pub struct Options {
     pub tls: bool,
     /// The last stage.
     pub stage: Stage,
-    /// How long they say nothing.
+    /// How long they stay idle.
     pub silence: Duration,
     /// The server's `memory`.
     pub memory: String,
-    /// The most that one may cost after the silence, when its account need not be loaded any more,
-    /// in KiB; beyond it is an error.
+    /// The highest cost of a connection after the idle time, when its account need not be loaded
+    /// any more, in KiB; more is an error.
     pub limit_kib: Option<f64>,
 }
 
-/// Connects everybody, stage by stage, and prints what it took.
+/// Connects all clients, stage by stage, and prints the results.
 ///
 /// # Errors
-/// If the server does not do its part, or a connection costs more than the limit.
+/// If the server fails, or a connection costs more than the limit.
 pub async fn main(options: &Options) -> Result<()> {
     let room = open_files();
     ensure!(
@@ -153,10 +152,10 @@ pub async fn main(options: &Options) -> Result<()> {
     }
 }
 
-/// As many open files as the system allows; how many those are.
+/// Raises the limit of open files to the system's maximum; returns it.
 pub fn open_files() -> usize {
     let limit = getrlimit(Resource::Nofile);
-    // What cannot be raised is told by whoever counts on it.
+    // Callers check the limit themselves.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     getrlimit(Resource::Nofile)
         .current
@@ -174,7 +173,7 @@ async fn start(options: &Options, accounts: &[String]) -> Result<Server> {
         .await
 }
 
-/// Makes INBOX have that many messages, small ones.
+/// Fills INBOX with that many small messages.
 async fn fill(server: &Server, account: &str, messages: u32) -> Result<()> {
     let mut imap = login(server, account).await?;
     let mut have = crate::imap::exists(&imap.ok("SELECT INBOX").await?)?;
@@ -248,7 +247,7 @@ async fn advance(clients: Vec<Client>, stage: Stage, accounts: &[String]) -> Res
     gather(steps).await
 }
 
-/// Delivers a message to each account and waits for its first client to be told.
+/// Delivers a message to each account and waits until its first client is notified.
 async fn notify(server: &Server, clients: &mut [Client], accounts: &[String]) -> Result<()> {
     let clock = SystemClock::new();
     let mut lmtp = Lmtp::connect(server.lmtp).await?;
@@ -300,10 +299,10 @@ trait Wire: AsyncRead + AsyncWrite + Send {}
 
 impl<T: AsyncRead + AsyncWrite + Send> Wire for T {}
 
-/// A client without a buffer: ten thousand of them must not cost more than the server does.
+/// A client without a buffer: ten thousand of them must not cost more than the server.
 struct Client {
     stream: Pin<Box<dyn Wire>>,
-    /// What came behind what was waited for.
+    /// Bytes received after the expected line.
     early: Vec<u8>,
 }
 
@@ -313,7 +312,7 @@ impl Client {
         Ok(self.stream.flush().await?)
     }
 
-    /// Reads up to the line that has `what` in it.
+    /// Reads up to the line that contains `what`.
     async fn until(&mut self, what: &str) -> Result<()> {
         let mut read = std::mem::take(&mut self.early);
         loop {

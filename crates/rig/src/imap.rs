@@ -1,7 +1,7 @@
 //! A raw IMAP client: sends a command line, reads until its tagged reply (RFC 3501 §2.2).
 //!
-//! Two ways to read: [`Imap::run`] keeps the untagged responses for whoever checks them,
-//! [`Imap::count`] only counts them, so that hundreds of megabytes cost the client little.
+//! Two ways to read: [`Imap::run`] keeps the untagged responses for the caller, [`Imap::count`]
+//! only counts them, so that hundreds of megabytes cost the client little.
 
 use std::net::SocketAddr;
 
@@ -24,7 +24,7 @@ pub async fn login(server: &Server, account: &str) -> Result<Imap> {
     Imap::login(server.imap, account, PASSWORD).await.with_context(|| format!("{} login", server.name))
 }
 
-/// What came back for one command.
+/// The reply to one command.
 #[derive(Debug, Default)]
 pub struct Reply {
     /// The tagged line after the tag: `OK [COPYUID 1 2 3] done`.
@@ -33,7 +33,7 @@ pub struct Reply {
     pub untagged: Vec<Vec<u8>>,
 }
 
-/// How much came back for one command.
+/// The size of the reply to one command.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Tally {
     /// Untagged responses.
@@ -52,7 +52,7 @@ impl Reply {
         self.status.starts_with("OK")
     }
 
-    /// The arguments of response code `name`, wherever it is in the reply: `COPYUID` gives `1 2:4 7:9`.
+    /// The arguments of response code `name`, anywhere in the reply: `COPYUID` gives `1 2:4 7:9`.
     pub fn code(&self, name: &str) -> Option<String> {
         let open = format!("[{name} ");
         let untagged = self.untagged.iter().map(|line| String::from_utf8_lossy(line).into_owned());
@@ -79,25 +79,26 @@ impl Imap {
         Ok(imap)
     }
 
-    /// Sends `command` and collects its reply, whatever it is. An error means the connection is lost.
+    /// Sends `command` and collects its reply, of any status. An error means the connection is
+    /// lost.
     pub async fn run(&mut self, command: &str) -> Result<Reply> {
         let tag = self.start(command).await?;
         self.reply(&tag).await
     }
 
-    /// Sends `command`; anything but OK is an error.
+    /// Sends `command`; any reply but OK is an error.
     pub async fn ok(&mut self, command: &str) -> Result<Reply> {
         let reply = self.run(command).await.with_context(|| brief(command))?;
         ensure!(reply.is_ok(), "{}: {}", brief(command), reply.status);
         Ok(reply)
     }
 
-    /// Sends `command` and counts what comes back; anything but OK is an error.
+    /// Sends `command` and counts the reply; any reply but OK is an error.
     pub async fn count(&mut self, command: &str) -> Result<Tally> {
         self.each_literal_byte(command, |_| {}).await
     }
 
-    /// Like [`Imap::count`], handing everything inside literals to `sink`.
+    /// Like [`Imap::count`], passing all bytes inside literals to `sink`.
     pub async fn each_literal_byte(&mut self, command: &str, mut sink: impl FnMut(&[u8])) -> Result<Tally> {
         let before = self.wire.received();
         let tag = self.start(command).await?;
@@ -159,7 +160,7 @@ impl Imap {
         self.wire.send(bytes).await
     }
 
-    /// The connection below, for clients that misbehave.
+    /// The underlying connection, for clients that misbehave.
     pub fn into_wire(self) -> Wire {
         self.wire
     }
@@ -179,8 +180,8 @@ impl Imap {
                 return Ok(Reply { status: status.into_owned(), untagged });
             }
             if line.starts_with(b"* BYE") && !line.starts_with(b"* BYE Logging out") {
-                // The tagged reply of LOGOUT still follows; after any other BYE reading on ends
-                // with an error.
+                // The tagged reply of LOGOUT still follows; after any other BYE the next read
+                // fails.
                 untagged.push(line);
                 continue;
             }

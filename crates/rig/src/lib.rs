@@ -1,19 +1,20 @@
-//! Our own rig: what a mail server must bear and keep, checked from outside, over its sockets.
+//! Our test rig: checks of a mail server from outside, over its sockets.
 //!
 //! Nothing here knows how a server works inside: it starts one as a process ([`server`]), speaks
-//! LMTP and IMAP to it ([`lmtp`], [`imap`]), watches what its process uses, and compares what the
-//! server acknowledged with what it later shows. Every run is seeded, so that chosen operations can
-//! be made again.
+//! LMTP and IMAP to it ([`lmtp`], [`imap`]), measures its process, and compares what the server
+//! acknowledged with what it shows later. Every run is seeded, so that chosen operations are
+//! reproducible.
 //!
 //! - [`compare`](mod@compare): the benchmark cases, two servers alternately, a report.
 //! - [`clients`]: every FETCH and SEARCH of a trace of real clients, beside Dovecot; [`shapes`]
-//!   makes their list from the trace.
+//!   extracts them from the trace.
 //! - [`crash`]: SIGKILL under load, restart, verify; thousands of times.
 //! - [`huge`]: a 1 GiB message in and out in bounded memory.
-//! - [`million`]: a mailbox of a million messages within the bound on memory.
+//! - [`million`]: a mailbox of a million messages within the memory limit.
 //! - [`hostile`]: clients that stall, flood and never finish.
-//! - [`crowd`]: the same in short, under a limit that ends a server which takes too much.
-//! - [`idle`]: thousands that do nothing, and what each costs.
+//! - [`crowd`]: thousands of such clients at once, under a kernel limit that ends a server which
+//!   takes too much.
+//! - [`idle`]: thousands of idle clients, and the cost of each.
 //!
 //! The load generator that users run, generated mail and reports are in `sealpost_bench`.
 

@@ -28,7 +28,8 @@ impl Answer {
     }
 }
 
-/// A message as DATA wants it: dots doubled, terminator at its end (RFC 5321 §4.5.2). Ends with CRLF already.
+/// A message as DATA needs it: dots doubled, terminator at its end (RFC 5321 §4.5.2). Ends with
+/// CRLF already.
 pub fn dotted(message: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(message.len() + 16);
     dot(message, &mut out);
@@ -37,7 +38,7 @@ pub fn dotted(message: &[u8]) -> Vec<u8> {
 }
 
 impl Lmtp {
-    /// Connects, reads the greeting, says LHLO.
+    /// Connects, reads the greeting, sends LHLO.
     pub async fn connect(addr: SocketAddr) -> Result<Self> {
         Self::greeted(addr, b"LHLO client.bench.example\r\n").await
     }
@@ -55,7 +56,8 @@ impl Lmtp {
         Ok(lmtp)
     }
 
-    /// Sends the envelope and waits until the server wants the message; the message itself is the caller's.
+    /// Sends the envelope and waits until the server accepts the message; the caller sends the
+    /// message.
     pub async fn envelope(&mut self, recipients: &[&str]) -> Result<()> {
         let mut head = String::from("MAIL FROM:<sender@bench.example>\r\n");
         for recipient in recipients {

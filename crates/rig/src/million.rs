@@ -1,4 +1,4 @@
-//! A mailbox of a million small messages in a server with a bound on memory: filled, opened,
+//! A mailbox of a million small messages in a server with a memory limit: filled, opened,
 //! synchronized, searched and changed, with the time of each step and the server's peak resident
 //! set.
 
@@ -17,32 +17,32 @@ const ACCOUNT: &str = "million@localhost";
 const MAILBOX: &str = "Archive";
 /// Messages of one APPEND.
 const AT_ONCE: u32 = 1000;
-/// After so many messages it is said how far the fill is.
+/// Messages between two progress lines of the fill.
 const SAY_EVERY: u32 = 20_000;
-/// What COPY and MOVE of some messages take.
+/// Messages of COPY and MOVE.
 const SOME: u32 = 1000;
-/// One in so many messages is flagged, one in so many not seen, one in so many from [`SOUGHT`] and
-/// has the word.
+/// One in so many messages is flagged, one in so many unseen, one in so many from [`SOUGHT`] with
+/// the word.
 const FLAGGED_EVERY: u32 = 50;
 const UNSEEN_EVERY: u32 = 10;
 const SOUGHT_EVERY: u32 = 1000;
 const SOUGHT: &str = "yvonne.larch";
 const RARE: &str = "zymurgical";
 
-/// What to do.
+/// The options.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The sealpost binary.
     pub sealpost: PathBuf,
     /// How many messages.
     pub messages: u32,
-    /// The server's bound on memory.
+    /// The server's memory limit.
     pub memory: String,
     /// Fail when the server's peak is above this, in MiB.
     pub limit_mib: u64,
 }
 
-/// Small messages, the same every time.
+/// Small messages, deterministic.
 struct Mail {
     random: SeededRandom,
     words: Vec<&'static str>,
@@ -62,7 +62,7 @@ impl Mail {
         words.join(" ")
     }
 
-    /// Flags and date as APPEND has them, and the message. A few are longer than the others.
+    /// Flags and date in the syntax of APPEND, and the message. A few are longer than the others.
     fn message(&self, nth: u32) -> (String, Vec<u8>) {
         let seen = if nth.is_multiple_of(UNSEEN_EVERY) { "" } else { "\\Seen" };
         let flagged = if nth % FLAGGED_EVERY == 7 { " \\Flagged" } else { "" };
@@ -80,7 +80,7 @@ impl Mail {
     }
 }
 
-/// Some minutes after the message before, over ten years; as IMAP writes it.
+/// Some minutes after the previous message, over ten years; in IMAP syntax.
 fn date(nth: u32) -> String {
     const MONTHS: [&str; 12] =
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -117,12 +117,12 @@ impl Steps {
         Ok(value)
     }
 
-    /// A command that has to be answered with OK; how many untagged responses there were.
+    /// A command that must be answered with OK; returns the number of untagged responses.
     async fn ok(&mut self, imap: &mut Imap, command: &str) -> Result<u64> {
         Ok(self.run(command, imap.count(command)).await?.responses)
     }
 
-    /// A command that may be refused for its size, in which case it is said so.
+    /// A command that may be refused for its size, which is reported.
     async fn may(&mut self, imap: &mut Imap, command: &str) -> Result<()> {
         let reply = self.run(command, imap.run(command)).await?;
         if !reply.is_ok() {
@@ -133,7 +133,7 @@ impl Steps {
     }
 }
 
-/// Runs all steps; fails if something is not as it should be, or the peak is above the limit.
+/// Runs all steps; fails if a result is wrong, or the peak is above the limit.
 pub async fn main(options: Options, dir: &Path) -> Result<()> {
     ensure!(options.messages >= 3000, "that few are no test: at least 3,000 messages");
     let server = Configured {
@@ -218,12 +218,12 @@ async fn look(steps: &mut Steps, imap: &mut Imap, messages: u32) -> Result<()> {
     steps.may(imap, "THREAD REFERENCES UTF-8 ALL").await
 }
 
-/// How many of the numbers below `messages` leave that rest.
+/// How many of the numbers below `messages` have that remainder.
 fn every(messages: u32, each: u32, rest: u32) -> u32 {
     (messages + each - 1).saturating_sub(rest) / each
 }
 
-/// A client comes back that was away while others changed something.
+/// A client returns after others have changed the mailbox.
 async fn synchronize(steps: &mut Steps, server: &Server, imap: &mut Imap) -> Result<()> {
     let mut away = login(server, ACCOUNT).await?;
     away.ok("ENABLE QRESYNC").await?;
@@ -265,7 +265,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_the_same_every_time_and_as_many_as_are_sought() {
+    fn messages_are_deterministic_and_match_the_expected_counts() {
         let (one, other) = (Mail::new(), Mail::new());
         let all: Vec<_> = (0..3000).map(|nth| one.message(nth)).collect();
         assert!(all.iter().zip(0..).all(|(message, nth)| *message == other.message(nth)));

@@ -1,4 +1,5 @@
-//! Parts of `make bench` that are not turns at a case: each takes every server by itself and makes a table.
+//! Parts of `make bench` that do not alternate servers: each takes every server by itself and makes
+//! a table.
 
 use std::time::Duration;
 
@@ -21,10 +22,10 @@ const HUGE_MIB: u64 = 1024;
 /// Accounts and time of the desktop clients.
 const DESKTOPS: usize = 1000;
 const DESKTOPS_FOR: Duration = Duration::from_secs(180);
-/// Over which they start.
+/// The time over which they start.
 const DESKTOPS_RAMP: Duration = Duration::from_secs(60);
 
-/// One of them.
+/// One of the parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     /// [`huge`].
@@ -38,10 +39,10 @@ pub enum Part {
 }
 
 impl Part {
-    /// All, in the order in which they run.
+    /// All parts, in order.
     pub const ALL: &[Part] = &[Part::Desktops, Part::Seeds, Part::Huge, Part::Hostile];
 
-    /// What it is called, also on the command line.
+    /// Its name, also on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Part::Huge => "a message of 1 GiB",
@@ -52,7 +53,7 @@ impl Part {
     }
 }
 
-/// Runs one.
+/// Runs one part.
 pub async fn run(part: Part, options: &Options) -> Result<Section> {
     match part {
         Part::Huge => huge(options).await,
@@ -70,7 +71,7 @@ fn head(first: &str, options: &Options, columns: &[&str]) -> Vec<String> {
     std::iter::once(first.to_owned()).chain(each).collect()
 }
 
-/// A directory of its own for one server of one part, emptied first.
+/// A separate directory for one server of one part, emptied first.
 fn directory(options: &Options, part: &str, target: &Target) -> Result<std::path::PathBuf> {
     let dir = options.dir.join(format!("{part}-{}", target.name().to_lowercase()));
     if dir.exists() {
@@ -107,13 +108,13 @@ async fn huge(options: &Options) -> Result<Section> {
 
 fn grown(done: &huge::Done) -> String {
     match done.begin_bytes {
-        // A process of its own.
+        // A separate process.
         0 => "–".into(),
         begin => format!("{:.1} MiB", done.peak_bytes.saturating_sub(begin) as f64 / 1_048_576.0),
     }
 }
 
-/// Ours only: what is asked of the server here is that it keeps its bound.
+/// Only ours: this part checks that it keeps its memory limit.
 fn ours(options: &Options) -> Result<&Target> {
     let ours = options.targets.iter().find(|target| matches!(target, Target::Sealpost(_)));
     ours.context("this part is about Sealpost: --sealpost PATH")

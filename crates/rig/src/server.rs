@@ -1,5 +1,5 @@
-//! Servers under test: Sealpost, with a configuration of one's own if need be, or Dovecot. Every
-//! check runs against either.
+//! Servers under test: Sealpost, with a special configuration if necessary, or Dovecot. Every check
+//! runs against either.
 
 mod configured;
 mod dovecot;
@@ -14,7 +14,7 @@ pub use sealpost_bench::server::{
 pub use configured::Configured;
 pub use dovecot::Dovecot;
 
-/// The one server a check runs against.
+/// The server that a check runs against.
 #[derive(Debug, Clone)]
 pub enum Target {
     /// Sealpost.
@@ -24,7 +24,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// Starts it, as [`start`] does.
+    /// Starts it, like [`start`].
     pub async fn start(&self, dir: &Path, accounts: &[String]) -> Result<Server> {
         match self {
             Target::Sealpost(sealpost) => start(sealpost, dir, accounts).await,
@@ -32,7 +32,7 @@ impl Target {
         }
     }
 
-    /// What it is called in reports.
+    /// Its name in reports.
     pub fn name(&self) -> &'static str {
         match self {
             Target::Sealpost(sealpost) => sealpost.name(),
@@ -48,7 +48,7 @@ impl Target {
         }
     }
 
-    /// Imports a Maildir, as [`Start::import`] does.
+    /// Imports a Maildir, like [`Start::import`].
     pub fn import(&self, dir: &Path, account: &str, mailbox: &str, maildir: &Path) -> Result<()> {
         match self {
             Target::Sealpost(sealpost) => sealpost.import(dir, account, mailbox, maildir),

@@ -1,5 +1,5 @@
-//! The shapes of a published trace of IMAP clients: its commands, with what varies from mailbox to
-//! mailbox made equal.
+//! The shapes of a published trace of IMAP clients: its commands, with the parts that vary between
+//! mailboxes made equal.
 //!
 //! `crates/bench/data/trace-shapes.tsv` is the result for the trace that `sealpost bench trace` repeats:
 //!
@@ -7,10 +7,10 @@
 //! sealpost-rig shapes imap_commands_dataset.log imap_commands_summary.csv > crates/bench/data/trace-shapes.tsv
 //! ```
 //!
-//! The log has one line for each different command, as Rust's `Debug` writes it; the summary says
-//! how often each verb was sent. In a shape, message sets are `1:*`, a mod-sequence is `{modseq}`,
-//! mailboxes besides INBOX are `{mailbox}`, and of commands that differ in dates, in the length of
-//! a part or in the text sought only the first is kept.
+//! The log has one line for each different command, in the format of Rust's `Debug`; the summary
+//! has how often each verb was sent. In a shape, message sets are `1:*`, a mod-sequence is
+//! `{modseq}`, mailboxes besides INBOX are `{mailbox}`, and of commands that differ in dates, in
+//! the length of a part or in the search text only the first is kept.
 
 mod imap;
 mod value;
@@ -28,16 +28,16 @@ use value::Value;
 pub struct Shape {
     /// `FETCH`.
     pub verb: String,
-    /// As it is sent: `UID FETCH 1:* (FLAGS)`.
+    /// In its wire form: `UID FETCH 1:* (FLAGS)`.
     pub command: String,
-    /// The same where dates, lengths and texts do not tell commands apart.
+    /// The same, without differences in dates, lengths and texts.
     key: String,
 }
 
 /// Writes the table for the files at `log` and `summary`.
 ///
 /// # Errors
-/// If they cannot be read, or are not of that form.
+/// If they cannot be read, or have another form.
 pub fn table(log: &Path, summary: &Path) -> Result<String> {
     let read = |path: &Path| std::fs::read_to_string(path).with_context(|| path.display().to_string());
     summarize(&read(log)?, &read(summary)?)

@@ -1,8 +1,8 @@
-//! Many small messages in threads: what a mailbox of years of correspondence looks like to SORT,
-//! THREAD and SEARCH.
+//! Many small messages in threads: a mailbox of years of correspondence, for SORT, THREAD and
+//! SEARCH.
 //!
-//! About 2.5 kB each: trace headers, signatures, people who write to each other, replies that refer
-//! to what they answer, lists, encoded subjects. The same seed gives the same mailbox.
+//! About 2.5 kB each: trace headers, signatures, people who write to each other, replies with
+//! references, lists, encoded subjects. The same seed gives the same mailbox.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -14,7 +14,7 @@ use sealpost_bench::words;
 
 /// People who write.
 const PEOPLE: u64 = 400;
-/// Messages that may still be answered.
+/// How many recent messages may be answered.
 const RECENT: usize = 300;
 /// Message identifiers in one References field.
 const REFERENCES: usize = 12;
@@ -24,16 +24,16 @@ const BEGAN: u64 = 1_500_000_000;
 const APART: u64 = 900;
 /// One in so many messages has [`sealpost_bench::mail::RARE_WORD`] in its text.
 const RARE_EVERY: usize = 1000;
-/// One in so many is flagged, one in so many is not seen.
+/// One in so many is flagged, one in so many is unseen.
 const FLAGGED_EVERY: usize = 50;
 const UNSEEN_EVERY: usize = 10;
 
-/// Whose messages are searched for: a local part.
+/// The local part of a sender whose messages are searched for.
 pub const SOUGHT_PERSON: &str = "yvonne.larch";
 /// A word of subjects that is searched for.
 pub const SOUGHT_SUBJECT: &str = "invoice";
 
-/// A mailbox that was written, and what searches have to find in it.
+/// A generated mailbox, and the expected results of searches.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Contents {
     /// Messages.
@@ -99,7 +99,7 @@ impl Mailbox {
                 let mut references = answered.references.clone();
                 references.push(answered.id.clone());
                 let surplus = references.len().saturating_sub(REFERENCES);
-                // The first one is the thread's; those after it go first.
+                // The first one is the thread's; those after it are dropped first.
                 references.drain(1.min(surplus)..1.min(surplus) + surplus);
                 (answered.subject.clone(), references)
             }
@@ -135,7 +135,7 @@ impl Mailbox {
         out
     }
 
-    /// The few who write much, and the many who write little.
+    /// A sender: few write much, many write little.
     fn person(&self) -> u64 {
         self.random.below(PEOPLE).min(self.random.below(PEOPLE))
     }
@@ -205,7 +205,7 @@ fn address(person: u64) -> String {
     }
 }
 
-/// As RFC 2047 writes what is not ASCII.
+/// Encoded as RFC 2047 requires for non-ASCII text.
 fn encoded(subject: &str) -> String {
     if subject.is_ascii() {
         return subject.to_owned();

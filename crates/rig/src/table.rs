@@ -12,14 +12,14 @@ use serde::Serialize;
 
 use crate::cases::{Case, Measured};
 
-/// What its part of the page is called.
+/// The name of its section of the page.
 const SECTION: &str = "sealpost-rig compare";
 const END: &str = "<!-- end generated -->";
 
 /// All results of one comparison.
 #[derive(Debug, Default, Serialize)]
 pub struct Report {
-    /// Where it ran.
+    /// The machine.
     pub machine: Machine,
     /// Seconds since 1970 when it began.
     pub began: i64,
@@ -27,13 +27,13 @@ pub struct Report {
     pub versions: Vec<String>,
     /// One per case.
     pub cases: Vec<CaseReport>,
-    /// What is not a case that servers take turns at.
+    /// Parts that do not alternate servers.
     pub sections: Vec<Section>,
-    /// What took how many seconds, preparations included.
+    /// The duration of each step in seconds, preparations included.
     pub took: Vec<(String, f64)>,
 }
 
-/// A table of its own.
+/// A separate table.
 #[derive(Debug, Default, Serialize)]
 pub struct Section {
     /// Its title.
@@ -51,7 +51,7 @@ pub struct Section {
 pub struct CaseReport {
     /// Its name.
     pub name: String,
-    /// How many things one run does, and what they are.
+    /// How many operations one run does, and their name.
     pub units: Option<(usize, &'static str)>,
     /// One per server.
     pub servers: Vec<ServerReport>,
@@ -68,9 +68,9 @@ pub struct ServerReport {
     pub median_ms: f64,
     /// CPU seconds of one run, the mean of all.
     pub cpu_seconds: f64,
-    /// The highest memory, in bytes, in a run of its own.
+    /// The highest memory, in bytes, in a separate run.
     pub peak_bytes: u64,
-    /// How much more that was than just before.
+    /// Its growth since just before the run.
     pub growth_bytes: u64,
     /// fsync calls in one run.
     pub fsyncs: Option<u64>,
@@ -159,12 +159,12 @@ impl CaseReport {
     }
 }
 
-/// Minutes, or seconds where there is less than one.
+/// Minutes, or seconds below one minute.
 fn minutes(seconds: f64) -> String {
     if seconds < 60.0 { format!("{seconds:.0} s") } else { format!("{:.1} min", seconds / 60.0) }
 }
 
-/// A time in milliseconds, as the tables have it.
+/// A time in milliseconds, in the format of the tables.
 pub fn milliseconds(ms: f64) -> String {
     match ms {
         ..10.0 => format!("{ms:.2} ms"),

@@ -1,7 +1,7 @@
-//! One TCP connection with a read buffer: lines, counted bytes, and nothing else.
+//! One TCP connection with a read buffer, for lines and counted bytes.
 //!
 //! The reader never holds more than [`LINE_BYTES`] and passes literals through without keeping
-//! them, so that the client costs little beside the server that is measured.
+//! them, so that the client costs little beside the measured server.
 
 use std::net::SocketAddr;
 
@@ -30,7 +30,7 @@ impl Wire {
         Ok(Wire { stream, buffer: vec![0; BUFFER_BYTES], start: 0, end: 0, received: 0 })
     }
 
-    /// Bytes received so far, those still in the buffer included.
+    /// Bytes received so far, including those in the buffer.
     pub fn received(&self) -> u64 {
         self.received
     }
@@ -59,7 +59,7 @@ impl Wire {
         }
     }
 
-    /// Hands the next `count` bytes to `sink`, piece by piece.
+    /// Passes the next `count` bytes to `sink`, piece by piece.
     pub async fn take(&mut self, mut count: u64, mut sink: impl FnMut(&[u8])) -> Result<()> {
         while count > 0 {
             if self.start == self.end {
@@ -73,7 +73,7 @@ impl Wire {
         Ok(())
     }
 
-    /// Waits for the server to close; bytes that still arrive are dropped. How many there were.
+    /// Waits for the server to close, dropping bytes that still arrive; returns how many.
     pub async fn drain(&mut self) -> u64 {
         let mut dropped = (self.end - self.start) as u64;
         self.start = self.end;

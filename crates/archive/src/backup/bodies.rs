@@ -1,23 +1,23 @@
-//! Which bodies go when not all may stay: a pure function.
+//! Chooses which bodies are evicted: a pure function.
 //!
-//! What a body is worth keeping for falls with its age, and what is gained by giving it up grows
-//! with its size: those go first of which size times age is largest. So a large one goes before a
+//! The value of keeping a body falls with its age, and the gain of evicting it grows with its size:
+//! bodies with the largest product of size and age are evicted first. So a large one goes before a
 //! small one of the same day, an old one before a new one of the same size, and neither a single
 //! huge message of yesterday nor a thousand small ones of ten years ago decide alone.
 
 use sealpost_base::Timestamp;
 
-/// Smaller bodies stay: they are most of the messages and little of the disk, and what stays in
-/// their place would take as much.
+/// Smaller bodies stay: they are most of the messages and little of the disk, and their stubs would
+/// take as much space.
 pub const WORTH_BYTES: u64 = 4096;
 
-/// A message's age counts in hours, from this one on: what came today is not told apart by minutes.
+/// A message's age counts in hours and is at least one: minutes do not matter.
 const HOUR_MS: i64 = 3_600_000;
 
-/// A body that may go.
+/// A body that may be evicted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Candidate<T> {
-    /// Whose it is.
+    /// Its message.
     pub message: T,
     /// Bytes that it takes on disk.
     pub octets: u64,
@@ -32,7 +32,7 @@ impl<T> Candidate<T> {
     }
 }
 
-/// Those that go, the first ones first, so that at least `over` bytes are gained, or as many as can be.
+/// Those to evict, in order, so that at least `over` bytes are gained, or as many as possible.
 pub fn choose<T: Ord>(candidates: Vec<Candidate<T>>, over: u64, now: Timestamp) -> Vec<Candidate<T>> {
     let mut candidates: Vec<_> =
         candidates.into_iter().filter(|candidate| candidate.octets >= WORTH_BYTES).collect();
@@ -79,7 +79,7 @@ mod tests {
             let gained: u64 = chosen.iter().map(|c| c.octets).sum();
             let possible: u64 = all.iter().map(|c| c.octets).filter(|octets| *octets >= WORTH_BYTES).sum();
             prop_assert!(gained >= over.min(possible));
-            // Without the last one it would be too little.
+            // Without the last one the gain would be too small.
             let last = chosen.last().map_or(0, |c| c.octets);
             prop_assert!(chosen.is_empty() || gained - last < over);
             let mut messages: Vec<usize> = chosen.iter().map(|c| c.message).collect();

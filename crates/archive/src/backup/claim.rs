@@ -1,4 +1,4 @@
-//! Who may write: one run at a time for a backup, one thread at a time for a folder of it.
+//! Write locks: one run at a time for a backup, one thread at a time for a folder of it.
 
 use std::collections::HashSet;
 use std::fs::{File, TryLockError};
@@ -9,17 +9,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use sealpost_base::{Error, Result};
 use sealpost_files::{io_error, open_file, owner};
 
-/// The file that is locked, at the top of a backup. It stays when nobody has it locked: the lock is
-/// the system's and ends with the process, so none is ever stale.
+/// The file that is locked, at the top of a backup. It stays when no process has it locked: the
+/// lock is the system's and ends with the process, so none is ever stale.
 pub const LOCK_FILE: &str = "sealpost.lock";
 
-/// A whole backup is this process's until it is dropped.
+/// Reserves a whole backup for this process until it is dropped.
 pub(super) struct Claims {
     _lock: Option<File>,
     open: Arc<Mutex<HashSet<String>>>,
 }
 
-/// A folder is somebody's until it is dropped.
+/// Reserves a folder until it is dropped.
 pub(super) struct Claim {
     folder: String,
     open: Arc<Mutex<HashSet<String>>>,
@@ -45,8 +45,8 @@ impl Claims {
         Ok(Claims { _lock: Some(lock), open: Arc::default() })
     }
 
-    /// As [`Claims::new`], for one who only reads and changes nothing: others may read at the same
-    /// time. A backup that nobody ever locked is not.
+    /// As [`Claims::new`], for a reader that changes nothing: others may read at the same time. A
+    /// backup without a lock file is not locked.
     ///
     /// # Errors
     /// As [`Claims::new`].
@@ -66,10 +66,10 @@ impl Claims {
         }
     }
 
-    /// Takes a folder.
+    /// Reserves a folder.
     ///
     /// # Errors
-    /// `Conflict` if somebody has it.
+    /// `Conflict` if it is reserved already.
     pub fn claim(&self, folder: &str) -> Result<Claim> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if !open.insert(folder.to_owned()) {
@@ -89,8 +89,8 @@ impl Drop for Claim {
     }
 }
 
-/// Locks the file at `path` for as long as it is open; `taken` says what it means that another
-/// process has it.
+/// Locks the file at `path` for as long as it is open; `taken` is the error text if another process
+/// has it.
 ///
 /// # Errors
 /// `Conflict` if another process has it; `Retry` if it cannot be locked.

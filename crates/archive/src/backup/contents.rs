@@ -1,4 +1,4 @@
-//! [`Contents`]: the journal of a folder of files, and what it comes to.
+//! [`Contents`]: the journal of a folder of files, and the state that it describes.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
@@ -11,24 +11,24 @@ use super::journal::{Again, Commit, Header, Journal, Message, Record};
 use super::reading::Scratch;
 use super::{KnownMessages, Resume};
 
-/// The journal of a folder and what it comes to.
+/// The journal of a folder and its state.
 pub(super) struct Contents {
     pub journal: Journal,
     pub known: KnownMessages,
-    /// Messages of another program, which kept no date.
+    /// Messages from another program, which kept no date.
     pub undated: UidSet,
     /// UIDs that were removed.
     removed: UidSet,
-    /// Of UIDs that came more than once: where the last one's record begins.
+    /// UIDs that came more than once: where the last one's record begins.
     again: BTreeMap<u32, u64>,
     index: OnceCell<Vec<(u32, u64)>>,
     /// Messages that the last transaction counted and no record names: a damaged journal was taken
-    /// over without them. Until a pull was complete.
+    /// over without them. Reset by a complete pull.
     pub unread: u64,
 }
 
 impl Contents {
-    /// What the journal opened by `open` comes to; `each` sees every record, too.
+    /// The state of the journal opened by `open`; `each` sees every record, too.
     ///
     /// # Errors
     /// As [`Journal::open`].
@@ -69,7 +69,7 @@ impl Contents {
         Contents { journal, known, undated, removed, again, index: OnceCell::new(), unread: 0 }
     }
 
-    /// Adds a record, and what it says.
+    /// Adds a record, and applies it.
     ///
     /// # Errors
     /// As [`Journal::push`].
@@ -81,12 +81,12 @@ impl Contents {
         Ok(())
     }
 
-    /// There are at least so many messages that no record names.
+    /// Counts messages that no record names.
     pub fn misses(&mut self, messages: u64) {
         self.unread = self.unread.max(messages);
     }
 
-    /// So many messages that no record named were found again, and have one now.
+    /// Messages that no record named were found again, and have records now.
     pub fn found_again(&mut self, messages: u64) {
         self.unread = self.unread.saturating_sub(messages);
     }
@@ -111,8 +111,8 @@ impl Contents {
         })
     }
 
-    /// Messages are no longer there, since `what` happened: they are forgotten, so that the next
-    /// pull fetches them, and `data` bytes are left of the data file. What the user is to be told.
+    /// Forgets messages that are missing since `what` happened, so that the next pull fetches them;
+    /// `data` bytes are left of the data file. Returns the notice for the user.
     ///
     /// # Errors
     /// As [`Journal::commit`].
@@ -121,8 +121,8 @@ impl Contents {
         for uid in lost {
             self.push(Record::Vanished { uid: *uid })?;
         }
-        // If somebody puts them back, it is another program's doing: nothing of it is removed. Nor
-        // is what the last transaction says done again, which is an empty one then.
+        // If the files come back, another program put them there, and none is removed. The last
+        // transaction is not redone either: it is an empty one then.
         for _ in 0..2 {
             let commit = Commit {
                 present: self.known.present(),
@@ -145,8 +145,8 @@ impl Contents {
         Ok(text)
     }
 
-    /// What the user is to be told when so many messages are not there, since `what` happened, and
-    /// the backup is only read.
+    /// The notice for the user that so many messages are missing since `what` happened, for a
+    /// backup that is only read.
     pub fn unreadable(&self, lost: usize, what: &str) -> String {
         let (folder, lost) = (&self.journal.header().folder, counted(lost, "message", "messages"));
         format!(
@@ -155,11 +155,11 @@ impl Contents {
         )
     }
 
-    /// Writes the journal anew, with these dates of messages that have none: it takes the place of
-    /// the old one when it is complete. Everything in it stays in its order.
+    /// Rewrites the journal with these dates for messages that have none: it replaces the old one
+    /// when it is complete. The order stays.
     ///
     /// # Errors
-    /// `Retry`, `Corrupt`: the old one is there then.
+    /// `Retry`, `Corrupt`: the old one stays in place then.
     pub fn date(&mut self, dates: &HashMap<u32, DateTime>, path: &Path) -> Result<()> {
         let last = *self.journal.last();
         let mut again = self.write_anew(self.journal.header().clone(), |_, mut record| {
@@ -176,8 +176,8 @@ impl Contents {
         Ok(())
     }
 
-    /// A new journal, with what `change` makes of each record and where it is; `None`: it is left
-    /// out. It is to be committed.
+    /// A new journal, from what `change` returns for each record and its offset; `None`: it is left
+    /// out. Still to be committed.
     ///
     /// # Errors
     /// `Retry`, `Corrupt`.
@@ -199,7 +199,7 @@ impl Contents {
         Ok(again)
     }
 
-    /// Where the records of these committed messages begin, in the order in which they came.
+    /// Where the records of these committed messages begin, in the order of their arrival.
     ///
     /// # Errors
     /// As [`Journal::records`].
@@ -215,7 +215,7 @@ impl Contents {
     }
 
     /// Adds the line ends of a committed message of `old`, or of this journal, that begin at `at`
-    /// there; where they begin now.
+    /// there; returns where they begin now.
     ///
     /// # Errors
     /// As [`Journal::push`] and [`Journal::records`].
@@ -238,12 +238,12 @@ impl Contents {
         Ok(first)
     }
 
-    /// Whether there were messages that are not kept any more.
+    /// Whether there may be removed messages.
     pub fn may_have_dead(&self) -> bool {
         !(self.removed.is_empty() && self.again.is_empty())
     }
 
-    /// The committed messages that are still kept, in the order in which they came.
+    /// The committed messages that are still kept, in the order of their arrival.
     ///
     /// # Errors
     /// As [`Journal::records`], also for each.
@@ -291,7 +291,7 @@ impl Contents {
     }
 }
 
-/// Keeps account of which messages of another program have no date.
+/// Updates the set of another program's messages without a date.
 fn note_date(undated: &mut UidSet, record: &Record) {
     match record {
         Record::Message(message) => {

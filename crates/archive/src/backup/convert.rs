@@ -1,7 +1,7 @@
-//! From one copy to another, in whatever formats: what `archive export` does.
+//! From one backup to another, in any formats: `archive export`.
 //!
-//! Messages that are there are not written again, only their flags are brought up to date. So a
-//! transfer that was interrupted can be done again, and one that is repeated costs little.
+//! Messages that the target has are not written again, only their flags are updated. So an
+//! interrupted transfer can be run again, and a repeated one costs little.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -26,20 +26,21 @@ pub struct Transferred {
     pub messages: u64,
     /// Their bytes.
     pub octets: u64,
-    /// Messages that were there already.
+    /// Messages that the target had already.
     pub present: u64,
-    /// Messages that could not be read: the UID (0: it is not known), and why. They are not in the
-    /// other copy.
+    /// Messages that could not be read: the UID (0: not known), and why. They are not in the other
+    /// backup.
     pub failed: Vec<(u32, String)>,
-    /// It was told to stop before it was done: what was written is committed.
+    /// It was stopped before it was done: what was written is committed.
     pub interrupted: bool,
 }
 
-/// Gives all messages of `from` to `to`, which is closed then, of several that are `twins` one.
-/// `progress` is told the bytes of each piece, and says whether to go on with the next message.
+/// Writes all messages of `from` to `to`, one of each group of `twins`, and closes `to`. `progress`
+/// gets the bytes of each piece, and returns whether to continue with the next message.
 ///
 /// # Errors
-/// What `to` says. A message of `from` that cannot be read is reported, and the next one follows.
+/// The errors of `to`. A message of `from` that cannot be read is reported, and the next one
+/// follows.
 pub fn transfer(
     from: &dyn Folder,
     twins: &[BTreeSet<u32>],
@@ -94,8 +95,8 @@ pub fn transfer(
     Ok(done)
 }
 
-/// What [`transfer`] would do, as far as it is known without reading a message, but for twins.
-/// `there`: what the other folder has.
+/// What [`transfer`] would do, as far as it is known without reading a message, except for twins.
+/// `there`: the other folder's messages.
 ///
 /// # Errors
 /// As [`Folder::messages`]. A message that is known to be damaged is reported, and the next one follows.
@@ -116,13 +117,13 @@ pub fn planned(from: &dyn Folder, twins: &[BTreeSet<u32>], there: &KnownMessages
     Ok(planned)
 }
 
-/// Of messages that are one, which was put back under other UIDs, all but those that the server
-/// has, or one: as far as their bytes are the same.
+/// Of each group of twins, put back under other UIDs, all but those that the server has, or all but
+/// one: as far as their bytes are the same.
 fn superfluous(from: &dyn Folder, twins: &[BTreeSet<u32>]) -> UidSet {
     let mut superfluous = UidSet::new();
     for twins in twins {
         let (gone, there): (Vec<u32>, Vec<u32>) = twins.iter().partition(|uid| from.known().is_gone(**uid));
-        // The server had the last one last.
+        // The last one is the one that the server had last.
         let Some(stays) = there.last().or(gone.last()).copied() else { continue };
         let same = gone.into_iter().filter(|uid| *uid != stays && is_same(from, *uid, from, stays));
         same.filter_map(Uid::new).for_each(|uid| superfluous.insert(uid));
@@ -130,7 +131,7 @@ fn superfluous(from: &dyn Folder, twins: &[BTreeSet<u32>]) -> UidSet {
     superfluous
 }
 
-/// What is told of messages of which nothing else can be said.
+/// The failures reported for messages that cannot be listed.
 fn unread(from: &dyn Folder) -> Vec<(u32, String)> {
     match from.unread() {
         0 => Vec::new(),
@@ -144,10 +145,10 @@ fn unread(from: &dyn Folder) -> Vec<(u32, String)> {
     }
 }
 
-/// Gives one message of `from` to `to`, as `arrived`; the inner error is about reading it.
+/// Copies one message of `from` to `to`, as `arrived`; the inner error is about reading it.
 ///
 /// # Errors
-/// What `to` says.
+/// The errors of `to`.
 pub(crate) fn hand_over(
     from: &dyn Folder,
     uid: u32,
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn who_stops_finds_what_is_complete_and_goes_on_the_next_time() {
+    fn a_stopped_transfer_continues_next_time() {
         let directory = tempfile::tempdir().unwrap();
         let source = imap_backup::open(&directory.path().join("source")).unwrap();
         let name = folder_name("a");
@@ -255,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_whose_date_is_not_known_has_that_of_its_header() {
+    fn an_undated_message_gets_its_header_date() {
         let directory = tempfile::tempdir().unwrap();
         let source = imap_backup::open(&directory.path().join("source")).unwrap();
         let name = folder_name("a");
@@ -273,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_is_damaged_is_told_and_the_others_follow() {
+    fn a_damaged_message_is_reported_and_others_follow() {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path().join("source");
         let source = imap_backup::open(&root).unwrap();

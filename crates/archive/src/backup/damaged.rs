@@ -1,4 +1,4 @@
-//! Files that are damaged stay, under another name.
+//! Damaged files are kept under another name.
 
 use std::fs;
 use std::io;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use sealpost_base::Result;
 use sealpost_files::{io_error, longer, open_file, owner, sync_directory_of};
 
-/// Renames a file that nothing could be made of; nothing if there is none.
+/// Renames an unreadable file; does nothing if there is none.
 ///
 /// # Errors
 /// `Retry` if that fails.
@@ -21,7 +21,7 @@ pub fn put_aside(path: &Path) -> Result<Option<PathBuf>> {
     Ok(Some(aside))
 }
 
-/// As [`put_aside`], of a file that also stays where it is, until another one takes its place.
+/// As [`put_aside`], but the file also stays in place until another one replaces it.
 ///
 /// # Errors
 /// `Retry` if it cannot be done.
@@ -38,7 +38,7 @@ pub fn link_aside(path: &Path) -> Result<PathBuf> {
     Ok(aside)
 }
 
-/// A name for what is damaged, which nothing has.
+/// A new name for a damaged file.
 fn aside(path: &Path) -> PathBuf {
     let numbered = (1u32..).map(|n| longer(path, &format!(".damaged-{n}")));
     let mut free = numbered.filter(|aside| fs::symlink_metadata(aside).is_err());

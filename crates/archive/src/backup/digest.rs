@@ -1,5 +1,5 @@
-//! The hash functions of copies: BLAKE3 of messages' exact bytes, which were known by their SHA-256
-//! before, and SHA-256 (FIPS 180-4) of journals ([decision
+//! The hash functions of backups: BLAKE3 of messages' exact bytes, SHA-256 of those from older
+//! versions, and SHA-256 (FIPS 180-4) of journals ([decision
 //! 38](../../../../docs/decisions/0038-blake3.md)).
 
 use minicbor::data::Type;
@@ -18,18 +18,18 @@ const BLAKE3: u8 = 1;
 /// The beginning of a SHA-256: enough to notice damage.
 pub type Check = [u8; CHECK_BYTES];
 
-/// What a message's bytes are known by.
+/// Identifies a message's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Digest {
-    /// What copies that were begun earlier have of the messages of then.
+    /// Messages stored by older versions have this.
     Sha256([u8; HASH_BYTES]),
-    /// Of all others.
+    /// All others.
     Blake3([u8; HASH_BYTES]),
 }
 
-/// A digest in the making.
+/// A digest being computed.
 pub enum Digesting {
-    /// To be compared with one of its kind.
+    /// To compare with a stored one of the same kind.
     Sha256(Box<Context>),
     /// Of a new message.
     Blake3(Box<blake3::Hasher>),
@@ -94,7 +94,7 @@ fn hash(d: &mut Decoder) -> Result<[u8; HASH_BYTES], DecodeError> {
     bytes.try_into().map_err(|_| DecodeError::message("a digest of another length").at(d.position()))
 }
 
-/// A journal's checksum in the making.
+/// A journal's checksum being computed.
 pub struct Checking(Context);
 
 impl Checking {
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn both_kinds_are_read_as_they_were_written_and_nothing_else_is() {
+    fn both_digest_kinds_round_trip_and_others_fail() {
         for digest in [Digest::Sha256([7; 32]), Digest::Blake3([8; 32])] {
             let bytes = minicbor::to_vec(digest).unwrap();
             assert_eq!(minicbor::decode::<Digest>(&bytes).unwrap(), digest);

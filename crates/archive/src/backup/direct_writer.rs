@@ -1,17 +1,18 @@
-//! [`Appending`]: a file that grows at its end, by hundreds of megabytes if need be, and is on disk when it is asked to be.
+//! [`Appending`]: a file that grows at its end, by hundreds of megabytes if necessary, and is
+//! synced on request.
 //!
-//! What a pull writes is not read again soon, and all of it has to reach the disk. Written through
-//! the system's cache every byte is copied there, page by page, and a sync then waits for the disk;
-//! written past it (`O_DIRECT`), the disk takes whole pieces from where they are, on a thread of
-//! their own, while the next one is made. That is two to three times as fast ([decision
+//! Data that a pull writes is not read again soon, and all of it has to reach the disk. Through the
+//! page cache every byte is copied, page by page, and a sync then waits for the disk; with
+//! `O_DIRECT` the disk takes whole pieces from memory, on a separate thread, while the next one is
+//! filled. That is two to three times as fast ([decision
 //! 37](../../../../docs/decisions/0037-writing-past-the-cache.md)), and leaves the cache to others.
 //!
-//! Only whole blocks can be written so. What is left of the last one goes through the cache when
-//! the file is synced, and once more with the block that it begins. Where a file system does not
-//! have it, everything goes through the cache.
+//! Only whole blocks can be written directly. The rest of the last one goes through the cache when
+//! the file is synced, and once more with the block that it begins. Where a file system has no
+//! direct writes, everything goes through the cache.
 //!
-//! A write fails when it is too late to say which bytes it was about, so nothing more is written to
-//! the file then, and no sync succeeds: it is cut and opened again.
+//! A failed write is reported too late to know which bytes it concerned, so nothing more is written
+//! to the file then, and no sync succeeds: it has to be cut and opened again.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -22,40 +23,41 @@ use std::thread::{Builder, JoinHandle};
 
 use sealpost_files::{open_file_with, owner};
 
-/// Direct writes begin and end at multiples of this, in the file and in memory: no disk's blocks are larger.
+/// Direct writes begin and end at multiples of this, in the file and in memory: no disk has larger
+/// blocks.
 const BLOCK: usize = 4096;
 /// Bytes of a write.
 const PIECE: usize = 512 * 1024;
 /// One piece is filled while the others are written.
 const PIECES: usize = 3;
-/// What goes through the cache begins to go to the disk after so many bytes, so that a sync waits
-/// for the last of them alone.
+/// Data in the cache begins to go to the disk after so many bytes, so that a sync waits for the
+/// last of them alone.
 const AHEAD: u64 = 8 * 1024 * 1024;
 
 /// A file that grows at its end.
 pub struct Appending {
-    /// Through the cache.
+    /// For writes through the cache.
     file: File,
-    /// What comes after the whole pieces; not empty when it is full.
+    /// The bytes after the whole pieces.
     piece: Piece,
     /// Where in the file it begins, a multiple of [`BLOCK`].
     at: u64,
-    /// So much of it the file has.
+    /// How many bytes of it are in the file.
     kept: usize,
-    /// Written to since it was on disk.
+    /// Written to since the last sync.
     dirty: bool,
     disk: Disk,
     failed: bool,
-    /// Writes beyond it fail as on a full disk.
+    /// Writes beyond this size fail as on a full disk.
     #[cfg(test)]
     pub room: Option<u64>,
 }
 
 impl Appending {
-    /// Opens, or makes, a file that only its owner may read, and cuts what it has behind `length` bytes.
+    /// Opens, or creates, a file that only its owner may read, and cuts it to `length` bytes.
     ///
     /// # Errors
-    /// What the file system says; `UnexpectedEof` if it has fewer.
+    /// The file system's error; `UnexpectedEof` if it is shorter.
     pub fn open(path: &Path, length: u64) -> io::Result<Self> {
         let open = || open_file_with(OpenOptions::new().read(true).write(true), path);
         let file = match open() {
@@ -80,16 +82,16 @@ impl Appending {
         Ok(appending)
     }
 
-    /// Its bytes, with those that are not written yet.
+    /// Its bytes, including those that are not written yet.
     pub fn length(&self) -> u64 {
         self.at + self.piece.length as u64
     }
 
-    /// Cuts what is behind `length` bytes. It can also be cut after an error, and is not to be
-    /// written to then.
+    /// Cuts it to `length` bytes. Works also after an error, but the file must not be written to
+    /// then.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The file system's error.
     pub fn cut(&mut self, length: u64) -> io::Result<()> {
         if self.disk.settle().is_err() {
             self.failed = true;
@@ -104,14 +106,14 @@ impl Appending {
         if self.failed { Ok(()) } else { self.go_to(length) }
     }
 
-    /// Everything is on disk when it returns.
+    /// Everything is on disk on return.
     ///
     /// # Errors
-    /// What the file system says: what is on disk is not known then.
+    /// The file system's error: the contents of the disk are unknown then.
     pub fn sync(&mut self) -> io::Result<()> {
         self.check()?;
         let synced = self.disk.settle().and_then(|()| self.write_rest()).and_then(|()| match self.dirty {
-            // What was cut off is to stay so, too.
+            // The cut has to be durable, too.
             true => self.file.sync_all(),
             false => Ok(()),
         });
@@ -127,7 +129,7 @@ impl Appending {
         }
     }
 
-    /// What is appended next follows the first `length` bytes of the file.
+    /// Appends continue after the first `length` bytes of the file.
     fn go_to(&mut self, length: u64) -> io::Result<()> {
         let rest = (length % BLOCK as u64) as usize;
         (self.at, self.kept) = (length - rest as u64, rest);
@@ -136,7 +138,8 @@ impl Appending {
         self.file.read_exact_at(self.piece.bytes_mut(), self.at)
     }
 
-    /// Has the full piece written, but for the blocks that the file has, and goes on with another one.
+    /// Writes the full piece, except for the blocks that the file has, and continues with another
+    /// one.
     fn hand_over(&mut self) -> io::Result<()> {
         self.check_room()?;
         let begins = self.kept / BLOCK * BLOCK;
@@ -146,7 +149,7 @@ impl Appending {
         Ok(())
     }
 
-    /// Writes what is left through the cache.
+    /// Writes the rest through the cache.
     fn write_rest(&mut self) -> io::Result<()> {
         let rest = &self.piece.bytes()[self.kept..];
         if !rest.is_empty() {
@@ -172,7 +175,7 @@ impl Appending {
     }
 }
 
-/// Adds at the end. After an error, which may be of earlier bytes, the file has to be opened again.
+/// Appends. After an error, which may concern earlier bytes, the file has to be opened again.
 impl Write for Appending {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.check()?;
@@ -183,7 +186,7 @@ impl Write for Appending {
         Ok(taken)
     }
 
-    /// Nothing: what was written is on disk after [`Appending::sync`].
+    /// Does nothing: data is on disk after [`Appending::sync`].
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
@@ -192,14 +195,14 @@ impl Write for Appending {
 /// Memory that begins at a multiple of [`BLOCK`].
 #[derive(Default)]
 struct Piece {
-    /// Empty until there is something to hold.
+    /// Empty until it is used.
     memory: Vec<u8>,
     begins: usize,
     length: usize,
 }
 
 impl Piece {
-    /// Makes room for `more` bytes, or for as many as fit; how many that is.
+    /// Makes room for `more` bytes, or for as many as fit; returns for how many.
     fn grow(&mut self, more: usize) -> usize {
         if self.memory.is_empty() {
             self.memory = vec![0; PIECE + BLOCK];
@@ -210,7 +213,7 @@ impl Piece {
         more
     }
 
-    /// Takes as much of `bytes` as there is room for.
+    /// Takes as much of `bytes` as fits.
     fn fill(&mut self, bytes: &[u8]) -> usize {
         let (from, taken) = (self.length, self.grow(bytes.len()));
         self.bytes_mut()[from..].copy_from_slice(&bytes[..taken]);
@@ -226,18 +229,18 @@ impl Piece {
     }
 }
 
-/// A piece, the first byte of it that is to be written, and where in the file that goes.
+/// A piece, its first byte to write, and the position in the file.
 struct Job {
     piece: Piece,
     begins: usize,
     at: u64,
 }
 
-/// Who writes whole pieces.
+/// Writes whole pieces.
 enum Disk {
-    /// Nobody yet: the file, opened for direct writes, if that can be.
+    /// No thread yet: the file, opened for direct writes, if possible.
     Idle(Option<File>),
-    /// A thread.
+    /// On a thread.
     Busy(Thread),
 }
 
@@ -245,15 +248,15 @@ struct Thread {
     /// `None` while it is being ended.
     to: Option<Sender<Job>>,
     back: Receiver<io::Result<Piece>>,
-    /// Pieces that are not back.
+    /// Pieces that the thread has.
     away: usize,
-    /// Pieces that are.
+    /// Pieces that it has returned.
     spare: Vec<Piece>,
     handle: Option<JoinHandle<()>>,
 }
 
 impl Disk {
-    /// A piece to fill, when there is one.
+    /// A piece to fill, as soon as there is one.
     fn spare(&mut self) -> io::Result<Piece> {
         match self {
             Disk::Busy(thread) if thread.spare.is_empty() && thread.away + 1 >= PIECES => thread.wait()?,
@@ -267,7 +270,7 @@ impl Disk {
         Ok(piece)
     }
 
-    /// Has it written to `file`.
+    /// Sends a piece to the thread, to be written to `file`.
     fn write(&mut self, file: &File, job: Job) -> io::Result<()> {
         if let Disk::Idle(direct) = self {
             let writing = Writing { cached: file.try_clone()?, direct: direct.take(), waiting: 0 };
@@ -319,7 +322,7 @@ impl Thread {
 }
 
 impl Drop for Thread {
-    /// Nothing is written to the file any more when it is opened again.
+    /// The thread must not write to the file any more when it is opened again.
     fn drop(&mut self) {
         self.to = None;
         let _ = self.handle.take().map(JoinHandle::join);
@@ -330,10 +333,10 @@ fn ended() -> io::Error {
     io::Error::other("the thread that writes a file has ended")
 }
 
-/// The file, seen from the thread.
+/// The file, as the thread uses it.
 struct Writing {
     cached: File,
-    /// `None`: the file system does not have it.
+    /// `None`: the file system has no direct writes.
     direct: Option<File>,
     /// Bytes in the cache that are not on disk.
     waiting: u64,
@@ -343,7 +346,8 @@ impl Writing {
     fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<()> {
         if let Some(direct) = &self.direct {
             match direct.write_all_at(bytes, at) {
-                // It wants other multiples, or wrote a part of a block and will say through the cache why.
+                // It requires another alignment, or wrote a part of a block: the write through the
+                // cache shows why.
                 Err(e) if e.kind() == ErrorKind::InvalidInput => self.direct = None,
                 written => return written,
             }
@@ -358,8 +362,8 @@ impl Writing {
     }
 }
 
-/// The file for direct writes. Not every file system has them, and btrfs compresses nothing that is
-/// written so, although its owner may have asked for it.
+/// The file for direct writes. Not every file system has them, and btrfs does not compress direct
+/// writes, although the file owner may have asked for it.
 #[cfg(target_os = "linux")]
 fn direct(path: &Path) -> Option<File> {
     const BTRFS: u32 = 0x9123_683e;

@@ -1,11 +1,11 @@
-//! A backup in files: which folder is where, and folders that are renamed or put aside.
+//! A backup in files: the places of folders, and folders that are renamed or put aside.
 //!
-//! Where a folder's files are is said by its journal, not by its name: names are only where files
-//! are put first. A name never leads out of the backup's directory, and two names never to one
-//! file, also where the file system takes `a` and `A` for the same.
+//! The journal of a folder says which folder it is, not the file name: names only decide where
+//! files are put first. A name never leads out of the backup's directory, and two names never to
+//! one file, also where the file system ignores case.
 //!
-//! Moving a folder's files takes several renames. The journal says so first and is moved last, so
-//! whoever opens the backup after a crash goes on with it.
+//! Moving a folder's files takes several renames. The journal records the move first and is moved
+//! last, so that the next process that opens the backup after a crash completes it.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -31,11 +31,11 @@ use crate::backup::damaged::put_aside;
 
 /// How a format arranges its files.
 pub(super) trait Layout: Send + Sync + 'static {
-    /// What it does with messages.
+    /// How it stores messages.
     type Files: Files + 'static;
 
     /// Where a folder's files are put: a path below the backup's directory, without extension.
-    /// Safe, but perhaps taken.
+    /// Safe, but it may be taken.
     fn place(&self, folder: &FolderName) -> String;
 
     /// The directory that these files are in, below the backup's.
@@ -44,11 +44,11 @@ pub(super) trait Layout: Send + Sync + 'static {
     /// The files of a folder at `place`, the journal last.
     fn parts(&self, root: &Path, place: &str) -> Vec<PathBuf>;
 
-    /// All places below `root` where a folder is: with a journal, or as another program left it,
-    /// which is then given a name and the UIDVALIDITY.
+    /// All places below `root` with a folder: with a journal, or as another program left it, then
+    /// with its name and UIDVALIDITY.
     fn find(&self, root: &Path) -> Result<Vec<FoundFolder>>;
 
-    /// What the place of a folder that is put aside begins with.
+    /// The prefix of the place of a superseded folder.
     fn aside(&self, place: &str) -> String {
         place.to_owned()
     }
@@ -58,27 +58,28 @@ pub(super) trait Layout: Send + Sync + 'static {
         Ok(())
     }
 
-    /// What a folder's journal says was written anew, with so many bytes, takes its place.
+    /// A rewritten file, with so many bytes according to the journal, takes its place.
     fn put_in_place(&self, _root: &Path, _place: &str, _bytes: u64) -> Result<()> {
         Ok(())
     }
 
-    /// Whether a folder's files are as its last commit left them, as far as a stat of each tells.
+    /// Whether a folder's files are as its last commit left them, as far as a stat of each shows.
     fn is_as_left(&self, root: &Path, place: &str, last: &Commit) -> Result<bool>;
 
-    /// Messages, and bytes on disk, of what another program left at a place; `None`: it cannot be read.
+    /// Messages, and bytes on disk, that another program left at a place; `None`: unreadable.
     fn untaken(&self, _root: &Path, _place: &str) -> Result<Option<(u64, u64)>> {
         Ok(None)
     }
 
-    /// What has to be there before a folder's journal is made.
+    /// Creates what has to exist before a folder's journal is made.
     fn prepare(&self, root: &Path, place: &str) -> Result<()>;
 
-    /// What another program says of the folder at a place, where there is no journal that can be
-    /// read: its name, and the UIDVALIDITY.
+    /// Name and UIDVALIDITY of the folder at a place according to another program, where there is
+    /// no readable journal.
     fn foreign(&self, root: &Path, place: &str) -> Result<Option<(FolderName, u32)>>;
 
-    /// Opens the files of a folder as they are, and changes nothing. `header` says what is under way with it.
+    /// Opens the files of a folder as they are, and changes nothing. `header` has an interrupted
+    /// move.
     fn read(
         &self,
         root: &Path,
@@ -87,8 +88,8 @@ pub(super) trait Layout: Send + Sync + 'static {
         scratch: &Scratch,
     ) -> Result<(Reading, Contents)>;
 
-    /// Opens the files of a folder and brings them in step with its journal. There is no journal
-    /// (`header`) where another program left the files.
+    /// Opens the files of a folder and brings them in step with its journal. Without a journal
+    /// (`header`), another program left the files.
     fn open(
         &self,
         root: &Path,
@@ -101,18 +102,17 @@ pub(super) trait Layout: Send + Sync + 'static {
 /// What a folder is opened for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// To be brought up to date: messages that are not in its files any more are forgotten, and so
-    /// fetched again.
+    /// For an update: messages that are missing in its files are forgotten, and so fetched again.
     Change,
-    /// To be read: they cannot be, and what is missing may be put back.
+    /// For reading: missing messages cannot be read, and the files may be put back.
     Look,
 }
 
 /// A folder that was found.
 pub(super) struct FoundFolder {
-    /// Where.
+    /// Its place.
     pub place: String,
-    /// What another program says it is; with a journal, that says it.
+    /// The name and UIDVALIDITY that another program recorded; with a journal, that counts.
     pub foreign: Option<(FolderName, u32)>,
 }
 
@@ -122,36 +122,35 @@ pub(super) struct FileBackup<L> {
     root: PathBuf,
     claims: Claims,
     index: Mutex<Index>,
-    /// What was found in folders that were looked into.
+    /// Notices of folders that were opened.
     unreported: Mutex<Vec<String>>,
-    /// The backup is only read, and nothing is changed in it.
+    /// Set if the backup is only read, with nothing changed in it.
     scratch: Option<Scratch>,
-    /// What of it cannot be read at all.
+    /// Parts of it that cannot be read at all.
     unreadable: Vec<String>,
 }
 
-/// Where folders are.
+/// The places of folders.
 #[derive(Default)]
 struct Index {
     /// By name.
     folders: BTreeMap<String, Entry>,
-    /// Folders that were put aside, and whose mailbox may come back under some name: what they
-    /// were, by where they are.
+    /// Superseded folders whose mailbox may come back under some name: their headers, by place.
     aside: BTreeMap<Arc<str>, Header>,
-    /// All places in lower case, those of folders that were put aside too.
+    /// All places in lower case, those of superseded folders too.
     taken: BTreeMap<String, Arc<str>>,
 }
 
 impl Index {
-    /// What was put aside, by name.
+    /// The superseded folders, by name.
     fn asides(&self) -> BTreeMap<String, (&Arc<str>, &Header)> {
         let aside = self.aside.iter();
         let aside = aside.map(|(place, header)| (header.folder.clone(), header.uidvalidity, (place, header)));
         name_aside(aside, |name| self.folders.contains_key(name))
     }
 
-    /// Takes out where the mailbox was kept so far: under another name, or put aside when another
-    /// one took its name.
+    /// Removes the place where the mailbox was kept so far: under another name, or put aside when
+    /// another one took its name.
     fn take(&mut self, server: &Identity) -> Option<Arc<str>> {
         let id = server.mailboxid.as_ref()?;
         let same = |header: &Header| {
@@ -170,12 +169,12 @@ impl Index {
 struct Entry {
     place: Arc<str>,
     header: Header,
-    /// There is a journal.
+    /// It has a journal.
     ours: bool,
 }
 
 impl<L: Layout> FileBackup<L> {
-    /// Opens the backup in the directory `root`, and makes it if it is not there. It is locked
+    /// Opens the backup in the directory `root`, and creates it if it does not exist. It is locked
     /// until it is dropped.
     ///
     /// # Errors
@@ -190,11 +189,11 @@ impl<L: Layout> FileBackup<L> {
         Ok(backup)
     }
 
-    /// Opens the backup in the directory `root` to read it: nothing in it is changed, whatever
-    /// state it is in.
+    /// Opens the backup in the directory `root` to read it: nothing in it is changed, whatever its
+    /// state.
     ///
     /// # Errors
-    /// `Conflict` if another process is at work on it; `Retry` if it cannot be read.
+    /// `Conflict` if another process is writing to it; `Retry` if it cannot be read.
     pub fn to_read(root: &Path, layout: L) -> Result<Self> {
         let claims = Claims::to_read(root)?;
         let (root, index, unreported) = (root.to_owned(), Mutex::default(), Mutex::default());
@@ -204,7 +203,7 @@ impl<L: Layout> FileBackup<L> {
         Ok(backup)
     }
 
-    /// As [`FileBackup::find_all`]; nothing is mended.
+    /// As [`FileBackup::find_all`]; nothing is repaired.
     fn look_for_all(&mut self) -> Result<()> {
         let mut index = Index::default();
         for found in self.layout.find(&self.root)? {
@@ -262,7 +261,7 @@ impl<L: Layout> FileBackup<L> {
                 }
                 None => match Journal::peek(&self.journal(&place)) {
                     Ok(peeked) => (peeked.header, true),
-                    // What is beside it may say enough.
+                    // Another program's files beside it may give name and UIDVALIDITY.
                     Err(e) if e.kind() == sealpost_base::Kind::Corrupt => {
                         if let Some(aside) = put_aside(&self.journal(&place))? {
                             self.tell(vec![format!(
@@ -287,7 +286,7 @@ impl<L: Layout> FileBackup<L> {
                 .as_ref()
                 .is_some_and(|to| leads_elsewhere(&self.root, self.layout.directory(to)))
             {
-                // None of ours says so.
+                // No journal says so.
                 return Err(Error::corrupt(format!(
                     "{}: its journal names a path outside of the backup",
                     header.folder
@@ -324,16 +323,16 @@ impl<L: Layout> FileBackup<L> {
         self.layout.parts(&self.root, place).pop().unwrap_or_default()
     }
 
-    /// What the journal of a place, and a look at its files, say of it.
+    /// The state of a folder from its journal, and a stat of its files.
     fn kept(&self, place: &str) -> Result<BackupFolder> {
         let Peeked { header, last, whole } = Journal::peek(&self.journal(place))?;
         let as_left = whole && self.layout.is_as_left(&self.root, place, &last)?;
         Ok(kept(header, &last, as_left, last.shown.is_some()))
     }
 
-    /// A place where nothing is, made of `wanted`.
+    /// A free place, derived from `wanted`.
     fn free(&self, index: &Index, wanted: &str, name: &str) -> String {
-        // Somebody put a link where the directory would be.
+        // A user put a link where the directory would be.
         let leads_elsewhere = leads_elsewhere(&self.root, self.layout.directory(wanted));
         let wanted =
             &*if leads_elsewhere { Cow::Owned(wanted.replace('/', "_")) } else { Cow::Borrowed(wanted) };
@@ -355,7 +354,7 @@ impl<L: Layout> FileBackup<L> {
         Ok(journal)
     }
 
-    /// Says that a folder's files are at `to` now, with this header, and moves them there.
+    /// Records that a folder's files are at `to` now, with this header, and moves them there.
     fn relocate(&self, from: &str, to: &str, header: Header) -> Result<()> {
         let mut journal = self.open_journal(from)?;
         journal.set_header(Header { moving_to: Some(to.to_owned()), ..header.clone() })?;
@@ -379,12 +378,12 @@ impl<L: Layout> FileBackup<L> {
         self.layout.moved(&self.root, from)
     }
 
-    /// What the journal said was about to be done is done: this is its header.
+    /// What the journal recorded as pending is done: this is its header.
     fn settle(&self, place: &str, header: &Header) -> Result<()> {
         self.open_journal(place)?.set_header(header.clone())
     }
 
-    /// Opens what is at `place`.
+    /// Opens the folder at `place`.
     fn enter(&self, place: &str, header: Header, claim: Claim) -> Result<Box<dyn Folder>> {
         if let Some(scratch) = &self.scratch {
             let (files, contents) = self.layout.read(&self.root, place, header, scratch)?;
@@ -394,22 +393,22 @@ impl<L: Layout> FileBackup<L> {
         Ok(Box::new(FileFolder::new(files, contents, claim)))
     }
 
-    /// What another program left was taken over.
+    /// The files of another program were taken over.
     fn has_journal(&self, name: &str) {
         if let Some(entry) = self.index().folders.get_mut(name) {
             entry.ours = true;
         }
     }
 
-    /// Makes sure that the folder is in the index with the server's identity; what it was before is
-    /// put aside or renamed. What to tell of it.
+    /// Makes sure that the folder is in the index with the server's identity; a different one is
+    /// put aside or renamed. Returns the notice.
     fn identify(&self, index: &mut Index, folder: &FolderName, server: &Identity) -> Result<Option<String>> {
         let name = folder.as_str();
         let mut notice = None;
         if let Some(entry) = index.folders.get_mut(name)
             && entry.header.uidvalidity == 0
         {
-            // Another program's, and not to be understood: it is put aside when it is opened.
+            // Another program's, and unreadable: it is put aside when it is opened.
             entry.header = header(folder, server);
         }
         if let Some(entry) = index.folders.get(name)
@@ -442,7 +441,7 @@ impl<L: Layout> FileBackup<L> {
         Ok(notice)
     }
 
-    /// As imap-backup names what it puts aside: with the UIDVALIDITY, and a number if there is one already.
+    /// Named as imap-backup does: with the UIDVALIDITY, and a number if that name is taken.
     fn free_aside(&self, index: &Index, place: &str, uidvalidity: u32) -> String {
         let plain = format!("{}-{uidvalidity}", self.layout.aside(place));
         let numbered = (1u32..).map(|n| format!("{plain}-{n}"));
@@ -454,7 +453,7 @@ impl<L: Layout> FileBackup<L> {
         all.find(is_free).unwrap_or(plain)
     }
 
-    /// What another program left gets a journal, so that it can be moved.
+    /// Creates a journal for another program's files, so that they can be moved.
     fn own(&self, entry: &Entry) -> Result<()> {
         if !entry.ours {
             self.layout.open(&self.root, &entry.place, entry.header.clone(), Purpose::Change)?;
@@ -463,7 +462,7 @@ impl<L: Layout> FileBackup<L> {
     }
 }
 
-/// The file that says whose mail is in a backup, at its top.
+/// The file with the account whose mail is in a backup, at its top.
 const SOURCE_FILE: &str = "sealpost.source";
 /// Bytes of it that are read.
 const SOURCE_BYTES: u64 = 64 * 1024;
@@ -474,7 +473,7 @@ impl<L: Layout> Backup for FileBackup<L> {
         let mut text = Vec::new();
         let read = open_file(&path).and_then(|file| file.take(SOURCE_BYTES).read_to_end(&mut text));
         match read {
-            // What cannot be understood says nothing.
+            // A file that cannot be parsed counts as absent.
             Ok(_) => Ok(serde_json::from_slice(&text).ok()),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(io_error(path, e)),
@@ -540,7 +539,7 @@ impl<L: Layout> Backup for FileBackup<L> {
         let Some(entry) = index.folders.get_mut(name) else {
             return Err(Error::internal("a folder that was just put into the index"));
         };
-        // What another program began has no MAILBOXID; that of a mailbox does not change.
+        // A folder that another program began has no MAILBOXID; that of a mailbox does not change.
         let late = entry.header.mailboxid.is_none() && server.mailboxid.is_some();
         entry.header.mailboxid = entry.header.mailboxid.take().or_else(|| server.mailboxid.clone());
         let (place, header) = (entry.place.clone(), entry.header.clone());

@@ -1,12 +1,13 @@
-//! A folder whose messages are in files and whose journal says the rest: what the formats of files
-//! have in common.
+//! A folder with messages in files and all other data in its journal: the common part of the file
+//! formats.
 //!
-//! A format is a [`Files`]: it takes text with LF, puts it somewhere and gives it back. Exact
-//! bytes, digests, flags, transactions and what is known are the same for all of them, and here.
+//! A format implements [`Files`]: it takes text with LF, stores it and gives it back. Exact bytes,
+//! digests, flags, transactions and the known messages are the same for all formats, and handled
+//! here.
 //!
-//! A commit goes: data on disk ([`Files::sync`]), journal on disk, then whatever the format shows
-//! to other programs ([`Files::committed`]). What a crash leaves undone of the last step is done
-//! when the folder is opened.
+//! Order of a commit: data on disk ([`Files::sync`]), journal on disk, then the files that other
+//! programs read ([`Files::committed`]). If a crash interrupts the last step, it is completed when
+//! the folder is opened.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
@@ -22,44 +23,44 @@ use super::line_ends::ToText;
 use super::octets::StoredMessage;
 use super::{Arrived, Flags, Folder, KnownMessages, Resume, Stored, is_among, possible};
 
-/// Bytes of noted line ends that are gathered before they go to the journal.
+/// Bytes of recorded line ends that are collected before they go to the journal.
 const RUNS_BYTES: usize = 8 * 1024;
 
-/// Dates that are gathered before the journal is written anew, some megabytes; a later run gathers more.
+/// Dates that are collected before the journal is rewritten, some megabytes; a later run sets more.
 const DATES: usize = 200_000;
 
-/// What a format does with messages. Text has LF at its line ends.
+/// How a format stores messages. Text has LF at its line ends.
 pub(super) trait Files: Send {
     /// Begins a message.
     fn begin(&mut self) -> Result<()>;
     /// The next piece of its text.
     fn write(&mut self, text: &[u8]) -> Result<()>;
-    /// The message is complete: where it begins, and what it takes.
+    /// The message is complete: returns where it begins, and how many bytes it takes.
     fn finish(&mut self, arrived: &Arrived) -> Result<(u64, u64)>;
-    /// The message that was begun is not to be kept.
+    /// Drops the message that was begun.
     fn abandon(&mut self) -> Result<()>;
-    /// A message has other flags.
+    /// A message has other flags now.
     fn flags(&mut self, uid: u32, before: &Flags, after: &Flags) -> Result<()>;
-    /// A message is not to be kept.
+    /// Removes a message.
     fn remove(&mut self, uid: u32, flags: &Flags) -> Result<()>;
-    /// These messages have other UIDs from now on, and are on the server. Nothing is uncommitted;
-    /// it is durable when it returns. How many.
+    /// Gives these messages other UIDs, and marks them as on the server. Nothing is uncommitted;
+    /// the change is durable on return. Returns how many.
     fn renumber(&mut self, contents: &mut Contents, uids: &BTreeMap<u32, u32>) -> Result<u64>;
-    /// What was written is on disk when it returns: bytes of the data file, if there is one.
+    /// Everything written is on disk on return: bytes of the data file, if there is one.
     fn sync(&mut self) -> Result<u64>;
-    /// The journal says that what was synced is valid.
+    /// The journal records that the synced data is valid.
     fn committed(&mut self, contents: &Contents, resume: &Resume) -> Result<()>;
-    /// The run ends: what other programs read is brought up to date; what a stat says of it then
-    /// ([`Commit::shown`]).
+    /// The run ends: files for other programs are brought up to date; returns what a stat then
+    /// shows of them ([`Commit::shown`]).
     fn close(&mut self, contents: &Contents) -> Result<u64>;
-    /// The folder was closed: what is not kept is removed from the files, if it is still there and
-    /// that is worth it.
+    /// The folder was closed: messages that are not kept are removed from the files, if it is worth
+    /// it.
     fn tidy(&mut self, _contents: &Contents) -> Result<()> {
         Ok(())
     }
-    /// The text of a message, and perhaps more of LF after it.
+    /// The text of a message, and perhaps more text with LF after it.
     fn text(&self, message: &Message, flags: &Flags) -> Result<Box<dyn Read + '_>>;
-    /// What was found and repaired when it was opened.
+    /// Damage that was found and repaired when it was opened.
     fn notices(&mut self) -> Vec<String> {
         Vec::new()
     }
@@ -71,15 +72,15 @@ pub(super) struct FileFolder<F> {
     contents: Contents,
     writing: Option<Writing>,
     text: Vec<u8>,
-    /// Messages that the next ones of their UIDs replace.
+    /// UIDs whose next message replaces the stored one.
     replace: UidSet,
-    /// Dates of messages that have none, until the folder is closed.
+    /// Dates for messages that have none, until the folder is closed.
     dates: HashMap<u32, DateTime>,
-    /// What is to be told besides what the files say.
+    /// A notice besides those of the files.
     notice: Option<String>,
-    /// Something failed after which it is not known what is on disk.
+    /// After a failed write: the contents of the disk are unknown.
     broken: bool,
-    /// Nobody else has the folder open.
+    /// No other task has the folder open.
     _claim: Claim,
 }
 
@@ -95,7 +96,7 @@ struct Writing {
 }
 
 impl<F: Files> FileFolder<F> {
-    /// A folder whose journal was read and whose files are as it says.
+    /// A folder whose journal was read and whose files match it.
     pub fn new(files: F, contents: Contents, claim: Claim) -> Self {
         FileFolder {
             files,
@@ -110,7 +111,7 @@ impl<F: Files> FileFolder<F> {
         }
     }
 
-    /// Something that the user is to be told.
+    /// Adds a notice for the user.
     pub fn notice(&mut self, text: Option<String>) {
         self.notice = text;
     }
@@ -122,8 +123,8 @@ impl<F: Files> FileFolder<F> {
         }
     }
 
-    /// Before the first change the journal says that a run is at work: what that leaves in the data
-    /// file if it is killed is told by it from what another program puts there.
+    /// Before the first change the journal records that a run is active: this tells what a killed
+    /// run leaves in the data file from what another program puts there.
     fn at_work(&mut self) -> Result<()> {
         let last = *self.contents.journal.last();
         if last.shown.is_none() || self.contents.journal.is_dirty() {
@@ -313,11 +314,11 @@ impl<F: Files> Folder for FileFolder<F> {
         if (data, shown) != (last.data, last.shown) {
             self.contents.journal.commit(&closed)?;
         }
-        // Last: whatever becomes of the dates, the rest is in order.
+        // Last: if the dates fail, the rest is in order.
         if !self.dates.is_empty() {
             let path = self.contents.journal.path().to_owned();
             self.contents.date(&self.dates, &path)?;
-            // A short transaction at the end is what the next run looks at.
+            // The next run reads the last transaction: a short one.
             self.contents.journal.commit(&closed)?;
         }
         self.files.tidy(&self.contents)

@@ -1,5 +1,4 @@
-//! What the tests of every format use: messages as mail has them and as it has not, and copies
-//! filled and read.
+//! Helpers for the tests of every format: usual and unusual messages, and backups filled and read.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -43,7 +42,7 @@ pub fn resume(uidnext: u32) -> Resume {
     Resume { highestmodseq: u64::from(uidnext) * 10, uidnext, whole: true }
 }
 
-/// Gives a message to a folder, in pieces.
+/// Writes a message to a folder, in pieces.
 pub fn give(folder: &mut dyn Folder, uid: u32, mail: &Mail, piece: usize) -> Result<()> {
     folder.begin(mail.octets.len() as u64)?;
     for piece in mail.octets.chunks(piece.max(1)) {
@@ -52,7 +51,7 @@ pub fn give(folder: &mut dyn Folder, uid: u32, mail: &Mail, piece: usize) -> Res
     folder.finish(&Arrived { uid, flags: mail.flags.clone(), internaldate: mail.date })
 }
 
-/// Leaves a folder as a run does that ends after its last commit, and before it has closed the folder.
+/// Leaves a folder as a run does that ends after its last commit, without closing the folder.
 pub fn leave_unclosed(journal: &Path) {
     let mut journal = Journal::open(journal, |_, _| Ok(())).unwrap();
     let last = *journal.last();
@@ -60,7 +59,7 @@ pub fn leave_unclosed(journal: &Path) {
     journal.commit(&Commit { shown: None, ..last }).unwrap();
 }
 
-/// Everything in a folder, read.
+/// Reads everything in a folder.
 pub fn read_all(folder: &dyn Folder) -> Mails {
     let mut mails = Mails::new();
     for stored in folder.messages().unwrap() {
@@ -81,7 +80,7 @@ pub fn read_all(folder: &dyn Folder) -> Mails {
     mails
 }
 
-/// Bytes that are hard on formats, more often than chance would have it.
+/// Bytes that are difficult for formats, more often than at random.
 pub fn octets() -> impl Strategy<Value = Vec<u8>> {
     let tokens: Vec<&[u8]> = vec![
         b"From ",
@@ -118,7 +117,7 @@ pub fn mails() -> impl Strategy<Value = Vec<(Mail, usize)>> {
     prop::collection::vec(mail, 0..6)
 }
 
-/// Copies a directory tree as it is now: what a crash would leave.
+/// Copies a directory tree in its present state: what a crash would leave.
 pub fn copy_tree(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
@@ -134,8 +133,9 @@ pub fn copy_tree(from: &Path, to: &Path) {
     }
 }
 
-/// Folders that swap their names are known by their MAILBOXIDs, whichever the backup hears of
-/// first, also if UIDVALIDITY says nothing, and when somebody else has opened the backup meanwhile.
+/// Folders that swap their names are recognized by their MAILBOXIDs, whichever the backup opens
+/// first, also if the UIDVALIDITYs are equal, and when another process has opened the backup
+/// meanwhile.
 pub fn swapped_names_are_recognized(open: impl Fn() -> Box<dyn Backup>) {
     let server = |(uidvalidity, id): (u32, &str)| Identity { uidvalidity, mailboxid: Some(id.into()) };
     for (case, [first, second], turns) in [
@@ -168,8 +168,8 @@ pub fn swapped_names_are_recognized(open: impl Fn() -> Box<dyn Backup>) {
     }
 }
 
-/// The next message of a UID that is to be replaced takes the place of what is there, when it is
-/// committed and not before; flags are those that are known. Others replace nothing.
+/// The next message of a UID to be replaced replaces the stored one at the commit and not before,
+/// with the known flags. Others replace nothing.
 pub fn messages_are_replaced(open: impl Fn() -> Box<dyn Backup>) {
     let uid = |uid| Uid::new(uid).unwrap();
     let opened = || {
@@ -212,7 +212,7 @@ pub fn messages_are_replaced(open: impl Fn() -> Box<dyn Backup>) {
 }
 
 /// Messages of a folder that were put back at the server: bytes, flags and dates stay, UIDs change,
-/// and what cannot have the one that it is to have stays as it is.
+/// and messages whose new UID is taken keep theirs.
 pub fn messages_get_other_uids(open: impl Fn() -> Box<dyn Backup>) {
     let opened = || {
         let backup = open();
@@ -243,7 +243,7 @@ pub fn messages_get_other_uids(open: impl Fn() -> Box<dyn Backup>) {
     };
     for again in [false, true] {
         let (_copy, mut folder) = opened();
-        // One that is taken, one that is not there, one that vanished, two of one UID.
+        // One that is taken, one that does not exist, one that was removed, two of one UID.
         let uids = [(1, 11), (2, 12), (5, 6), (9, 19), (3, 13), (4, 14), (6, 14)].into();
         assert_eq!(folder.renumber(&uids).unwrap(), if again { 0 } else { 3 });
         if !again {
@@ -255,7 +255,7 @@ pub fn messages_get_other_uids(open: impl Fn() -> Box<dyn Backup>) {
         check(&*folder, &mails, &[5]);
         assert_eq!(folder.resume(), resume(7));
     }
-    // Nothing has to follow for it to last, and everything may.
+    // It is durable without further writes, and allows any.
     let (backup, mut folder) = opened();
     check(&*folder, &mails, &[5]);
     give(&mut *folder, 20, &mail("new\n"), 9).unwrap();
@@ -273,7 +273,7 @@ pub fn messages_get_other_uids(open: impl Fn() -> Box<dyn Backup>) {
     drop(backup);
     let (_copy, mut folder) = opened();
     check(&*folder, &mails, &[5, 14]);
-    // Back, and what is there no more is free.
+    // Back again; a UID without a message is free.
     assert_eq!(folder.renumber(&[(11, 12)].into()).unwrap(), 1);
     let mail = mails.remove(&11).unwrap();
     mails.insert(12, mail);
@@ -281,8 +281,8 @@ pub fn messages_get_other_uids(open: impl Fn() -> Box<dyn Backup>) {
     assert!(folder.notices().is_empty());
 }
 
-/// Whatever a server says when it received a message is read again, also before 1970 and at its
-/// first second; and that it said nothing.
+/// Every received time of a server is read again, also before 1970 and at its first second; and a
+/// missing one.
 pub fn dates_are_kept(open: impl Fn() -> Box<dyn Backup>) {
     let day = sealpost_imap::types::Date::new;
     let at = |year, month, of_month, (hour, minute, second), zone| {
@@ -318,8 +318,8 @@ pub fn dates_are_kept(open: impl Fn() -> Box<dyn Backup>) {
     assert_eq!(mails.len(), dates.len());
 }
 
-/// What was put aside is counted, read by its name, kept over a run that has another folder of that
-/// name, and no folder.
+/// A superseded folder is counted, read by its name, kept over a run that has another folder of
+/// that name, and not listed as a folder.
 pub fn superseded_folders_are_read(open: impl Fn() -> Box<dyn Backup>) {
     let names =
         |kept: Vec<BackupFolder>| kept.into_iter().map(|kept| kept.name.to_string()).collect::<Vec<_>>();
@@ -336,7 +336,7 @@ pub fn superseded_folders_are_read(open: impl Fn() -> Box<dyn Backup>) {
         folder.commit(&resume(10)).unwrap();
         folder.close().unwrap();
     }
-    // What is empty is not told.
+    // Empty folders are not reported.
     for uidvalidity in [7, 8] {
         open().open(&folder_name("empty"), &identity(uidvalidity)).unwrap();
     }

@@ -1,4 +1,4 @@
-//! Bodies of fuzz targets that need what is private here.
+//! Bodies of fuzz targets that need private items.
 
 use std::fs;
 use std::path::Path;
@@ -26,7 +26,7 @@ pub fn journal(path: &Path) {
     };
     assert_eq!(journal.records().expect("it was just read").count(), records);
     let last = *journal.last();
-    // One that was damaged may be as long when what can be read of it is in a new one.
+    // A damaged journal may have the same length as the one salvaged from it.
     if fs::read(path).ok() == before {
         assert_eq!(peeked.map(|peeked| peeked.last), Some(last));
     }

@@ -1,14 +1,14 @@
 //! The format of imap-backup 16: an mbox and a JSON file for each folder, and our journal beside them.
 //!
-//! `FOLDER.mbox` has the messages, `FOLDER.imap` says where each is; both are as imap-backup writes
+//! `FOLDER.mbox` has the messages, `FOLDER.imap` their positions; both are as imap-backup writes
 //! them, so it can read and continue the backup. `FOLDER.sealpost` is the journal, which it
-//! ignores. The journal is the truth: the JSON is made from it, at the end of a run and whenever
-//! the folder has grown twofold, so that its cost is the same for every message however large the
-//! folder is. In between the JSON tells of the messages of before, which are where it says.
+//! ignores. The journal is authoritative: the JSON is made from it, at the end of a run and
+//! whenever the folder has doubled, so that the cost per message does not depend on the size of the
+//! folder. In between the JSON lists the earlier messages, at their correct positions.
 //!
-//! What imap-backup did since is found by comparing the JSON with the journal when a folder is
-//! opened, and taken over (`adopt`). Nothing of its files is ever removed because it is not
-//! understood: it is put aside.
+//! What imap-backup changed since is found by comparing the JSON with the journal when a folder is
+//! opened, and taken over (`adopt`). None of its files is removed because it is unreadable: it is
+//! put aside.
 
 use std::path::Path;
 
@@ -39,10 +39,10 @@ pub fn open(directory: &Path) -> Result<Box<dyn Backup>> {
     Ok(Box::new(FileBackup::new(directory, ImapBackup)?))
 }
 
-/// Opens the backup in `directory` to read it: nothing in it is changed, whatever state it is in.
+/// Opens the backup in `directory` to read it: nothing in it is changed, whatever its state.
 ///
 /// # Errors
-/// `Conflict` if another process is at work on it; `Retry` if it cannot be read.
+/// `Conflict` if another process is writing to it; `Retry` if it cannot be read.
 pub fn open_to_read(directory: &Path) -> Result<Box<dyn Backup>> {
     Ok(Box::new(FileBackup::to_read(directory, ImapBackup)?))
 }

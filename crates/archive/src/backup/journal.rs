@@ -1,13 +1,13 @@
-//! The journal beside a folder's files: what the formats of the world cannot say about a message,
-//! and how much of the data file is valid.
+//! The journal beside a folder's files: data that the file formats cannot store, and how much of
+//! the data file is valid.
 //!
 //! Append-only. Records follow each other; a [`Commit`] and its checksum make those before it
-//! valid. The checksum covers all bytes since the commit before and that commit's checksum, so
-//! nothing can be left out, exchanged or half written unseen. A journal's end says where its last
-//! transaction begins, so that this one alone has to be read to know how the folder stands: every
-//! transaction has the header. Whoever commits has the data file on disk first, so what a valid
-//! commit says of it holds. What follows the last valid commit never happened: it is cut off when
-//! the journal is opened.
+//! valid. The checksum covers all bytes since the previous commit and that commit's checksum, so an
+//! omitted, exchanged or half-written part is detected. A journal's end records where its last
+//! transaction begins, so that reading this one alone gives the state of the folder: every
+//! transaction has the header. The data file is on disk before a commit is written, so a valid
+//! commit describes valid data. Bytes after the last valid commit do not count: they are cut off
+//! when the journal is opened.
 //!
 //! Nothing here is held in memory but one buffer, whatever the journal's length.
 
@@ -33,14 +33,14 @@ mod salvage;
 #[cfg(test)]
 mod tests;
 
-/// What a journal begins with: its name and version.
+/// The first bytes of a journal: its name and version.
 const MAGIC: &[u8; 8] = b"SPKEEP\x01\n";
-/// What follows a commit: its checksum, and how far back the commit begins.
+/// The bytes after a commit: its checksum, and the distance back to its beginning.
 const TRAILER_BYTES: usize = CHECK_BYTES + 4;
-/// Records are gathered up to here before they are written.
+/// Records are collected up to here before they are written.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// A journal that is open for writing. One at a time: the backup's lock sees to that.
+/// A journal that is open for writing. The backup's lock ensures that there is only one.
 pub struct Journal {
     path: PathBuf,
     file: File,
@@ -55,7 +55,7 @@ pub struct Journal {
     buffer: Vec<u8>,
     check: Check,
     checking: Checking,
-    /// Writing failed: what is in the file is not known any more.
+    /// A write failed: the contents of the file are unknown.
     broken: bool,
     /// Bytes that followed the last commit when it was opened.
     cut: u64,
@@ -63,18 +63,18 @@ pub struct Journal {
     salvaged: Option<Salvaged>,
 }
 
-/// What a look at a journal's end shows.
+/// The result of reading a journal's end.
 pub struct Peeked {
     /// The last header.
     pub header: Header,
     /// The last valid commit.
     pub last: Commit,
-    /// Nothing follows that commit: neither was a run killed, nor was the file cut.
+    /// Nothing follows that commit: no run was killed, and the file was not cut.
     pub whole: bool,
 }
 
 impl Journal {
-    /// Makes a journal with nothing but `header` in it. It is there whole or not at all.
+    /// Creates a journal with nothing but `header` in it, completely or not at all.
     ///
     /// # Errors
     /// `Conflict` if there is one; `Retry` if it cannot be written.
@@ -85,7 +85,7 @@ impl Journal {
         Ok(new)
     }
 
-    /// Begins a journal that is to take the place of the one at `path`; [`Journal::put_in_place`] does it.
+    /// Begins a journal that is to replace the one at `path`; [`Journal::put_in_place`] does it.
     ///
     /// # Errors
     /// `Retry` if it cannot be written.
@@ -112,7 +112,8 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Gives a journal that was begun its name, in the place of the one that has it if `replace`.
+    /// Gives a new journal its name; if the name is taken, replaces that journal only with
+    /// `replace`.
     ///
     /// # Errors
     /// `Conflict` if the name is taken and `replace` is false; `Retry` if it cannot be done.
@@ -125,13 +126,13 @@ impl Journal {
         sync_directory_of(path)
     }
 
-    /// Opens a journal: hands every valid record to `each`, with the offset at which it begins, and
-    /// cuts off what follows the last commit. If that ends in a valid transaction, it is no rest of
-    /// a run that was killed: the journal is damaged, and what can be read of it is in a new one
-    /// then ([`Journal::take_salvaged`]).
+    /// Opens a journal: passes every valid record to `each`, with its offset, and cuts off what
+    /// follows the last commit. If that part ends in a valid transaction, it is not the rest of a
+    /// killed run: the journal is damaged, and its readable records are in a new one then
+    /// ([`Journal::take_salvaged`]).
     ///
     /// # Errors
-    /// `NotFound` if there is none; `Corrupt` if its beginning is not valid; what `each` says;
+    /// `NotFound` if there is none; `Corrupt` if its beginning is not valid; the errors of `each`;
     /// `Retry` if it cannot be read.
     pub fn open(path: &Path, mut each: impl FnMut(u64, Record) -> Result<()>) -> Result<Self> {
         if let Some(journal) = Self::open_sound(path, &mut each)? {
@@ -143,8 +144,8 @@ impl Journal {
         Ok(Journal { salvaged, ..journal })
     }
 
-    /// As [`Journal::open`], changing nothing: what can be read of a damaged one is in a new one in
-    /// `scratch`.
+    /// As [`Journal::open`], changing nothing: the readable records of a damaged journal are in a
+    /// new one in `scratch`.
     ///
     /// # Errors
     /// As [`Journal::open`].
@@ -164,8 +165,8 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Opens a journal that is not damaged, or only at its end; nothing, and it is left alone, if
-    /// it is before that.
+    /// Opens a journal that is undamaged, or damaged only at its end; `None`, leaving it alone, if
+    /// it is damaged before that.
     fn open_sound(path: &Path, mut each: impl FnMut(u64, Record) -> Result<()>) -> Result<Option<Self>> {
         let file = open_file_with(OpenOptions::new().read(true).write(true), path);
         let file = file.map_err(|e| io_error(path, e))?;
@@ -211,8 +212,8 @@ impl Journal {
         }))
     }
 
-    /// What a journal says of its folder, and its last commit, without changing anything. Only the
-    /// last transaction is read, unless it is not valid.
+    /// The header of a journal and its last commit, without changing anything. Only the last
+    /// transaction is read, unless it is not valid.
     ///
     /// # Errors
     /// As [`Journal::open`].
@@ -227,12 +228,12 @@ impl Journal {
         Ok(Peeked { header: found.header, last, whole: false })
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whose copy it is.
+    /// Which mailbox it belongs to.
     pub fn header(&self) -> &Header {
         &self.header
     }
@@ -247,7 +248,7 @@ impl Journal {
         self.cut
     }
 
-    /// That it was damaged before a valid end when it was opened, to be told once.
+    /// The damage before a valid end that was found at opening; returned once.
     pub fn take_salvaged(&mut self) -> Option<Salvaged> {
         self.salvaged.take()
     }
@@ -285,12 +286,11 @@ impl Journal {
         Ok(at)
     }
 
-    /// Makes everything up to here valid: on disk when it returns. Where things are in the journal
-    /// is filled in here, and the header is repeated: it is under the checksum of the last
-    /// transaction then, and there as often as something was committed.
+    /// Makes everything up to here valid: on disk on return. Fills in the offsets, and repeats the
+    /// header, so that the last transaction's checksum covers it and every commit has a copy.
     ///
     /// # Errors
-    /// `Retry` if it cannot be written; nothing more can be written then, open it again.
+    /// `Retry` if it cannot be written; the journal must be opened again before further writes.
     pub fn commit(&mut self, commit: &Commit) -> Result<()> {
         if self.header_at < self.committed {
             self.push(&Record::Header(self.header.clone()))?;
@@ -298,7 +298,7 @@ impl Journal {
         self.end_transaction(commit)
     }
 
-    /// Says whose copy it is, and everything else as before.
+    /// Changes the header and commits, with all else as before.
     ///
     /// # Errors
     /// As [`Journal::commit`].
@@ -373,12 +373,13 @@ impl Journal {
     }
 }
 
-/// Before the first commit there is no checksum, and the name and version of the journal count.
+/// Before the first commit there is no checksum, and the name and version of the journal take its
+/// place.
 fn seeded_at(from: u64, before: &Check) -> Checking {
     if from > MAGIC.len() as u64 { Checking::new(before) } else { Checking::new(MAGIC) }
 }
 
-/// Reads exactly `out.len()` bytes; false if the file ends before.
+/// Reads exactly `out.len()` bytes; false if the file ends early.
 fn read_exactly(from: &mut impl Read, out: &mut [u8]) -> std::io::Result<bool> {
     match from.read_exact(out) {
         Ok(()) => Ok(true),

@@ -1,4 +1,4 @@
-//! [`KnownMessages`]: which messages a folder has, and their flags, in a few bytes a message.
+//! [`KnownMessages`]: the messages of a folder, and their flags, in a few bytes a message.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
@@ -8,8 +8,8 @@ use sealpost_base::{Uid, UidSet, limits};
 use super::Flags;
 
 /// UIDs and their flags, as runs of neighbours with equal flags: one run of a few words for a
-/// mailbox in which all is read, about 20 bytes a message if no two neighbours are alike. Sets of
-/// flags are kept once each.
+/// mailbox in which all is read, about 20 bytes a message if no two neighbours are alike. Each set
+/// of flags is stored once.
 #[derive(Debug, Default)]
 pub struct KnownMessages {
     /// By the first UID.
@@ -25,7 +25,7 @@ pub struct KnownMessages {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Tail {
     last: u32,
-    /// A number of a set, and [`GONE`].
+    /// The index of a set, and [`GONE`].
     set: u32,
 }
 
@@ -46,7 +46,7 @@ pub struct Run<'a> {
 }
 
 impl KnownMessages {
-    /// Nothing.
+    /// An empty set.
     pub fn new() -> Self {
         Self::default()
     }
@@ -61,23 +61,24 @@ impl KnownMessages {
         self.gone
     }
 
-    /// Whether there is the message, gone from the server or not.
+    /// Whether the message is known, gone from the server or not.
     pub fn contains(&self, uid: u32) -> bool {
         self.run(uid).is_some()
     }
 
-    /// Whether there is the message and the server no longer has it.
+    /// Whether the message is known and the server no longer has it.
     pub fn is_gone(&self, uid: u32) -> bool {
         self.run(uid).is_some_and(|(_, tail)| tail.set & GONE != 0)
     }
 
-    /// The message's flags; `None` if it is not there.
+    /// The message's flags; `None` if it is not known.
     pub fn flags(&self, uid: u32) -> Option<&Flags> {
         let (_, tail) = self.run(uid)?;
         self.sets.get((tail.set & !GONE) as usize)
     }
 
-    /// Whether the message is there, and with other flags than [`KnownMessages::insert`] would give it.
+    /// Whether the message is known, and with other flags than [`KnownMessages::insert`] would give
+    /// it.
     pub fn differs(&self, uid: u32, flags: &Flags) -> bool {
         self.flags(uid).is_some_and(|known| {
             known != flags && (self.fits(flags) || *known != Flags::of_system(flags.system))
@@ -115,15 +116,15 @@ impl KnownMessages {
         complete
     }
 
-    /// The server no longer has the message, or has it after all. Of a message that is not there:
-    /// nothing happens.
+    /// The server no longer has the message, or has it after all. Does nothing for an unknown
+    /// message.
     pub fn set_gone(&mut self, uid: u32, gone: bool) {
         if let Some((_, tail)) = self.run(uid) {
             self.put(uid, Some(if gone { tail.set | GONE } else { tail.set & !GONE }));
         }
     }
 
-    /// The message is no longer there.
+    /// The message was removed.
     pub fn remove(&mut self, uid: u32) {
         self.put(uid, None);
     }
@@ -147,7 +148,8 @@ impl KnownMessages {
         (number, true)
     }
 
-    /// Whether there is room for these flags. What has no words always fits: there are 256 of them.
+    /// Whether these flags fit. Flags without keywords and labels always do: there are 256 such
+    /// sets.
     fn fits(&self, flags: &Flags) -> bool {
         let words = words(flags);
         words == 0
@@ -163,7 +165,7 @@ impl KnownMessages {
         *which = if add { *which + n } else { which.saturating_sub(n) };
     }
 
-    /// Makes `uid` a part of a run with this set, or of none.
+    /// Moves `uid` to a run with this set, or removes it.
     fn put(&mut self, uid: u32, set: Option<u32>) {
         if let Some((first, tail)) = self.run(uid) {
             if set == Some(tail.set) {
@@ -199,7 +201,7 @@ impl KnownMessages {
     }
 }
 
-/// What the words of flags count, in bytes.
+/// Bytes of the keywords and labels of flags.
 fn words(flags: &Flags) -> usize {
     flags.keywords.iter().chain(&flags.labels).map(|word| word.len() + 16).sum()
 }

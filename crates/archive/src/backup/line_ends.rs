@@ -1,24 +1,24 @@
-//! Line ends: formats that keep LF, and what is needed to give back the exact bytes.
+//! Line ends: formats that store LF, and the record needed to restore the exact bytes.
 //!
 //! Text on disk has LF where the message has CRLF. A message may also have LF alone; then the
-//! lengths of runs are noted: so many lines that end in CRLF, so many that end in LF, so many in
+//! lengths of runs are recorded: so many lines that end in CRLF, so many that end in LF, so many in
 //! CRLF again, and so on, each a number of seven bits a byte with the eighth set in all but the
-//! last (LEB128). All lines after the last run end in CRLF, so a message as RFC 5322 has it needs
-//! no note. A CR that stands elsewhere is text.
+//! last (LEB128). All lines after the last run end in CRLF, so a message that follows RFC 5322
+//! needs no record. A CR elsewhere is text.
 
-/// Bytes of a message to text with LF, in pieces, noting what would be lost.
+/// Converts bytes of a message to text with LF, in pieces, recording what would be lost.
 #[derive(Debug, Default)]
 pub struct ToText {
     held_cr: bool,
-    /// The line end that the run is of: LF alone, or CRLF.
+    /// The line end of the run: LF alone, or CRLF.
     bare: bool,
     run: u64,
     noted: bool,
 }
 
 impl ToText {
-    /// Appends `octets` to `text`, and finished runs to `runs` if there are any. A CR at the very
-    /// end is held until what follows is known.
+    /// Appends `octets` to `text`, and finished runs to `runs`. A CR at the very end is held until
+    /// the next byte is known.
     pub fn push(&mut self, octets: &[u8], text: &mut Vec<u8>, runs: &mut Vec<u8>) {
         let Some((last, _)) = octets.split_last() else { return };
         if self.held_cr && octets[0] != b'\n' {
@@ -26,7 +26,7 @@ impl ToText {
         }
         let held_before = std::mem::replace(&mut self.held_cr, *last == b'\r');
         let octets = if self.held_cr { &octets[..octets.len() - 1] } else { octets };
-        // What is copied next begins with the LF before it, so that a line is one copy.
+        // The next copy begins with the LF before it, so that a line is one copy.
         let mut from = 0;
         for at in memchr::memchr_iter(b'\n', octets) {
             let after_cr = if at == 0 { held_before } else { octets[at - 1] == b'\r' };
@@ -38,8 +38,8 @@ impl ToText {
         text.extend_from_slice(&octets[from..]);
     }
 
-    /// Ends the message: gives out a CR that is still held, and the last run if it matters. Whether
-    /// anything was noted.
+    /// Ends the message: writes a CR that is still held, and the last run if it matters. Returns
+    /// whether anything was recorded.
     pub fn finish(&mut self, text: &mut Vec<u8>, runs: &mut Vec<u8>) -> bool {
         if std::mem::take(&mut self.held_cr) {
             text.push(b'\r');
@@ -69,7 +69,7 @@ impl ToText {
     }
 }
 
-/// Text with LF back to bytes, in pieces. The runs come as they are asked for.
+/// Converts text with LF back to bytes, in pieces. The runs are read on demand.
 #[derive(Debug, Default)]
 pub struct ToBytes {
     bare: bool,
@@ -82,7 +82,7 @@ impl ToBytes {
     /// Appends `text` to `octets`. `next` gives the next byte of the runs; `None` when there is no more.
     ///
     /// # Errors
-    /// What `next` says.
+    /// The errors of `next`.
     pub fn push<E>(
         &mut self,
         text: &[u8],
@@ -108,7 +108,7 @@ impl ToBytes {
     }
 }
 
-/// One number. One that is cut short, or too large, is taken for the end.
+/// One number. A truncated or too large one counts as the end.
 fn read_run<E>(next: &mut impl FnMut() -> Result<Option<u8>, E>) -> Result<Option<u64>, E> {
     let mut run = 0u64;
     for shift in (0..63).step_by(7) {
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_of_mixed_line_ends_takes_two_bytes_a_change() {
+    fn mixed_line_ends_take_two_bytes_a_change() {
         let (text, runs, _) = to_text(&[b"\r\n\n".repeat(10_000)]);
         assert_eq!((text.len(), runs.len()), (20_000, 20_000));
     }

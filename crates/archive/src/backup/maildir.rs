@@ -2,10 +2,10 @@
 //! Maildir++`, which Dovecot and Courier share), the UID in the file name, UIDVALIDITY in
 //! `.uidvalidity`; and our journal beside it.
 //!
-//! A message is written to `tmp`, is on disk, is in the journal, and then gets its name in `cur`;
+//! A message is written to `tmp`, synced, recorded in the journal, and then gets its name in `cur`;
 //! what a crash leaves in `tmp` is moved when the folder is opened. Flags are in the file names as
 //! letters; keywords, dates with their zone and digests are in the journal. Text has LF at its line
-//! ends as programs expect there; the journal knows where the message had others.
+//! ends as programs expect there; the journal records where the message had others.
 //!
 //! Another program may mark messages here: its letters stay until the server's flags change.
 
@@ -38,7 +38,7 @@ pub fn open(directory: &Path) -> Result<Box<dyn Backup>> {
     Ok(Box::new(FileBackup::new(directory, Maildir)?))
 }
 
-/// Opens the backup in `directory` to read it: nothing in it is changed, whatever state it is in.
+/// Opens the backup in `directory` to read it: nothing in it is changed, whatever its state.
 ///
 /// # Errors
 /// As [`open`].

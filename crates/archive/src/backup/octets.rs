@@ -1,4 +1,4 @@
-//! The exact bytes of a message, from its text and what the journal says of its line ends.
+//! The exact bytes of a message, from its text and the line ends in the journal.
 
 use std::io::{self, Read};
 
@@ -11,7 +11,7 @@ use super::line_ends::ToBytes;
 /// Text that is converted at a time.
 const PIECE_BYTES: usize = 32 * 1024;
 
-/// Reads a message; the end is reached only if the digest is that of the journal.
+/// Reads a message; the end is reached only if the digest matches that of the journal.
 pub(super) struct StoredMessage<'a> {
     text: Box<dyn Read + 'a>,
     runs: Runs,
@@ -26,7 +26,7 @@ pub(super) struct StoredMessage<'a> {
 }
 
 impl<'a> StoredMessage<'a> {
-    /// `text`: of `message`, perhaps with more after it.
+    /// `text`: that of `message`, perhaps with more after it.
     ///
     /// # Errors
     /// `Retry` if the journal cannot be read.

@@ -1,15 +1,16 @@
-//! Whose copy it is: messages of another account are not put into it, and do not put its folders aside.
+//! The account that a backup belongs to: messages of another account are not put into it, and do
+//! not put its folders aside.
 
 use sealpost_base::{Error, Result};
 
 use super::{Backup, Source};
 
 /// Makes sure that `backup` is of the same account's mail as `from`, whose messages are to be put
-/// into it, and says so in it unless it is only looked at.
+/// into it, and records that unless it is only read.
 ///
 /// # Errors
-/// `Conflict` if it is of another account, or `from` does not say of which it is and `backup` does;
-/// what the copies say.
+/// `Conflict` if it is of another account, or `from` records no account and `backup` does; the
+/// backups' errors.
 pub fn claim_like(backup: &dyn Backup, from: &dyn Backup, look: bool) -> Result<()> {
     match (from.source()?, backup.source()?) {
         (Some(source), _) => claim(backup, &source, false, look),
@@ -21,12 +22,12 @@ pub fn claim_like(backup: &dyn Backup, from: &dyn Backup, look: bool) -> Result<
     }
 }
 
-/// Makes sure that `backup` is of `source`'s mail, and says so in it unless it is only looked at. A
-/// backup that nobody has claimed, or that has no folders, is anybody's; `renamed`: the same
-/// mailbox had another name.
+/// Makes sure that `backup` is of `source`'s mail, and records that unless it is only read. A
+/// backup that is unclaimed, or has no folders, accepts any account; `renamed`: the same mailbox
+/// had another name.
 ///
 /// # Errors
-/// `Conflict` if it is of another account; what the backup says.
+/// `Conflict` if it is of another account; the backup's errors.
 pub(crate) fn claim(backup: &dyn Backup, source: &Source, renamed: bool, look: bool) -> Result<()> {
     let owner = backup.source()?;
     if owner.as_ref() == Some(source) {

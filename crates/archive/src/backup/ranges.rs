@@ -1,11 +1,11 @@
-//! [`Ranges`]: parts of a file that are to be left out, and where everything else is then.
+//! [`Ranges`]: parts of a file that are to be left out, and the positions of everything else then.
 
 use std::collections::BTreeMap;
 
 /// Parts of a file that do not touch each other.
 #[derive(Debug)]
 pub struct Ranges {
-    /// By where they begin: where they end.
+    /// Their ends, by their beginnings.
     ends: BTreeMap<u64, u64>,
     most: usize,
     full: bool,
@@ -17,12 +17,12 @@ impl Ranges {
         Ranges { ends: BTreeMap::new(), most, full: false }
     }
 
-    /// Whether one was to be added, or cut in two, for which there was no room: these are not all.
+    /// Whether there was no room to add one, or to cut one in two: these are not all.
     pub fn is_full(&self) -> bool {
         self.full
     }
 
-    /// Adds a part; with those that it touches it becomes one.
+    /// Adds a part, merged with those that it touches.
     pub fn add(&mut self, mut begins: u64, mut ends: u64) {
         if begins >= ends {
             return;
@@ -44,7 +44,7 @@ impl Ranges {
         }
     }
 
-    /// Takes a part out of them.
+    /// Removes a part from them.
     pub fn remove(&mut self, begins: u64, ends: u64) {
         while let Some((first, last)) = self.ends.range(..ends).next_back().map(|(b, e)| (*b, *e))
             && last > begins
@@ -64,7 +64,7 @@ impl Ranges {
         self.ends.iter().map(|(begins, ends)| ends - begins).sum()
     }
 
-    /// What is not in them, as far as `end`.
+    /// The gaps between them, as far as `end`.
     pub fn gaps(&self, end: u64) -> impl Iterator<Item = (u64, u64)> {
         let begins = std::iter::once(0).chain(self.ends.values().copied());
         let ends = self.ends.keys().copied().chain([end]);
@@ -74,7 +74,7 @@ impl Ranges {
             .filter(|(begins, ends)| begins < ends)
     }
 
-    /// Where things are without them.
+    /// The positions of everything else without them.
     pub fn moved(&self) -> Moved {
         let mut before = 0;
         Moved(
@@ -89,13 +89,13 @@ impl Ranges {
     }
 }
 
-/// Where things of a file are without parts of it: where each of these ended, and how many bytes
-/// are missing from there on.
+/// Positions in a file without parts of it: the end of each part, and how many bytes are missing
+/// from there on.
 #[derive(Debug)]
 pub struct Moved(Vec<(u64, u64)>);
 
 impl Moved {
-    /// Where what was at `at` is.
+    /// The new position of `at`.
     pub fn to(&self, at: u64) -> u64 {
         let passed = self.0.partition_point(|(ends, _)| *ends <= at);
         at - passed.checked_sub(1).map_or(0, |last| self.0[last].1)

@@ -1,9 +1,10 @@
-//! [`Reading`]: the files of a folder that is only read, and where nothing of the backup is changed.
+//! [`Reading`]: the files of a folder that is opened to be read only, with nothing in the backup
+//! changed.
 //!
 //! A backup that is opened to be read ([`super::Backup::folders`] and [`super::Backup::look`],
-//! nothing else) may be damaged, on a medium that cannot be written, or another program's. What
-//! other runs mend is made in a directory of this run's own, [`Scratch`]: journals are taken over
-//! from `.imap` files there, and damaged ones are read out into it.
+//! nothing else) may be damaged, on a read-only medium, or another program's. Repairs that other
+//! runs make in place go to a directory of this run's own, [`Scratch`]: journals are built there
+//! from `.imap` files, and damaged ones are salvaged into it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,7 +20,7 @@ use super::folder::Files;
 use super::journal::Message;
 use super::{Arrived, Flags, Resume};
 
-/// Where what is mended of a backup is, for as long as it is read.
+/// The directory for repaired files of a backup, while it is read.
 pub struct Scratch {
     directory: tempfile::TempDir,
     files: AtomicU64,
@@ -36,12 +37,12 @@ impl Scratch {
         Ok(Scratch { directory, files: AtomicU64::new(0) })
     }
 
-    /// A path that nothing has.
+    /// A new path.
     pub fn path(&self) -> PathBuf {
         self.directory.path().join(format!("{}.sealpost", self.files.fetch_add(1, Ordering::Relaxed)))
     }
 
-    /// A backup of the file at `path`.
+    /// A copy of the file at `path`.
     ///
     /// # Errors
     /// `Retry` if it cannot be read or written.
@@ -53,7 +54,7 @@ impl Scratch {
     }
 }
 
-/// Where the text of a message is.
+/// Opens the text of a message.
 type Text = Box<dyn Fn(&Message, &Flags) -> Result<Box<dyn Read>> + Send>;
 
 /// The files of a folder that is read.
@@ -63,7 +64,7 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// Reads messages by `text`; `notices`: what is wrong with the folder.
+    /// Reads messages by `text`; `notices`: problems of the folder.
     pub fn new(text: Text, notices: Vec<String>) -> Self {
         Reading { text, notices }
     }
@@ -123,7 +124,7 @@ impl Files for Reading {
     }
 }
 
-/// Which of the files at these paths there is; the first one if there is none.
+/// The first of these paths that exists; the first one if none does.
 pub fn first_there(paths: [PathBuf; 2]) -> PathBuf {
     let [first, second] = paths;
     let is_there = |path: &Path| fs::symlink_metadata(path).is_ok();

@@ -1,18 +1,18 @@
 //! The default format: a Sealpost account. Every folder is a mailbox, sealed, searchable and
 //! readable like all mail here.
 //!
-//! A commit is one log entry: the messages, changed flags, what went, which UIDs the messages have
-//! on the server, and up to where the folder is in step with it. So a backup is never half of a
-//! transaction and no message is there twice, whenever the process ends. (More than
-//! [`ENTRY_MESSAGES`] messages take several entries, each complete in itself.)
+//! A commit is one log entry: the messages, changed flags, removals, the messages' UIDs on the
+//! server, and up to where the folder is in step with it. So a backup never has half of a
+//! transaction and no message twice, whenever the process ends. (More than [`ENTRY_MESSAGES`]
+//! messages take several entries, each complete in itself.)
 //!
-//! The server's UIDs are not the mailbox's, which replay gives. Which is which is in small objects
-//! of the account: runs of UIDs that follow each other on both sides (`uids`), a few bytes for a
-//! whole mailbox that was pulled in order.
+//! The server's UIDs are not the mailbox's, which replay assigns. Small objects of the account map
+//! them: runs of UIDs that are consecutive on both sides (`uids`), a few bytes for a whole mailbox
+//! that was pulled in order.
 //!
-//! What the owner does with the mail here stays: a flag that is set here is overwritten only when
-//! it changes on the server. A message that is deleted here, and that the server still has, is
-//! fetched again.
+//! The owner's changes to the mail here stay: a flag that is set here is overwritten only when it
+//! changes on the server. A message that is deleted here, and that the server still has, is fetched
+//! again.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -45,7 +45,7 @@ mod records;
 mod tests;
 mod uids;
 
-/// The object that says whose mail it is.
+/// The object that names the account whose mail it is.
 const SOURCE: &str = "archive/source";
 
 /// A backup in an account.
@@ -53,24 +53,24 @@ struct SealedBackup {
     runtime: Handle,
     account: Arc<Account>,
     claims: Claims,
-    /// Folders are made one after the other.
+    /// Lock for creating folders, one after the other.
     making: Mutex<()>,
     body_eviction: Arc<BodyEviction>,
     refetch: Option<Arc<Refetch>>,
 }
 
-/// What a backup may do besides being kept.
+/// Options of a backup with a body limit.
 #[derive(Default)]
 pub struct BodyOptions {
-    /// Keep no more bodies than these.
+    /// Evict bodies beyond this limit.
     pub keep: Option<BodyLimit>,
-    /// Whoever fetches those that were given up.
+    /// Fetches evicted bodies.
     pub refetch: Option<Arc<Refetch>>,
 }
 
-/// The backup in `account`, which is open. `runtime` drives the store; what is called here blocks
-/// on it, so it must not be called by its tasks. `lock`: a directory for the lock that keeps a
-/// second run from the same account.
+/// The backup in `account`, which is open. `runtime` drives the store; these calls block on it, so
+/// its tasks must not make them. `lock`: a directory for the lock that keeps a second run from the
+/// same account.
 ///
 /// # Errors
 /// `Conflict` if another process has it; `Retry` if the lock cannot be made.
@@ -78,7 +78,7 @@ pub fn open(runtime: Handle, account: Arc<Account>, lock: &Path) -> Result<Box<d
     open_with(runtime, account, lock, BodyOptions::default())
 }
 
-/// As [`open`], not all bodies being kept, or those that were given up being had again.
+/// As [`open`], with evicted bodies: with a limit, or fetched again.
 ///
 /// # Errors
 /// As [`open`].
@@ -105,13 +105,13 @@ impl SealedBackup {
         SealedFolder::new(runtime, account, mailbox, claim, bodies, lost)
     }
 
-    /// Messages of the folder whose bodies are nowhere any more if the server has another UIDVALIDITY now.
+    /// Messages of the folder whose bodies are lost if the server has another UIDVALIDITY now.
     fn would_be_lost(&self, folder: &FolderName, server: &Identity) -> Result<u64> {
         let objects: Vec<ObjectId> = {
             let state = self.account.state();
             let records = records(&state);
             let found = records.iter().find(|(_, record)| record.name == folder.as_str());
-            // With another MAILBOXID it may have another name now, and be asked for by that.
+            // With another MAILBOXID it may have another name now, under which it can be fetched.
             let lost = |record: &FolderRecord| {
                 let renamed = record.mailboxid.is_some() && record.mailboxid != server.mailboxid;
                 record.uidvalidity != server.uidvalidity && !renamed
@@ -127,7 +127,7 @@ impl SealedBackup {
         Ok(lost)
     }
 
-    /// What to tell if [`identify`] is to put aside what has the folder's name.
+    /// The notice if [`identify`] will put aside the folder of this name.
     fn would_be_put_aside(&self, folder: &FolderName, server: &Identity) -> Option<String> {
         let state = self.account.state();
         let records = records(&state);
@@ -148,7 +148,7 @@ impl SealedBackup {
 impl Backup for SealedBackup {
     fn source(&self) -> Result<Option<Source>> {
         let state = self.account.state();
-        // What cannot be understood says nothing.
+        // A value that cannot be decoded counts as absent.
         Ok(state.object(SOURCE).and_then(|value| minicbor::decode(value).ok()))
     }
 
@@ -178,7 +178,8 @@ impl Backup for SealedBackup {
         let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
         let lost = self.would_be_lost(folder, server)?;
         let notice = self.would_be_put_aside(folder, server);
-        // What has the name is put out of the way first, then what has the MAILBOXID gets it.
+        // First the folder of this name is put aside, then the one with the MAILBOXID gets the
+        // name.
         for _ in 0..2 {
             self.commit(|state| Ok((identify(state, folder, server)?, ())))?;
         }
@@ -206,7 +207,8 @@ impl Backup for SealedBackup {
         }
         let done = self.body_eviction.evict_bodies(&self.runtime, &self.account, request)?;
         if done.as_ref().is_some_and(|done| done.now > 0) && !request.dry_run {
-            // What small bodies leave is inside the store's file. If it stays there, it is used again.
+            // Space of small bodies is inside the store's file. If it stays there, it is used
+            // again.
             let _ = self.runtime.block_on(self.account.shrink_store());
         }
         Ok(done)
@@ -223,7 +225,8 @@ impl Backup for SealedBackup {
     }
 }
 
-/// Puts aside what had the folder's name with another UIDVALIDITY, and renames what has its MAILBOXID.
+/// Puts aside the folder of this name if its UIDVALIDITY differs, and renames the one with this
+/// MAILBOXID.
 fn identify(state: &AccountState, folder: &FolderName, server: &Identity) -> Result<Vec<Event>> {
     let records = records(state);
     if let Some((id, record)) = records.iter().find(|(_, record)| record.name == folder.as_str()) {
@@ -233,7 +236,7 @@ fn identify(state: &AccountState, folder: &FolderName, server: &Identity) -> Res
         };
         let plain = aside(mailbox, record);
         if record.mailboxid.is_some() && record.mailboxid != server.mailboxid && mailbox.name() != "INBOX" {
-            // It may have another name now, by which the server is asked for it later.
+            // It may have another name now, under which the server is asked for it later.
             let mut events = ops::rename_mailbox(state, mailbox.name(), &free(state, &plain))?;
             events.push(Event::ObjectRemoved { name: record_name(*id) });
             events.push(record.put_as(aside_name(*id)));
@@ -246,7 +249,7 @@ fn identify(state: &AccountState, folder: &FolderName, server: &Identity) -> Res
             let to = made_by(state, &made);
             events.extend(made);
             events.push(Event::Moved { from: *id, uids: kept.locals(), to });
-            // There they get new UIDs, in the order of those that they have here.
+            // There they get new UIDs, in the order of their present ones.
             let mut both: Vec<(u32, u32)> = kept.iter().map(|(server, local)| (local, server)).collect();
             both.sort_unstable();
             let servers: Vec<u32> = both.into_iter().map(|(_, server)| server).collect();
@@ -268,7 +271,7 @@ fn identify(state: &AccountState, folder: &FolderName, server: &Identity) -> Res
     let new = FolderRecord { name: folder.as_str().to_owned(), delimiter: folder.delimiter(), ..record };
     let aside = Some(aside_name(id)).filter(|name| state.object(name).is_some());
     let mut events: Vec<Event> = aside.into_iter().map(|name| Event::ObjectRemoved { name }).collect();
-    // RENAME of INBOX moves its messages (RFC 3501 §6.3.5): its mailbox stays what it is.
+    // RENAME of INBOX moves its messages (RFC 3501 §6.3.5): its mailbox stays the same.
     if mailbox.name() != "INBOX" {
         events.extend(ops::rename_mailbox(state, mailbox.name(), &free(state, &mailbox_name(folder)))?);
     }
@@ -276,12 +279,12 @@ fn identify(state: &AccountState, folder: &FolderName, server: &Identity) -> Res
     Ok(events)
 }
 
-/// The mailbox for what is put aside, if that name is free.
+/// The mailbox for a superseded folder, if that name is free.
 fn aside(mailbox: &Mailbox, record: &FolderRecord) -> String {
     format!("{}-{}", mailbox.name(), record.uidvalidity)
 }
 
-/// Makes the folder if it is not there.
+/// Creates the folder if it does not exist.
 fn make(state: &AccountState, folder: &FolderName, server: &Identity) -> Result<Vec<Event>> {
     let records = records(state);
     if let Some((id, record)) = records.iter().find(|(_, record)| record.name == folder.as_str()) {
@@ -306,21 +309,21 @@ fn make(state: &AccountState, folder: &FolderName, server: &Identity) -> Result<
     Ok(events)
 }
 
-/// The mailbox that is made: superiors are made first, it is the last one.
+/// The mailbox that is created: superiors are created first, it is the last one.
 fn made_by(state: &AccountState, events: &[Event]) -> MailboxId {
     let made = events.iter().filter(|e| matches!(e, Event::MailboxCreated { .. })).count();
     MailboxId(state.next_mailbox_id().0 + u32::try_from(made.saturating_sub(1)).unwrap_or(0))
 }
 
-/// The mailbox for a folder: its levels, without what no mailbox name may have.
+/// The mailbox for a folder: its levels, without characters that a mailbox name cannot have.
 fn mailbox_name(folder: &FolderName) -> String {
     let wrong = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '/');
     let levels: Vec<String> =
         folder.levels().filter(|level| !level.is_empty()).map(|level| level.replace(wrong, "_")).collect();
     let name = if levels.is_empty() { "_".to_owned() } else { levels.join("/") };
     let mut name = sealpost_account::name::normal(&name).into_owned();
-    // Where other users' mailboxes are there cannot be one of the account's own: those that the
-    // source has are beside it.
+    // An account's own mailbox cannot be where other users' mailboxes are: those of the source are
+    // placed beside it.
     if share::check_own(&name).is_err() {
         let (first, rest) = name.split_at(name.find('/').unwrap_or(name.len()));
         name = format!("{first}_{rest}");
@@ -335,7 +338,7 @@ fn mailbox_name(folder: &FolderName) -> String {
     format!("{}~{}", name[..end].replace('/', "_"), mark(&name))
 }
 
-/// A name that no mailbox has, made of `wanted`.
+/// A free mailbox name, derived from `wanted`.
 fn free(state: &AccountState, wanted: &str) -> String {
     let numbered = (1u32..).map(|n| format!("{wanted}-{n}"));
     let mut names = std::iter::once(wanted.to_owned()).chain(numbered);

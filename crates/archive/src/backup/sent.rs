@@ -6,18 +6,18 @@ use sealpost_mime::header::{self, date};
 use super::folder::date_time;
 use super::{Folder, Stored};
 
-/// Bytes in which the field is looked for.
+/// Bytes that are searched for the field.
 const HEAD_BYTES: usize = 64 * 1024;
 /// The first second of the year 10000: IMAP writes four digits.
 const END_SECONDS: i64 = 253_402_300_800;
 
-/// When the message was received; if that is not known, when it says that it was sent.
+/// When the message was received; if that is not known, the date in its header.
 pub(crate) fn received_or_sent(folder: &dyn Folder, stored: &Stored) -> Option<DateTime> {
     stored.internaldate.or_else(|| sent(&folder.head(stored.uid, HEAD_BYTES).ok()?))
 }
 
-/// What the first Date field of a message says that begins with `head`. A date that no mail has,
-/// before 1970, is none: servers refuse messages for it.
+/// The first Date field of a message that begins with `head`. A date before 1970, which no mail
+/// has, counts as none: servers refuse messages for it.
 pub(crate) fn sent(head: &[u8]) -> Option<DateTime> {
     let (_, value) = header::fields(head).find(|(name, _)| name.eq_ignore_ascii_case(b"date"))?;
     let date = date::parse(&header::unfold(value))?;

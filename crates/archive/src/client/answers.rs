@@ -1,4 +1,4 @@
-//! [`Answers`]: how much a server may say before it answers a command.
+//! [`Answers`]: how much a server may send before it completes a command.
 
 use sealpost_base::{Result, limits};
 use sealpost_imap::client::Event;
@@ -7,7 +7,7 @@ use sealpost_imap::types::Response;
 use super::Connection;
 use super::peer_fault::protocol_violation;
 
-/// Counts what comes between one completed command and the next.
+/// Counts responses between one completed command and the next.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
     completed: u32,
@@ -21,7 +21,7 @@ impl Answers {
     /// # Errors
     /// `Retry` beyond [`limits::ARCHIVE_REMARKS`] or [`limits::ARCHIVE_RESPONSES`].
     pub(super) fn take(&mut self, event: &Event, tag: u32) -> Result<()> {
-        // A command is completed once: with more than that a server could talk on.
+        // A command is completed once: otherwise a server could send completions without end.
         if Connection::completion(event).is_some() && self.completed < tag {
             *self = Answers { completed: self.completed + 1, ..Answers::default() };
             return Ok(());
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_before_an_answer_is_limited_and_answers_begin_anew() {
+    fn responses_before_an_answer_are_limited() {
         for (event, limit) in [
             (status(None), limits::ARCHIVE_REMARKS),
             (status(Some("foreign")), limits::ARCHIVE_REMARKS),

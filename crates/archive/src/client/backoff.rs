@@ -9,11 +9,12 @@ use super::server_seen::is_unreached;
 use super::suggested_wait;
 
 /// Doubles with every attempt that did not help, up to 256 times the first wait, and begins anew
-/// after progress. What a server asks for is waited for. A quarter is random, so that many clients
-/// do not return at once.
+/// after progress. Waits as long as a server asks for. A quarter is random, so that many clients do
+/// not return at once.
 ///
-/// A server that talks as none does will be no other one in a minute: it is tried as often, without
-/// longer waits. One that is silent has been waited for: half as many attempts are enough.
+/// A server that violates the protocol will not be better in a minute: it is tried as often,
+/// without longer waits. A silent server has already cost a timeout: half as many attempts are
+/// enough.
 #[derive(Debug, Clone)]
 pub struct Backoff {
     first: Duration,
@@ -30,12 +31,12 @@ impl Backoff {
         Backoff { first, attempts: 0 }
     }
 
-    /// Something was done: the next failure is a first one.
+    /// Progress was made: the next failure is a first one.
     pub fn progress(&mut self) {
         self.attempts = 0;
     }
 
-    /// How long to wait after `error`; `None`: it has failed too often, or there never was a server.
+    /// How long to wait after `error`; `None`: too many failures, or the server never answered.
     pub fn next(&mut self, error: &Error, random: &dyn Random) -> Option<Duration> {
         let peer_fault = peer_fault(error);
         self.attempts += if peer_fault == Some(PeerFault::Silent) { 2 } else { 1 };
@@ -60,7 +61,7 @@ mod tests {
     use crate::client::peer_fault::{protocol_violation, silent};
 
     #[test]
-    fn who_talks_nonsense_is_soon_and_who_is_silent_is_seldom_asked_again() {
+    fn faulty_servers_are_retried_soon_and_silent_ones_seldom() {
         let random = SeededRandom::new(1);
         let waits = |error: Error| {
             let mut backoff = Backoff::new(Duration::from_secs(1));

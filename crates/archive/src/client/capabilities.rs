@@ -24,7 +24,7 @@ impl Capabilities {
         self.0.is_empty()
     }
 
-    /// Literals that need not be waited for: of any size (RFC 7888 §4).
+    /// Non-synchronizing literals of any size (RFC 7888 §4).
     pub fn literal_plus(&self) -> bool {
         self.has("LITERAL+")
     }

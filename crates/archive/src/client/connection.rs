@@ -21,8 +21,8 @@ use super::{Capabilities, Compress, Security, Server, ServerSeen, login};
 /// Bytes that are gathered before they are sent.
 const TOGETHER: usize = 32 * 1024;
 
-/// A connection that is logged in. After an error it is good for nothing but being dropped, except
-/// where a command was refused ([`Connection::run`]).
+/// A connection that is logged in. After an error it can only be dropped, except after a refused
+/// command ([`Connection::run`]).
 pub struct Connection {
     io: Io,
     decoder: ResponseDecoder,
@@ -51,7 +51,7 @@ impl Done {
     /// Nothing if it was OK.
     ///
     /// # Errors
-    /// What the server said, with a kind that tells what can be done; `what` was attempted.
+    /// The server's text, with a kind that says what can be done; `what` was attempted.
     pub fn ok(self, what: &str) -> Result<Option<Code>> {
         if self.status == Status::Ok {
             return Ok(self.code);
@@ -64,9 +64,9 @@ impl Connection {
     /// Connects, secures the connection as `server` says, logs in, and compresses where it helps.
     ///
     /// # Errors
-    /// `Retry` if a later attempt may do better, and if there never was a server ([`ServerSeen`]);
-    /// `Denied` if the login is refused; `Invalid` if the server cannot what was asked for, or its
-    /// certificate is not trusted.
+    /// `Retry` if a later attempt may do better, and if the server never answered ([`ServerSeen`]);
+    /// `Denied` if the login is refused; `Invalid` if the server does not support what was asked
+    /// for, or its certificate is not trusted.
     pub async fn open(server: &Server) -> Result<Self> {
         let (mut connection, authenticated) = Self::secured(server).await?;
         if !authenticated {
@@ -82,8 +82,7 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Connects and secures the connection, and says goodbye: whether there is a server that is
-    /// trusted. Nobody logs in.
+    /// Connects, secures the connection and logs out: checks for a trusted server without a login.
     ///
     /// # Errors
     /// As [`Connection::open`].
@@ -100,8 +99,8 @@ impl Connection {
         };
         if server.security == Security::StartTls {
             if authenticated {
-                // What stands between could have said so to keep the connection in the clear (RFC
-                // 9051 §6.2.1).
+                // An attacker in between could have sent it to keep the connection in the clear
+                // (RFC 9051 §6.2.1).
                 return Err(Error::invalid("the server greets with PREAUTH, so STARTTLS is not possible"));
             }
             connection.start_tls(server).await?;
@@ -110,8 +109,8 @@ impl Connection {
     }
 
     /// Has a Sealpost server send messages with NUL as they are: with the next command, without
-    /// waiting. Other servers, and this one to other clients, send another byte for it, and nobody
-    /// could tell.
+    /// waiting. Other servers, and this one to other clients, replace NUL by another byte, which
+    /// cannot be detected.
     fn enable_nul(&mut self) {
         if self.capabilities.has(NUL_EXTENSION) && self.capabilities.has("ENABLE") {
             self.queue(|w| w.raw(b"ENABLE ").raw(NUL_EXTENSION));
@@ -145,8 +144,8 @@ impl Connection {
         if server.security == Security::Implicit {
             connection.io.start_tls(&server.host, server.tls.clone(), timeouts.connect).await?;
         }
-        // Whoever answers connections and says nothing is known for it sooner than one who works on
-        // a command.
+        // A server that accepts connections and sends nothing is recognized sooner than one that
+        // works on a command.
         match timeout(timeouts.greeting, connection.greeting(&server.reached)).await {
             Ok(greeted) => Ok((connection, greeted?)),
             Err(_) => {
@@ -194,8 +193,8 @@ impl Connection {
         &self.capabilities
     }
 
-    /// Has the server say which messages went (RFC 7162 §3.2.3) if it can: with the next command,
-    /// without waiting.
+    /// Has the server report which messages vanished (RFC 7162 §3.2.3) if it can: with the next
+    /// command, without waiting.
     pub fn enable_qresync(&mut self) {
         if self.capabilities.has("QRESYNC") && self.capabilities.has("ENABLE") && !self.qresync {
             self.qresync = true;
@@ -203,12 +202,12 @@ impl Connection {
         }
     }
 
-    /// Whether it was asked to.
+    /// Whether QRESYNC was enabled.
     pub fn qresync(&self) -> bool {
         self.qresync
     }
 
-    /// Bytes received so far, as they came over the line.
+    /// Bytes received so far, as they came over the network.
     pub fn received(&self) -> u64 {
         self.io.received()
     }
@@ -236,7 +235,8 @@ impl Connection {
         body(&mut self.writer);
     }
 
-    /// Bytes of a literal that the server takes now, with the next [`Connection::flush`] or before.
+    /// Sends bytes of a literal that the server already accepts, with the next
+    /// [`Connection::flush`] or before.
     ///
     /// # Errors
     /// `Retry` if the connection is lost.
@@ -275,7 +275,8 @@ impl Connection {
     /// The next event, if it came already.
     ///
     /// # Errors
-    /// `Retry` if the server said BYE, cannot be understood, or talks on and on instead of answering.
+    /// `Retry` if the server said BYE, cannot be understood, or sends responses without completing
+    /// a command.
     pub fn ready(&mut self) -> Result<Option<Event>> {
         let Some(event) = self.decoder.next() else { return Ok(None) };
         if !matches!(event, Event::LiteralData(_)) {
@@ -299,8 +300,8 @@ impl Connection {
         }
     }
 
-    /// The next event. Waits for it as long as the server is given; may be dropped while waiting,
-    /// and called again.
+    /// The next event. Waits up to the answer timeout; may be dropped while waiting, and called
+    /// again.
     ///
     /// # Errors
     /// `Retry` if the connection is lost or ended.
@@ -313,7 +314,7 @@ impl Connection {
         }
     }
 
-    /// Takes in what comes next. What comes of an answer that has begun has to come at a pace.
+    /// Receives the next bytes. An answer that has begun must keep a minimum throughput.
     async fn receive(&mut self) -> Result<()> {
         if !self.decoder.is_within() {
             return self.io.receive(self.decoder.buffer(), None).await;
@@ -332,8 +333,8 @@ impl Connection {
     /// Runs one command and gives all events up to its end to `on`.
     ///
     /// # Errors
-    /// `Retry` if the connection is lost; that of `on`, after which the connection is of no use. A
-    /// refusal is no error here ([`Done::ok`]).
+    /// `Retry` if the connection is lost; the error of `on`, after which the connection is
+    /// unusable. A refusal is no error here ([`Done::ok`]).
     pub async fn run(
         &mut self,
         body: impl FnOnce(&mut Writer) -> &mut Writer,
@@ -360,7 +361,7 @@ impl Connection {
         }
     }
 
-    /// Says goodbye. Nobody waits for the answer.
+    /// Sends LOGOUT without waiting for the answer.
     pub async fn logout(mut self) {
         self.queue(|w| w.raw(b"LOGOUT"));
         let _ = self.flush().await;
@@ -370,7 +371,7 @@ impl Connection {
     async fn greeting(&mut self, reached: &ServerSeen) -> Result<bool> {
         match self.next().await? {
             Event::Response(Response::Status { tag: None, status, code, text }) => {
-                // Also if it has no time.
+                // Also if it answers that it is busy.
                 reached.set();
                 if let Some(Code::Capability(names)) = code {
                     self.capabilities = Capabilities::new(&names);
@@ -405,7 +406,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Asks for the capabilities unless the server has told them.
+    /// Asks for the capabilities unless the server has sent them.
     pub(super) async fn learn_capabilities(&mut self) -> Result<()> {
         if !self.capabilities.is_empty() {
             return Ok(());
@@ -422,7 +423,7 @@ impl Connection {
         Ok(())
     }
 
-    /// What the server said it can do from now on; nothing: it has to be asked.
+    /// The capabilities that the server announced; empty: they have to be asked for.
     pub(super) fn set_capabilities(&mut self, capabilities: Capabilities) {
         self.capabilities = capabilities;
     }

@@ -1,4 +1,4 @@
-//! [`Io`]: bytes to and from a server, whatever is between: TCP, TLS, DEFLATE.
+//! [`Io`]: bytes to and from a server, over TCP, TLS, DEFLATE.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ impl Io {
         Ok(Io { stream: Stream::Tcp(stream), deflate: None, packed: Vec::new(), received: 0, answer })
     }
 
-    /// Goes on with TLS.
+    /// Switches to TLS.
     pub(super) async fn start_tls(
         &mut self,
         host: &str,
@@ -72,7 +72,7 @@ impl Io {
         Ok(())
     }
 
-    /// Goes on with DEFLATE in both directions; `received` came already.
+    /// Switches to DEFLATE in both directions; `received` has arrived already.
     pub(super) fn start_deflate(&mut self, received: BytesMut) {
         let mut deflate = Deflate::new();
         deflate.input = received;
@@ -170,10 +170,10 @@ fn lost(error: std::io::Error) -> Error {
     Error::retry("the connection was lost").with_source(error)
 }
 
-/// A name without an address. That there is none is an answer; that nobody answers for now is none.
+/// A name without an address. "No such name" is an answer; "no answer for now" is none.
 fn unknown(host: &str, error: std::io::Error) -> Error {
     let text = error.to_string();
-    // What getaddrinfo says is told apart by its words alone: EAI_AGAIN, with glibc, with musl, and
+    // Only the text of getaddrinfo tells the two apart: EAI_AGAIN, with glibc, with musl, and
     // elsewhere.
     let for_now = ["emporary", "Try again", "try again"].iter().any(|words| text.contains(words));
     if for_now || error.raw_os_error().is_some() {
@@ -182,7 +182,8 @@ fn unknown(host: &str, error: std::io::Error) -> Error {
     Error::invalid(format!("unknown host {host}: check the spelling")).with_source(error)
 }
 
-/// A certificate that is not believed today will not be in a minute; anything else may be the network.
+/// A certificate that is not trusted now will not be in a minute; other errors may be the
+/// network's.
 fn tls_error(host: &str, error: std::io::Error) -> Error {
     use rustls::CertificateError::{Expired, ExpiredContext, NotValidYet, NotValidYetContext};
     use rustls::Error::{InvalidCertificate, NoCertificatesPresented};
@@ -226,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_certificate_whose_time_is_not_now_is_told_as_that() {
+    fn an_expired_certificate_is_reported_as_such() {
         use rustls::CertificateError::{
             Expired, ExpiredContext, NotValidYet, NotValidYetContext, UnknownIssuer,
         };
@@ -248,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_nobody_has_is_told_from_one_that_cannot_be_looked_up_now() {
+    fn an_unknown_host_differs_from_a_failed_lookup() {
         let looked = |why: &str| io::Error::other(format!("failed to lookup address information: {why}"));
         for (error, kind) in [
             (looked("Name or service not known"), Kind::Invalid),

@@ -20,7 +20,7 @@ const STATUS_AT_ONCE: usize = 64;
 pub struct Listing {
     /// In the order of the server.
     pub folders: Vec<ListedMailbox>,
-    /// Mailboxes that are left out, and why: others are not kept from being pulled by them.
+    /// Mailboxes that are left out, and why: they do not keep others from being pulled.
     pub left_out: Vec<(String, String)>,
 }
 
@@ -94,7 +94,7 @@ impl Connection {
         Ok(Listing { folders: gathering.folders, left_out: gathering.left_out })
     }
 
-    /// STATUS for every mailbox, in a pipeline. One that is refused has no numbers.
+    /// Sends STATUS for every mailbox, in a pipeline. A refused one has no numbers.
     async fn statuses(&mut self, gathering: &mut Gathering, items: &str) -> Result<()> {
         let names: Vec<_> = gathering
             .folders
@@ -141,7 +141,8 @@ impl Gathering {
                 let mut name = utf8(&wire).unwrap_or_else(|| readable(&wire, b""));
                 let at = self.by_name.get(&*name).and_then(|at| self.folders.get(*at));
                 if at.is_some_and(|other| other.wire != wire) {
-                    // Another one's name means what this one's bytes are: `a&b` and `a&-b`.
+                    // The decoded name of another mailbox equals this one's bytes: `a&b` and
+                    // `a&-b`.
                     name = readable(&wire, b"&");
                 }
                 self.add(FolderName::new(name, delimiter), wire, attributes)
@@ -213,13 +214,13 @@ impl Gathering {
     }
 }
 
-/// What bytes above 127 say if they are UTF-8, which servers send that do not know modified UTF-7.
+/// Bytes above 127 read as UTF-8, from servers that do not use modified UTF-7.
 fn utf8(wire: &[u8]) -> Option<String> {
     let name = utf7::name(wire, false).ok().filter(|_| !wire.is_ascii())?;
     Some(name.as_str().to_owned())
 }
 
-/// A name for a mailbox whose name does not mean anything: its bytes, and U+FFFD with the number of
+/// A name for a mailbox whose name cannot be decoded: its bytes, and U+FFFD with the number of
 /// those that are no printable ASCII, or among `also`. No two are the same.
 fn readable(wire: &[u8], also: &[u8]) -> String {
     let escaped = |octet: &u8| match octet {
@@ -252,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn inbox_is_one_in_whatever_case_and_what_is_below_it_is_not() {
+    fn inbox_ignores_case_but_its_children_do_not() {
         let mut gathering = Gathering::default();
         for name in ["inbox", "INBOX", "Inbox", "INBOX/x", "inbox/x", "INBOX/x"] {
             let (mailbox, extended) = (Mailbox::new(name).unwrap(), vec![]);

@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 use super::connection::Connection;
 use super::{Capabilities, Credential, Done, Server};
 
-/// Authenticates, and learns what the server can do afterwards if it says so.
+/// Authenticates, and takes the capabilities that the server then announces, if any.
 ///
 /// # Errors
 /// `Denied` if the server refuses the credential, `Invalid` if it offers no mechanism for it.

@@ -1,6 +1,7 @@
-//! [`MinThroughput`]: whether an answer that has begun also comes.
+//! [`MinThroughput`]: whether an answer that has begun keeps coming.
 //!
-//! Who sends a byte of it now and then is not silent, and would have us wait for ever.
+//! A server that sends one byte now and then is not silent, and would keep the client waiting
+//! forever.
 
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use sealpost_base::{Error, limits};
 
 use super::peer_fault::silent;
 
-/// How much came of an answer, and how long that was waited for.
+/// How many bytes of an answer came, and in what time.
 #[derive(Debug)]
 pub(super) struct MinThroughput {
     within: Duration,
@@ -22,7 +23,7 @@ impl MinThroughput {
         MinThroughput { within, waited: Duration::ZERO, bytes: 0 }
     }
 
-    /// An answer is complete, or another piece of it that counts.
+    /// An answer is complete, or a response line of it: counting begins anew.
     pub(super) fn begin(&mut self) {
         (self.waited, self.bytes) = (Duration::ZERO, 0);
     }
@@ -50,14 +51,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_slow_is_waited_for_and_what_drips_is_not() {
+    fn slow_answers_are_waited_for_but_dripping_ones_not() {
         let second = Duration::from_secs(1);
         let mut pace = MinThroughput::new(Duration::from_secs(100));
         let slow = limits::ARCHIVE_PACE_BYTES / 99 + 1;
         assert!((0..10_000).all(|_| pace.came(slow, second).is_ok()));
         pace.begin();
         assert_eq!((0..10_000).position(|_| pace.came(1, second).is_err()), Some(99));
-        // What is complete is no answer that does not come.
+        // A complete answer does not count as a slow one.
         pace.begin();
         for _ in 0..10 {
             assert!((0..99).all(|_| pace.came(1, second).is_ok()));

@@ -1,4 +1,5 @@
-//! [`PeerFault`]: what a server does wrong, as far as that says how often, and how soon, to try again ([`super::Backoff`]).
+//! [`PeerFault`]: the fault of a server, which decides how often and how soon to retry
+//! ([`super::Backoff`]).
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -8,9 +9,10 @@ use sealpost_base::Error;
 /// What a server did that ended a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PeerFault {
-    /// It said what no IMAP server says, or more than anybody can take. It will hardly be better in a minute.
+    /// It sent what no IMAP server sends, or too much. It will hardly be better in a minute.
     ProtocolViolation,
-    /// It said nothing, or next to nothing, while it owed something. Each attempt costs minutes of waiting.
+    /// It sent nothing, or next to nothing, while it owed an answer. Each attempt costs minutes of
+    /// waiting.
     Silent,
 }
 
@@ -25,17 +27,17 @@ impl fmt::Display for PeerFault {
 
 impl StdError for PeerFault {}
 
-/// An error about a server that talks as none does.
+/// An error about a server that violates the protocol.
 pub(super) fn protocol_violation(why: impl Into<String>) -> Error {
     Error::retry(why).with_source(PeerFault::ProtocolViolation)
 }
 
-/// An error about a server that does not talk.
+/// An error about a silent server.
 pub(super) fn silent(why: impl Into<String>) -> Error {
     Error::retry(why).with_source(PeerFault::Silent)
 }
 
-/// What the server did, if the error is about that.
+/// The server's fault, if the error is about one.
 pub(super) fn peer_fault(error: &Error) -> Option<PeerFault> {
     StdError::source(error)?.downcast_ref::<PeerFault>().copied()
 }

@@ -1,4 +1,4 @@
-//! [`Pinned`]: a server's own certificate, named byte for byte, is believed without an issuer.
+//! [`Pinned`]: a server's own certificate, named byte for byte, is trusted without an issuer.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -8,9 +8,9 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 
-/// Verifies as webpki does, except that a server which shows one of the named certificates is the
-/// one that was meant: its name, dates and CA:TRUE do not matter then. That the server has the
-/// certificate's key is verified in any case.
+/// Verifies as webpki does, but accepts a server that shows one of the named certificates: its
+/// name, dates and CA:TRUE do not matter then. That the server has the certificate's key is
+/// verified in any case.
 #[derive(Debug)]
 pub(super) struct Pinned {
     certificates: HashSet<CertificateDer<'static>>,
@@ -18,7 +18,7 @@ pub(super) struct Pinned {
 }
 
 impl Pinned {
-    /// Believes `certificates`, and whatever `others` believes.
+    /// Trusts `certificates`, and those that `others` trusts.
     pub(super) fn new(
         certificates: HashSet<CertificateDer<'static>>,
         others: Arc<WebPkiServerVerifier>,
@@ -109,7 +109,7 @@ mod tests {
         (Identity { pem: certificate.pem(), chain: vec![certificate.der().clone()], key }, issuer.pem())
     }
 
-    /// Shows a certificate whether or not the key is the one that belongs to it.
+    /// Shows a certificate whether or not the key belongs to it.
     #[derive(Debug)]
     struct Shows(Arc<CertifiedKey>);
 
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_certificate_that_was_named_is_believed_whatever_it_says_of_itself() {
+    async fn a_named_certificate_is_trusted_whatever_its_contents() {
         for (name, ca) in [(NAME, true), (NAME, false), ("localhost", true), ("localhost", false)] {
             let shown = own(name, ca);
             assert_eq!(verdict(&trust(&shown.pem), &shown).await, Ok(()), "{name} {ca}");
@@ -174,7 +174,7 @@ mod tests {
                 matches!(verdict(&trust(&named.pem), &shown).await, Err(Error::InvalidCertificate(_))),
                 "{ca}"
             );
-            // To have been sent along does not make a certificate the server's.
+            // A certificate sent along in the chain is not the server's.
             let chain = [shown.chain.clone(), named.chain].concat();
             let along = Identity { chain, ..shown };
             assert!(matches!(verdict(&trust(&named.pem), &along).await, Err(Error::InvalidCertificate(_))));

@@ -19,10 +19,10 @@ const LATER: [&str; 10] = [
     "unavailable",
     "bandwidth",
 ];
-/// With these, "too many" is said of what a message has, and no waiting helps: Cyrus takes so many
-/// keywords for a mailbox.
+/// With these, "too many" refers to the message, and waiting does not help: Cyrus limits the
+/// keywords of a mailbox.
 const OF_A_MESSAGE: [&str; 2] = ["flag", "keyword"];
-/// The longest that is waited because a server says so.
+/// The longest wait that a server can ask for.
 const LONGEST: Duration = Duration::from_secs(15 * 60);
 
 /// The error for a reply that is not OK.
@@ -49,7 +49,7 @@ fn kind(status: Status, code: Option<&Code>, text: &str) -> Kind {
         Some(Code::Unavailable | Code::InUse | Code::Limit | Code::ServerBug | Code::ExpungeIssued) => {
             return Kind::Retry;
         }
-        // Gmail says OVERQUOTA of bandwidth too.
+        // Gmail also sends OVERQUOTA for bandwidth.
         Some(Code::OverQuota) if !is_later(text) => return Kind::Limit,
         Some(Code::Other(name, _)) if *name == *"THROTTLED" => return Kind::Retry,
         Some(Code::AlreadyExists) => return Kind::Conflict,
@@ -66,7 +66,7 @@ pub fn is_later(text: &str) -> bool {
     LATER.iter().any(|word| text.contains(word) && !(*word == "too many" && of_a_message))
 }
 
-/// How long the server wants to be left alone: `Suggested Backoff Time: 92415 milliseconds` (Exchange).
+/// The wait that the server asks for: `Suggested Backoff Time: 92415 milliseconds` (Exchange).
 pub fn suggested_wait(text: &str) -> Option<Duration> {
     let lower = text.to_ascii_lowercase();
     let after = &lower[lower.find("backoff time:")? + "backoff time:".len()..];
@@ -78,8 +78,8 @@ pub fn suggested_wait(text: &str) -> Option<Duration> {
     Some(wait.min(LONGEST))
 }
 
-/// Of MESSAGELIMIT (RFC 9738 §3.1), `1000 23221`: the lowest UID that the command got to. What is
-/// below was left out.
+/// Of MESSAGELIMIT (RFC 9738 §3.1), `1000 23221`: the lowest UID that the command processed. Those
+/// below were left out.
 pub fn lowest(code: &Code) -> Option<u32> {
     match code {
         Code::Other(name, Some(text)) if name.as_str().eq_ignore_ascii_case("MESSAGELIMIT") => {
@@ -89,7 +89,7 @@ pub fn lowest(code: &Code) -> Option<u32> {
     }
 }
 
-/// Text from a server, for a terminal: nothing that moves the cursor, not too long.
+/// Text from a server, for a terminal: no control characters, bounded length.
 pub(super) fn shown(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(300).collect()
 }

@@ -14,9 +14,9 @@ use crate::backup::Source;
 /// When TLS begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Security {
-    /// Never. Everybody on the way reads mail and password.
+    /// Never. Everybody on the network path can read mail and password.
     None,
-    /// After STARTTLS (RFC 3501 §6.2.1); a server without it is not talked to.
+    /// After STARTTLS (RFC 3501 §6.2.1); servers without it are refused.
     StartTls,
     /// From the first byte (RFC 8314 §3).
     Implicit,
@@ -25,7 +25,8 @@ pub enum Security {
 /// Whether to compress (RFC 4978).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Compress {
-    /// Where the server is not in the same network: there the line is slower than the processors.
+    /// Where the server is not in the same network: there the network is slower than the
+    /// processors.
     #[default]
     Auto,
     /// If the server can.
@@ -34,7 +35,7 @@ pub enum Compress {
     Never,
 }
 
-/// What proves who somebody is.
+/// A secret that authenticates the user.
 #[derive(Debug, Clone)]
 pub enum Credential {
     /// A password: PLAIN (RFC 4616) or LOGIN.
@@ -47,7 +48,7 @@ pub enum Credential {
 pub trait Credentials: Send + Sync {
     /// A credential that is good now.
     ///
-    /// # Errors
+    /// The error of its source.
     /// As the source of it says.
     fn credential(&self) -> Pin<Box<dyn Future<Output = Result<Credential>> + Send + '_>>;
 }
@@ -67,7 +68,7 @@ pub struct Timeouts {
     pub first: Duration,
     /// For a connection, its TLS included.
     pub connect: Duration,
-    /// For the greeting, and for answers until somebody is logged in.
+    /// For the greeting, and for answers until the login.
     pub greeting: Duration,
     /// For the next byte while the server owes an answer.
     pub answer: Duration,
@@ -101,11 +102,11 @@ pub struct Server {
     pub port: u16,
     /// When TLS begins.
     pub security: Security,
-    /// Whose certificates are good.
+    /// Which certificates are trusted.
     pub tls: Arc<ClientConfig>,
     /// The account's name.
     pub user: String,
-    /// What opens it.
+    /// The credentials of the account.
     pub credentials: Arc<dyn Credentials>,
     /// Whether to compress.
     pub compress: Compress,
@@ -116,7 +117,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Whose mail is there.
+    /// The account, as backups record it.
     pub fn source(&self) -> Source {
         Source { host: self.host.to_ascii_lowercase(), user: self.user.clone() }
     }

@@ -1,9 +1,9 @@
-//! [`ServerSeen`]: whether a server was there at all.
+//! [`ServerSeen`]: whether a server ever answered.
 //!
-//! A server that greeted once and is gone comes back, and is worth minutes of waiting. Where nobody
-//! ever greeted, the name, the port or the kind of TLS is probably wrong, and whoever typed it
-//! waits for the answer: a few quick tries, and an error that says what to look at and that nobody
-//! tries again ([`super::Backoff`]).
+//! A server that greeted once and is gone comes back, and is worth minutes of waiting. If none ever
+//! greeted, the name, the port or the kind of TLS is probably wrong, and the user waits for the
+//! answer: a few quick tries, then an error that says what to check and is not retried
+//! ([`super::Backoff`]).
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -46,8 +46,8 @@ impl StdError for Unreached {
     }
 }
 
-/// What to say of an error before a server greeted for the first time. An error that says itself
-/// what is wrong stays as it is.
+/// The error for a server that has never greeted. An error that states its own cause stays as it
+/// is.
 pub(super) fn unreached(host: &str, port: u16, error: Error) -> Error {
     if error.kind() != Kind::Retry {
         return error;
@@ -63,7 +63,7 @@ pub(super) fn unreached(host: &str, port: u16, error: Error) -> Error {
     Error::retry(why).with_source(Unreached(error))
 }
 
-/// Whether the error is that a server never greeted: to wait does not help.
+/// Whether the error is that a server never greeted: waiting does not help.
 pub(super) fn is_unreached(error: &Error) -> bool {
     error.source().is_some_and(|source| source.is::<Unreached>())
 }

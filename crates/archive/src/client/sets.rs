@@ -2,9 +2,9 @@
 
 use sealpost_base::UidSet;
 
-/// Ranges of one command.
+/// Most ranges in one command.
 const RANGES: usize = 200;
-/// Messages of one command.
+/// Most messages in one command.
 const MESSAGES: usize = 500;
 
 /// The set divided into what one command asks for.

@@ -1,7 +1,8 @@
-//! [`ShownCertificate`]: the certificate of a server that is not trusted, for people who are to say whether they do.
+//! [`ShownCertificate`]: the certificate of a server that is not trusted, for the user to accept or
+//! refuse.
 //!
-//! It is found out by a handshake that is always refused: nothing is ever said over such a
-//! connection. That the server has the key of its certificate is verified when it is believed, by
+//! It is obtained by a handshake that is always refused: nothing is ever sent over such a
+//! connection. That the server has the key of its certificate is verified once it is trusted, by
 //! [`super::Trust::pinning`].
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -42,7 +43,7 @@ impl ShownCertificate {
         hash.as_ref().iter().map(|byte| format!("{byte:02X}")).collect::<Vec<_>>().join(":")
     }
 
-    /// It as a file has it, in lines of 64 characters (RFC 7468 §2, §5).
+    /// It in PEM, in lines of 64 characters (RFC 7468 §2, §5).
     pub fn pem(&self) -> String {
         let text = base64_text(&self.0);
         let lines = text.as_bytes().chunks(64).map(String::from_utf8_lossy).collect::<Vec<_>>().join("\n");
@@ -50,14 +51,14 @@ impl ShownCertificate {
     }
 }
 
-/// Whether a certificate is what the server was refused for.
+/// Whether the server was refused because of its certificate.
 pub fn is_untrusted(error: &Error) -> bool {
     let io = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<std::io::Error>());
     let tls = io.and_then(|io| io.get_ref()?.downcast_ref::<rustls::Error>());
     matches!(tls, Some(rustls::Error::InvalidCertificate(_)))
 }
 
-/// Believes nobody, and notes what was shown.
+/// Trusts no certificate, and records the one shown.
 #[derive(Debug, Default)]
 struct Refusing(Mutex<Option<CertificateDer<'static>>>);
 
@@ -121,7 +122,7 @@ mod tests {
     use super::*;
     use crate::pull::tests::server::{Box_, Script};
 
-    /// A server that greets over TLS; its certificate, PEM, and what it was told over TLS.
+    /// A server that greets over TLS; its certificate, PEM, and the bytes it received over TLS.
     async fn greeting() -> (u16, String, tokio::task::JoinHandle<Vec<u8>>) {
         let key = KeyPair::generate().unwrap();
         let certificate =
@@ -139,7 +140,7 @@ mod tests {
             for _ in 0..3 {
                 let (tcp, _) = listener.accept().await.unwrap();
                 if let Ok(mut tls) = acceptor.accept(tcp).await {
-                    // A client that refuses goes away.
+                    // The write fails if the client has refused and disconnected.
                     let _ = tls.write_all(b"* OK ready\r\n").await;
                     let _ = tls.read_to_end(&mut said).await;
                 }
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_certificate_is_shown_and_believed_when_it_is_pinned_and_not_before() {
+    async fn a_shown_certificate_is_trusted_only_once_pinned() {
         let (port, pem, said) = greeting().await;
         let like = Script::start(Box_::with(0), "", &[]).await.server();
         let other = CertificateParams::new(["x".to_owned()]).unwrap();

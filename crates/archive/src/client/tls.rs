@@ -1,5 +1,5 @@
-//! Whose certificates are good: those of the authorities that the system trusts, or that a file names,
-//! and servers' own that it names. Never anybody's.
+//! Which certificates are trusted: those of the authorities that the system trusts, or that a file
+//! names, and servers' own that it names. Never all.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -18,12 +18,12 @@ use super::pinned::Pinned;
 #[derive(Clone)]
 pub struct Trust {
     issuers: RootCertStore,
-    /// Believed without an issuer, whatever name they bear.
+    /// Trusted without an issuer, whatever their names.
     servers: HashSet<CertificateDer<'static>>,
 }
 
 impl Trust {
-    /// Nobody: for connections without TLS.
+    /// No certificate: for connections without TLS.
     pub fn nobody() -> Self {
         Trust { issuers: RootCertStore::empty(), servers: HashSet::new() }
     }
@@ -39,7 +39,7 @@ impl Trust {
         Self::pem(&read(bundle)?).map_err(|e| e.context(bundle.display()))
     }
 
-    /// Those that somebody names in a file, PEM: issuers, or the certificate of a server itself.
+    /// Those in a PEM file that the user names: issuers, or the certificate of a server itself.
     ///
     /// # Errors
     /// `Invalid` if there is none in it; if it cannot be read.
@@ -54,7 +54,7 @@ impl Trust {
     pub fn pem(pem: &[u8]) -> Result<Self> {
         let mut issuers = RootCertStore::empty();
         for certificate in certificates(pem) {
-            // A bundle of the system may hold one that is too old to be read.
+            // A system bundle may hold one that is too old to parse.
             let _ = issuers.add(certificate);
         }
         if issuers.is_empty() {
@@ -64,8 +64,8 @@ impl Trust {
     }
 
     /// Issuers in a PEM text, or servers' own certificates: a server that shows one of them, byte
-    /// for byte, is believed if it has its key, even if it is marked as an issuer's or bears
-    /// another name.
+    /// for byte, is trusted if it has its key, even if it is marked as an issuer's or bears another
+    /// name.
     ///
     /// # Errors
     /// `Invalid` if there is none in it.
@@ -73,7 +73,7 @@ impl Trust {
         Ok(Trust { servers: certificates(pem).collect(), ..Self::pem(pem)? })
     }
 
-    /// A client's TLS that believes them.
+    /// A TLS client configuration that trusts them.
     ///
     /// # Errors
     /// `Internal` if the cipher suites do not fit the protocol versions.

@@ -6,17 +6,18 @@ use sealpost_base::{Error, Result, UidSet, limits};
 
 use super::report::Failure;
 
-/// Bytes that one command is to bring: enough that the next one is always there before it is done.
+/// Bytes that one command asks for: enough that the next one is always at the server before it is
+/// done.
 const BATCH_BYTES: u64 = 2 * 1024 * 1024;
 /// Messages of one command.
 const BATCH_MESSAGES: u64 = 2048;
-/// What a message is taken for while none was seen.
+/// The size of a message that is assumed before the first one came.
 const FIRST_GUESS: u64 = 8 * 1024;
-/// What FETCH adds to a message's bytes: it counts too, and keeps a message from being nothing.
+/// What FETCH adds to a message's bytes: it counts too, so that no message counts as nothing.
 const AROUND: u64 = 128;
 /// Ranges of one command: lines of more than 8 KiB are refused by some servers.
 const BATCH_RANGES: usize = 500;
-/// How often a message may be what a connection ended with.
+/// How many connections may be lost at one message.
 const ATTEMPTS: u32 = 3;
 
 /// What is still to be fetched, shared by the connections that work on a folder.
@@ -25,7 +26,7 @@ pub(super) struct Batches {
     left: UidSet,
     /// To be asked for again, in commands of their own.
     again: Vec<UidSet>,
-    /// To be asked for one by one: they take the place of what is there, so they have to be right.
+    /// To be asked for one by one: they replace stored messages, so they have to be right.
     alone: UidSet,
     attempts: HashMap<u32, u32>,
     messages: u64,
@@ -42,7 +43,7 @@ impl Batches {
         Batches { left: left.difference(&alone), alone, ..Self::default() }
     }
 
-    /// Messages that nobody has asked for.
+    /// Messages that no command has asked for yet.
     pub(super) fn len(&self) -> u64 {
         let again: u64 = self.again.iter().map(|set| set.len() as u64).sum();
         self.left.len() as u64 + self.alone.len() as u64 + again
@@ -53,7 +54,7 @@ impl Batches {
         self.left.is_empty() && self.alone.is_empty() && self.again.is_empty()
     }
 
-    /// Whether there are none, and none that could not be had.
+    /// Whether there are none, and none that failed.
     pub(super) fn is_done(&self) -> bool {
         self.is_empty() && self.failed.is_empty()
     }
@@ -63,7 +64,7 @@ impl Batches {
         self.octets + self.messages * AROUND
     }
 
-    /// Bytes that nobody has asked for, about.
+    /// Estimated bytes that no command has asked for yet.
     pub(super) fn bytes_left(&self) -> u64 {
         self.len().saturating_mul(self.average())
     }
@@ -101,7 +102,7 @@ impl Batches {
     /// A command was completed.
     ///
     /// # Errors
-    /// `Limit` if [`limits::ARCHIVE_EMPTY_FETCHES`] one after the other brought no message.
+    /// `Limit` if [`limits::ARCHIVE_EMPTY_FETCHES`] in a row brought no message.
     pub(super) fn completed(&mut self) -> Result<()> {
         self.empty = self.empty.saturating_add(1);
         if self.empty <= limits::ARCHIVE_EMPTY_FETCHES {
@@ -116,7 +117,7 @@ impl Batches {
     }
 
     /// The connection was lost before these came; `guilty`: it was their turn. The first of them is
-    /// asked for alone then, and after some attempts not again.
+    /// asked for alone then, and given up after some attempts.
     pub(super) fn lost(&mut self, mut set: UidSet, guilty: bool, reason: &str) {
         let Some(first) = set.first() else { return };
         if !guilty {
@@ -136,8 +137,8 @@ impl Batches {
         }
     }
 
-    /// The server refused a command and did not send these: they are asked for in two halves, and
-    /// one alone not again.
+    /// The server refused a command and did not send these: they are asked for in two halves, and a
+    /// single one is given up.
     pub(super) fn refused(&mut self, set: UidSet, reason: &str) {
         match (set.len(), set.first()) {
             (0, _) | (_, None) => {}
@@ -149,7 +150,8 @@ impl Batches {
         }
     }
 
-    /// The server does not send these now. One that was asked for alone is given up after some attempts.
+    /// The server does not send these now. One that was asked for alone is given up after some
+    /// attempts.
     pub(super) fn later(&mut self, set: UidSet, reason: &str) {
         match (set.len(), set.first()) {
             (0, _) | (_, None) => {}
@@ -158,7 +160,7 @@ impl Batches {
         }
     }
 
-    /// As [`Batches::later`], in two halves: if it is about one of them, the others come.
+    /// Like [`Batches::later`], in two halves: if the cause is one message, the others come.
     pub(super) fn later_in_parts(&mut self, set: UidSet, reason: &str) {
         match set.len() {
             0 | 1 => self.later(set, reason),
@@ -169,7 +171,7 @@ impl Batches {
         }
     }
 
-    /// These could not be had so far.
+    /// Messages that could not be fetched so far.
     pub(super) fn take_failed(&mut self) -> Vec<Failure> {
         std::mem::take(&mut self.failed)
     }
@@ -220,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_ends_connections_is_given_up_and_no_other() {
+    fn only_a_message_that_ends_connections_is_given_up() {
         let mut batches = Batches::new(range(1, 10), &UidSet::new());
         let mut lost = 0;
         let mut fetched = UidSet::new();

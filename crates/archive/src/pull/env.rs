@@ -1,4 +1,4 @@
-//! What a pull is asked to do, what it works with, and what its parts have in common.
+//! The options of a pull, its tools, and what its parts have in common.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,17 +15,17 @@ use crate::restored::Restored;
 pub struct Options {
     /// Connections at once, at least 1.
     pub connections: usize,
-    /// What the server no longer has goes from the backup too.
+    /// Messages that the server no longer has are removed from the backup too.
     pub delete: bool,
     /// Which folders.
     pub wanted: Arc<dyn Fn(&ListedMailbox) -> bool + Send + Sync>,
-    /// Say what would be done, and do nothing.
+    /// Report what would be done, and change nothing.
     pub dry_run: bool,
-    /// The same mailbox had another host or user name before: its backup goes on.
+    /// The same mailbox had another host or user name before: its backup continues.
     pub source_renamed: bool,
     /// What restores put back into the account.
     pub restored: Arc<Restored>,
-    /// By folder: messages that are fetched also if the backup has them, and take the place of those.
+    /// By folder: messages that are fetched even if the backup has them, and replace those.
     pub again: Arc<HashMap<String, UidSet>>,
 }
 
@@ -36,13 +36,13 @@ pub struct Tools {
     pub clock: Arc<dyn Clock>,
     /// Randomness, for waiting.
     pub random: Arc<dyn Random>,
-    /// Who watches.
+    /// Receives progress.
     pub observer: Arc<dyn Observer>,
-    /// Becomes true when the pull is to stop: what is complete is committed.
+    /// Becomes true when the pull is to stop: complete messages are committed.
     pub stop: watch::Receiver<bool>,
 }
 
-/// Connects, unless told to stop.
+/// Connects, unless the pull is stopped.
 pub(super) async fn connect(server: &Server, tools: &Tools) -> Result<Connection> {
     let mut stop = tools.stop.clone();
     tokio::select! {

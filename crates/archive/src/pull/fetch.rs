@@ -22,12 +22,12 @@ pub(super) struct Fetching<'a> {
 }
 
 impl Fetching<'_> {
-    /// Fetches until there is nothing left that nobody has asked for. Whether anything came, and
-    /// how it ended.
+    /// Fetches until every message has been asked for. Returns whether anything came, and how it
+    /// ended.
     ///
     /// # Errors
-    /// `Retry` if the connection is lost, or the server wants to be left alone: what did not come
-    /// is among what is left again.
+    /// `Retry` if the connection is lost, or the server asks to wait: messages that did not come
+    /// are left to fetch again.
     pub(super) async fn run(mut self) -> (bool, Result<()>) {
         let mut came = false;
         let ended = self.exchange(&mut came).await;
@@ -41,7 +41,7 @@ impl Fetching<'_> {
         (came, ended)
     }
 
-    /// What is complete is not fetched again.
+    /// Messages that are complete are not fetched again.
     async fn lost(&mut self, e: &Error, came: &mut bool) -> Result<()> {
         let lost = self.incoming.lost().await?;
         let reason = e.to_string();
@@ -73,7 +73,7 @@ impl Fetching<'_> {
                 continue;
             }
             self.connection.flush().await?;
-            // Until a command is completed, there is nothing to ask.
+            // Until a command is completed, no new one is sent.
             loop {
                 let event = match self.connection.ready()? {
                     Some(event) => event,
@@ -84,7 +84,7 @@ impl Fetching<'_> {
                     break;
                 }
                 match self.incoming.take(event).await? {
-                    // What nobody asked for is no progress.
+                    // Messages that were not asked for are no progress.
                     Came::Message(octets) => self.job.batches(|batches| batches.arrived(octets)),
                     Came::Unreadable => self.job.unreadable(),
                     Came::Empty(_) | Came::Flags(_) | Came::Nothing => {}
@@ -93,7 +93,7 @@ impl Fetching<'_> {
         }
     }
 
-    /// Waits until the writer lets more be asked for.
+    /// Waits until the writer accepts more.
     async fn go_on(&mut self) -> Result<()> {
         self.incoming.flush().await?;
         tokio::select! {
@@ -128,7 +128,8 @@ impl Fetching<'_> {
     /// A command is completed; whether messages came by it.
     async fn completed(&mut self, tag: u32, event: Event) -> Result<bool> {
         let Event::Response(Response::Status { status, code, text, .. }) = event else { return Ok(false) };
-        // More messages than the server looks at in one command: those it did not get to are asked for again.
+        // More messages than the server processes in one command: the remaining ones are asked for
+        // again.
         let limited = code.as_ref().and_then(lowest).is_some();
         let sure = limited || status == Status::Ok;
         let Some(ended) = self.incoming.completed(tag, sure).await? else { return Ok(false) };
@@ -151,7 +152,7 @@ impl Fetching<'_> {
             Err(e) if e.kind() == Kind::Retry => {
                 self.job.batches(|batches| match none_came {
                     true => batches.later(all, &e.to_string()),
-                    // One of them it may be that it will not send for long.
+                    // The server may refuse one of them for long.
                     false => batches.later_in_parts(all, &e.to_string()),
                 });
                 Err(e)

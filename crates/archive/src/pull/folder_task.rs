@@ -39,9 +39,9 @@ pub(super) struct PriorState {
     pub(super) present: UidSet,
     /// All messages.
     pub(super) all: UidSet,
-    /// Those that are to be fetched again, and others that it ought to have.
+    /// Those that are to be fetched again, and others that the backup should have.
     pub(super) again: UidSet,
-    /// Those whose date the server is to be asked for.
+    /// Those whose date has to be asked for.
     pub(super) undated: UidSet,
 }
 
@@ -59,17 +59,17 @@ struct TaskState {
     expected: Option<u64>,
     /// Messages that did not come although the command was completed.
     unanswered: UidSet,
-    /// There was an answer that cannot be read.
+    /// An answer could not be parsed.
     unreadable: bool,
-    /// What the last commit is to say.
+    /// What the last commit records.
     resume: Resume,
-    /// Something was left out that the next pull has to look at.
+    /// Something was left out that the next pull has to check.
     unfinished: bool,
     worker_scaling: WorkerScaling,
     planned: u64,
     error: Option<String>,
-    /// Why a connection left early. That kept something from being done if something is left when
-    /// the last one leaves.
+    /// Why a connection left early. It means incomplete work if something is left when the last one
+    /// leaves.
     gave_up: Option<String>,
 }
 
@@ -87,10 +87,10 @@ pub(super) struct SyncPlan {
     pub(super) missing: UidSet,
     /// How many of them there are; `None`: the server said that it has each of them.
     pub(super) expected: Option<u64>,
-    /// What to say when all is done.
+    /// The resume state to record when all is done.
     pub(super) resume: Resume,
-    /// The server did not say of all its messages which they are: what to tell of that. The next
-    /// pull has to look again.
+    /// The server did not name all its messages: the notice about that. The next pull has to look
+    /// again.
     pub(super) unlisted: Option<String>,
 }
 
@@ -129,8 +129,8 @@ impl FolderTask {
         opened.await.map(Some)
     }
 
-    /// Begins to write to the folder, and sees what it had. `confirmed`: what was put back is there
-    /// under these UIDs.
+    /// Begins to write to the folder, and reads what it had. `confirmed`: UIDs under which the
+    /// server has what was put back.
     ///
     /// # Errors
     /// What the backup says.
@@ -165,7 +165,7 @@ impl FolderTask {
         Ok(())
     }
 
-    /// Where to send work.
+    /// The channel to the writer.
     ///
     /// # Errors
     /// `Internal` if the folder is not open.
@@ -179,8 +179,8 @@ impl FolderTask {
         !state.synced && state.before.as_ref().is_some_and(|before| before.all.is_empty())
     }
 
-    /// What the backup had before, if what to fetch is not known yet. Dates are asked for by the
-    /// first attempt alone: a message whose date ends the connection must not keep new ones away.
+    /// What the backup had before, if what to fetch is not known yet. Only the first attempt asks
+    /// for dates: a message whose date ends the connection must not keep new ones away.
     pub(super) fn before_sync(&self) -> Option<PriorState> {
         let mut state = self.state();
         let before = state.before.clone().filter(|_| !state.synced)?;
@@ -190,7 +190,7 @@ impl FolderTask {
         Some(before)
     }
 
-    /// From `now` on there is something to fetch.
+    /// From `now` on there are messages to fetch.
     pub(super) fn set_todo(&self, todo: SyncPlan, now: Duration) -> u64 {
         let mut state = self.state();
         state.planned = todo.missing.len() as u64;
@@ -219,12 +219,12 @@ impl FolderTask {
         }
     }
 
-    /// An answer of the server cannot be read.
+    /// An answer of the server cannot be parsed.
     pub(super) fn unreadable(&self) {
         self.state().unreadable = true;
     }
 
-    /// A connection works on it.
+    /// A connection joins.
     pub(super) fn join(&self) {
         self.state().worker_scaling.join();
     }
@@ -247,31 +247,31 @@ impl FolderTask {
         state.synced && state.batches.is_done() && state.unanswered.is_empty()
     }
 
-    /// A connection leaves although there may be something left.
+    /// A connection leaves although something may be left.
     pub(super) fn gave_up(&self, error: &Error) {
         self.state().gave_up.get_or_insert_with(|| error.to_string());
     }
 
-    /// A connection has nothing more to do here; whether it was the last one.
+    /// A connection has nothing more to do here; returns whether it was the last one.
     pub(super) fn leave(&self) -> bool {
         self.state().worker_scaling.leave()
     }
 
-    /// Another connection works on it, if it would be of use.
+    /// Adds another connection, if it would be of use.
     pub(super) fn help(&self, now: Duration) -> bool {
         let mut state = self.state();
         let (progress, left) = (state.progress(now), state.batches.bytes_left());
         state.worker_scaling.help(progress, left)
     }
 
-    /// Something kept the folder from being complete.
+    /// The folder is not complete because of `error`.
     pub(super) fn set_error(&self, error: &Error) {
         let mut state = self.state();
         state.unfinished = true;
         state.error.get_or_insert_with(|| error.to_string());
     }
 
-    /// Whether messages were asked for of which the server did not say that it has them.
+    /// Whether messages were asked for that the server did not name.
     pub(super) fn is_guess(&self) -> bool {
         self.state().expected.is_some()
     }
@@ -304,8 +304,8 @@ impl FolderTask {
         doubtful
     }
 
-    /// Commits what is left, and says what was done, and what the backup says if it cannot be
-    /// written. `failed`: messages that could not be had.
+    /// Commits what is left; returns what was done, and the error if the backup cannot be written.
+    /// `failed`: messages that could not be fetched.
     pub(super) async fn finish(&self, failed: Vec<Failure>) -> (FolderReport, Result<()>) {
         let (work, writer, resume, mut report) = {
             let mut state = self.state();
@@ -324,7 +324,7 @@ impl FolderTask {
             (state.work.take(), state.writer.take(), resume, report)
         };
         if let (Some(work), Some(resume)) = (work, resume) {
-            // If it has ended, it says why below.
+            // If the writer has ended, the reason follows below.
             let _ = work.send(Work::Resume(resume)).await;
         }
         failed.into_iter().for_each(|failure| report.fail(failure));
@@ -347,7 +347,7 @@ impl FolderTask {
     }
 }
 
-/// The UIDs from `first` to `last`; none if there are none.
+/// The UIDs from `first` to `last`; may be empty.
 pub(super) fn range(first: u32, last: u32) -> UidSet {
     match (Uid::new(first.max(1)), Uid::new(last)) {
         (Some(first), Some(last)) => UidSet::range(first, last),

@@ -5,9 +5,9 @@ use sealpost_imap::types::MailboxAttribute;
 
 use crate::client::{Capabilities, ListedMailbox};
 
-/// The folders to pull: those that are `wanted`; of Gmail's, if All Mail is one of them, only those
-/// that hold messages which All Mail does not: Spam and Trash. Which labels a message has is kept
-/// with its flags.
+/// The folders to pull: those that are `wanted`; on Gmail, if All Mail is one of them, only those
+/// with messages that All Mail does not have: Spam and Trash. A message's labels are kept with its
+/// flags.
 pub fn once(
     capabilities: &Capabilities,
     folders: Vec<ListedMailbox>,
@@ -57,7 +57,7 @@ mod tests {
     fn every_message_is_in_one_of_the_folders() {
         assert_eq!(pulled("X-GM-EXT-1", &|_| true), ["[Gmail]/All Mail", "[Gmail]/Spam", "[Gmail]/Trash"]);
         assert_eq!(pulled("IMAP4rev1", &|_| true).len(), 6);
-        // Who wants a folder and not All Mail gets it.
+        // A wanted folder is pulled if All Mail is not wanted.
         assert_eq!(pulled("X-GM-EXT-1", &|found| found.name.as_str() == "Work"), ["Work"]);
     }
 }

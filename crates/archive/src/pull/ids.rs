@@ -5,9 +5,8 @@ use std::collections::HashMap;
 use crate::backup::{BackupFolder, FolderName, Identity};
 use crate::client::ListedMailbox;
 
-/// The MAILBOXIDs of a listing. One that several mailboxes have says nothing about any of them: by
-/// it a mailbox of its own would be taken for another one that was renamed, and its messages for
-/// those of that one.
+/// The MAILBOXIDs of a listing. One that several mailboxes share is ignored: a separate mailbox
+/// would be taken for a renamed one, and its messages for that one's.
 #[derive(Debug, Default)]
 pub(super) struct Ids(HashMap<String, Has>);
 
@@ -18,8 +17,8 @@ enum Has {
 }
 
 impl Ids {
-    /// Those of everything that a server has. A mailbox of which the listing does not say it has
-    /// the one that it is `kept` with.
+    /// Those of all mailboxes of a server. A mailbox without an id in the listing counts with the
+    /// id that it is `kept` with.
     pub(super) fn of(found: &[ListedMailbox], kept: &[BackupFolder]) -> Self {
         let known = kept.iter().filter_map(|kept| Some((&kept.name, kept.identity.mailboxid.as_ref()?)));
         let known: HashMap<_, _> = known.collect();
@@ -35,7 +34,8 @@ impl Ids {
         Ids(ids)
     }
 
-    /// What the server says of the mailbox of that name, without an id that another one has.
+    /// The identity that the server reports for the mailbox, without an id that another mailbox
+    /// has.
     pub(super) fn identity(&self, name: &FolderName, said: Identity) -> Identity {
         let mailboxid = said.mailboxid.filter(|id| self.is_its_own(name, id));
         Identity { mailboxid, ..said }
@@ -93,7 +93,7 @@ mod tests {
         }
     }
 
-    /// Whether the mailbox of that name, which says that it has that id, is believed.
+    /// Whether this id is accepted for the mailbox of that name.
     fn is_believed(ids: &Ids, name: &str, id: &str) -> bool {
         let said = Identity { uidvalidity: 5, mailboxid: Some(id.into()) };
         ids.identity(&FolderName::new(name, Some('/')), said).mailboxid.is_some()

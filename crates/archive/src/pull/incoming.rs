@@ -1,9 +1,9 @@
 //! [`Incoming`]: FETCH responses put together to messages and changes of flags, and handed to the writer.
 //!
-//! A message is one only when its command is completed with OK: servers that cannot read a message
-//! to its end send something else in the place of the rest, and a tagged NO. Until then small
-//! messages are held here, and what does not fit is written as unsure ([`Work::Unsure`]). What
-//! nobody asked for is dropped, under whatever UID it comes.
+//! A message counts only when its command is completed with OK: servers that cannot read a message
+//! to its end send something else for the rest, and a tagged NO. Until then small messages are held
+//! here, and those that do not fit are written as unsure ([`Work::Unsure`]). Messages that were not
+//! asked for are dropped, whatever their UID.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,18 +22,18 @@ use crate::backup::{Arrived, Flags};
 /// The longest that a complete message waits for others.
 const LINGER: Duration = Duration::from_millis(500);
 
-/// What came of an event.
+/// The result of an event.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Came {
     /// Nothing complete, or nothing that was asked for.
     Nothing,
     /// A message that was asked for, of so many bytes.
     Message(u64),
-    /// A message of which the server says that it has no bytes.
+    /// A message that the server reports to have no bytes.
     Empty(u32),
     /// A message's flags.
     Flags(u32),
-    /// An answer to FETCH that cannot be read.
+    /// A FETCH response that cannot be parsed.
     Unreadable,
 }
 
@@ -50,36 +50,35 @@ pub(super) struct Incoming {
     labels: bool,
     /// Commands that are not completed, in the order in which they were sent.
     asked: VecDeque<Asked>,
-    /// Bytes of messages that these hold.
+    /// Bytes of the messages that these hold.
     held: usize,
 }
 
 /// A FETCH of messages that is not completed.
 struct Asked {
     tag: u32,
-    /// It asks for one message.
+    /// It asks for one message only.
     alone: bool,
-    /// What did not come yet, and what came.
+    /// Messages that did not come yet, and those that came.
     missing: UidSet,
     came: UidSet,
-    /// What came last.
+    /// The last one that came.
     last: Option<Uid>,
-    /// What the writer does not have yet.
+    /// Messages that the writer does not have yet.
     held: Vec<(Arrived, Vec<u8>)>,
-    /// The large message that was asked for alone: the writer has it, and is not told yet that it
-    /// is complete.
+    /// The large message that was asked for alone: the writer has its bytes, but not yet its end.
     whole: Option<(mpsc::Sender<Piece>, Arrived)>,
-    /// What the writer has, and may have to give back.
+    /// Messages that the writer has and may have to undo.
     unsure: Vec<u32>,
-    /// The server said an untagged NO or BAD while it was answering.
+    /// The server sent an untagged NO or BAD while it was answering.
     doubted: bool,
 }
 
-/// A FETCH that is over.
+/// A FETCH that has ended.
 pub(super) struct Ended {
-    /// What did not come.
+    /// Messages that did not come.
     pub(super) missing: UidSet,
-    /// What came, and is not taken.
+    /// Messages that came and are not taken.
     pub(super) refused: UidSet,
     /// How many messages were taken.
     pub(super) taken: usize,
@@ -92,7 +91,7 @@ struct Current {
     flags: Option<Flags>,
     labels: Option<Vec<Box<str>>>,
     internaldate: Option<DateTime>,
-    /// What cannot be read of flags and date.
+    /// Errors of flags and date that cannot be parsed.
     unread: Vec<String>,
     body: Body,
 }
@@ -105,7 +104,7 @@ enum Body {
     Nil,
     Whole(Vec<u8>),
     Pieces(mpsc::Sender<Piece>, u64),
-    /// Another part than the whole message, or a message that nobody asked for.
+    /// Another part than the whole message, or a message that was not asked for.
     Ignored,
 }
 
@@ -147,12 +146,12 @@ impl Incoming {
         self.asked.len()
     }
 
-    /// Whether nothing is to be asked for now: the writer waits until nothing is unsure.
+    /// Whether no new command is to be sent: the writer waits until nothing is unsure.
     pub(super) fn is_held_up(&self) -> bool {
         self.to.is_held_up()
     }
 
-    /// Waits until more may be asked for.
+    /// Waits until new commands may be sent.
     ///
     /// # Errors
     /// `Internal` if the writer has ended.
@@ -221,7 +220,7 @@ impl Incoming {
     async fn complete(&mut self) -> Result<Came> {
         let current = std::mem::take(&mut self.current);
         let Some(uid) = current.uid.filter(|uid| *uid > 0) else { return Ok(Came::Nothing) };
-        // Flags that come without being asked for come without labels: the next pull asks for both.
+        // Unsolicited flags come without labels: the next pull asks for both.
         let told = current.flags.is_some() && current.labels.is_some() == self.labels;
         if !current.unread.is_empty() && !matches!(current.body, Body::Nil) {
             self.unread.push(Failure { uid, reason: current.unread.join("; ") });
@@ -263,7 +262,7 @@ impl Incoming {
         }
     }
 
-    /// Whether the message that is being read may have been asked for; some servers say its UID last.
+    /// Whether the current message may have been asked for; some servers send its UID last.
     fn may_be_asked(&self) -> bool {
         match self.current.uid.map(Uid::new) {
             None => !self.asked.is_empty(),
@@ -272,8 +271,8 @@ impl Incoming {
         }
     }
 
-    /// A message came; which command asked for it, mostly the first one. `None`: nobody did, or it
-    /// came before.
+    /// A message came; returns the command that asked for it, mostly the first one. `None`: no
+    /// command did, or it came before.
     fn arrived(&mut self, uid: u32) -> Option<usize> {
         let uid = Uid::new(uid)?;
         let at = self.asked.iter_mut().position(|asked| asked.missing.remove(uid))?;
@@ -282,8 +281,8 @@ impl Incoming {
         Some(at)
     }
 
-    /// The writer waits for the end of a large message that was asked for alone, and is needed for
-    /// something else before the server has completed that command: it did not come.
+    /// The writer waits for the end of a large message that was asked for alone, and has other work
+    /// before the server has completed that command: the message did not come.
     fn drop_whole(&mut self) {
         for asked in &mut self.asked {
             if let Some((_, arrived)) = asked.whole.take()
@@ -295,7 +294,7 @@ impl Incoming {
         }
     }
 
-    /// Hands over what is held, as unsure: it is too much.
+    /// Hands over all held messages as unsure: they exceed the limit.
     async fn let_go(&mut self) -> Result<()> {
         self.drop_whole();
         self.flush().await?;
@@ -310,7 +309,7 @@ impl Incoming {
         Ok(())
     }
 
-    /// The command with this tag is completed; `sure`: what it brought are the messages. `None`: it
+    /// The command with this tag is completed; `sure`: its messages are complete. `None`: the tag
     /// is none of these.
     ///
     /// # Errors
@@ -318,15 +317,15 @@ impl Incoming {
     pub(super) async fn completed(&mut self, tag: u32, sure: bool) -> Result<Option<Ended>> {
         let Some(at) = self.asked.iter().position(|asked| asked.tag == tag) else { return Ok(None) };
         let Some(asked) = self.asked.remove(at) else { return Ok(None) };
-        // That of another command.
+        // The message of another command.
         self.drop_whole();
         let refused = if sure { UidSet::new() } else { asked.came.clone() };
         self.end(asked, refused).await.map(Some)
     }
 
-    /// The connection is lost: how the commands end that were under way. What came is taken, unless
-    /// the server said that something was wrong, but for the last message: it may have had no time
-    /// to say so.
+    /// The connection is lost: returns how the pending commands end. Their messages are taken,
+    /// unless the server reported an error, except the last one: the server may not have had time
+    /// to report one.
     ///
     /// # Errors
     /// `Internal` if the writer has ended.
@@ -341,7 +340,7 @@ impl Incoming {
         Ok(ended)
     }
 
-    /// Takes what came by a command but for what is `refused`.
+    /// Takes the messages of a command except the `refused` ones.
     async fn end(&mut self, asked: Asked, refused: UidSet) -> Result<Ended> {
         let is_refused = |uid: u32| Uid::new(uid).is_none_or(|uid| refused.contains(uid));
         let taken = asked.came.len() - refused.len();
@@ -366,7 +365,7 @@ impl Incoming {
         Ok(Ended { missing: asked.missing, refused, taken })
     }
 
-    /// Gathers a message that is sure for the writer.
+    /// Collects a complete message for the writer.
     async fn give(&mut self, arrived: Arrived, octets: Vec<u8>) -> Result<()> {
         if self.messages.is_empty() {
             self.since = self.clock.monotonic();
@@ -384,7 +383,7 @@ impl Incoming {
         self.messages.len() % 16 == 1 && self.clock.monotonic().saturating_sub(self.since) >= LINGER
     }
 
-    /// Hands over what is complete.
+    /// Hands over the complete messages.
     ///
     /// # Errors
     /// `Internal` if the writer has ended.
@@ -408,7 +407,7 @@ impl Incoming {
         Ok(())
     }
 
-    /// Hands over other work, after what is complete.
+    /// Hands over other work, after the complete messages.
     ///
     /// # Errors
     /// `Internal` if the writer has ended.
@@ -418,7 +417,7 @@ impl Incoming {
     }
 }
 
-/// As much at a time as is handed over together.
+/// Divides messages into portions of the size that is handed over at once.
 fn divided(messages: Vec<(Arrived, Vec<u8>)>) -> Vec<Vec<(Arrived, Vec<u8>)>> {
     let mut parts: Vec<Vec<_>> = Vec::new();
     let mut octets = BATCH_BYTES;
@@ -440,7 +439,7 @@ fn is_fetch(line: &[u8]) -> bool {
     word.is_some_and(|word| word.eq_ignore_ascii_case(b"FETCH") || word.eq_ignore_ascii_case(b"UIDFETCH"))
 }
 
-/// Whether it is the whole message.
+/// Whether it names the whole message.
 fn is_whole(name: &BodyName) -> bool {
     match name {
         BodyName::Section { section, start } => *section == Section::default() && start.is_none(),

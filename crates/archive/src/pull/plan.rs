@@ -1,4 +1,4 @@
-//! Which folders have to be looked into, from what STATUS says and what the last commits said.
+//! Which folders have to be looked into, from STATUS and from the last commits.
 
 use std::collections::HashMap;
 
@@ -20,9 +20,9 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// What selecting the mailbox would say, if it is new to the backup and never had a message.
-    /// That no UID was ever given away has to be said: 0 messages may also stand for a number that
-    /// the server left out.
+    /// What SELECT would report, if the mailbox is new to the backup and never had a message.
+    /// UIDNEXT must show that no UID was ever assigned: 0 messages may also mean that the server
+    /// left out the number.
     pub(super) fn empty(&self) -> Option<Selected> {
         let numbers = self.found.numbers.as_ref()?;
         let unused = numbers.uidvalidity > 0 && numbers.uidnext == 1 && numbers.messages == 0;
@@ -31,7 +31,7 @@ impl Plan {
             uidnext: numbers.uidnext,
             uidvalidity: numbers.uidvalidity,
             highestmodseq: numbers.highestmodseq,
-            // Cyrus 3.6 says a wrong one in STATUS; the first EXAMINE tells it.
+            // Cyrus 3.6 reports a wrong one in STATUS; the first EXAMINE gives the right one.
             mailboxid: None,
             permanent_flags: None,
         })
@@ -50,7 +50,7 @@ pub enum Reason {
     Renamed,
     /// The last pull did not finish it.
     Unfinished,
-    /// Something happened to its files since the last pull.
+    /// Its files changed since the last pull.
     Touched,
     /// A restore put something back into it.
     Restored,
@@ -58,18 +58,18 @@ pub enum Reason {
     Changed,
     /// The backup has messages that the server no longer has, and is not to keep them.
     Gone,
-    /// Nothing says that it did not change: the server has no mod-sequences.
+    /// Nothing shows that it did not change: the server has no mod-sequences.
     Unknown,
     /// Some of its messages are to be fetched again.
     Again,
 }
 
-/// What a plan has to consider besides what there is.
+/// What a plan considers besides the folders.
 #[derive(Debug, Clone, Copy)]
 pub struct Wishes<'a> {
-    /// Mod-sequences can be believed.
+    /// Mod-sequences are reliable.
     pub condstore: bool,
-    /// Messages that are gone from the server are not to stay in the backup.
+    /// Messages that the server no longer has are not to stay in the backup.
     pub delete: bool,
     /// What restores put back into the account.
     pub restored: &'a Restored,

@@ -1,4 +1,4 @@
-//! What a pull did, and who is told while it goes on.
+//! The report of a pull, and the observer of its progress.
 
 use std::time::Duration;
 
@@ -10,21 +10,21 @@ use crate::backup::BodyCounts;
 /// What a pull did.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// Folders that were looked at: those that can be selected.
+    /// Folders that can be selected, and were looked at.
     pub folders: u64,
     /// Those of them in which something was to be done.
     pub of: Vec<FolderReport>,
-    /// Bytes received, as they came over the line.
+    /// Bytes received, as they came over the network.
     pub received: u64,
     /// Connections that were made again.
     pub reconnects: u64,
     /// How long it took.
     pub elapsed: Duration,
-    /// It was told to stop before it was done.
+    /// It was stopped before it was done.
     pub interrupted: bool,
     /// The backup's bodies, if it does not keep all.
     pub bodies: Option<BodyCounts>,
-    /// The backup could not be written any more, so it was not gone on with; why.
+    /// The backup could not be written any more, so the pull ended; why.
     pub broken: Option<Error>,
 }
 
@@ -49,36 +49,36 @@ pub struct FolderReport {
     pub flags: u64,
     /// Messages that the server no longer has.
     pub gone: u64,
-    /// Messages with evicted bodies and that the server no longer has, or has in another mailbox of
-    /// the same name: these bodies are nowhere any more.
+    /// Messages with evicted bodies that the server no longer has, or has in another mailbox of the
+    /// same name: these bodies are lost.
     pub lost: u64,
     /// The UIDs of some of these.
     pub lost_of: Vec<u32>,
-    /// Messages that could not be had, and will be tried again next time.
+    /// Messages that could not be fetched, and will be tried again next time.
     pub failed: Vec<Failure>,
     /// How many more there are of these.
     pub failed_more: u64,
-    /// Messages that are kept without some of their flags, or their date, which cannot be read:
+    /// Messages that are stored without some of their flags, or their date, which cannot be parsed:
     /// some of them, and why.
     pub unread: Vec<Failure>,
     /// How many messages those are.
     pub unread_all: u64,
-    /// What kept the folder from being complete.
+    /// Why the folder is not complete.
     pub error: Option<String>,
 }
 
-/// A message that could not be had.
+/// A message that could not be fetched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// Its UID.
     pub uid: u32,
-    /// Why not.
+    /// Why.
     pub reason: String,
 }
 
-/// Failures of a folder that are told one by one.
+/// Most failures of a folder that are reported one by one.
 const FAILURES_TOLD: usize = 1000;
-/// Messages without some of their flags that are told one by one.
+/// Most messages without some of their flags that are reported one by one.
 pub(super) const UNREAD_TOLD: usize = 20;
 
 impl FolderReport {
@@ -92,12 +92,12 @@ impl FolderReport {
         }
     }
 
-    /// A mailbox that the server lists and that is not looked at.
+    /// A mailbox that the server lists and that is not pulled.
     pub(super) fn left_out((name, why): (String, String)) -> Self {
         FolderReport { name, error: Some(why), ..FolderReport::default() }
     }
 
-    /// Adds a failure, up to a number of them.
+    /// Adds a failure, up to [`FAILURES_TOLD`].
     pub(super) fn fail(&mut self, failure: Failure) {
         if self.failed.len() < FAILURES_TOLD {
             self.failed.push(failure);
@@ -124,7 +124,7 @@ impl Report {
     }
 }
 
-/// Who is told how it goes.
+/// Receives the progress of a pull.
 pub trait Observer: Send + Sync {
     /// So many messages of the folder will be fetched.
     fn begins(&self, folder: &str, messages: u64);
@@ -132,17 +132,17 @@ pub trait Observer: Send + Sync {
     fn stored(&self, folder: &str, messages: u64, octets: u64);
     /// Nothing more will be done in the folder.
     fn ended(&self, folder: &FolderReport);
-    /// Bodies were given up, with so many bytes on disk.
+    /// Bodies were evicted, with so many bytes on disk.
     fn evicted(&self, _messages: u64, _octets: u64) {}
     /// A connection was lost, and when the next one is tried.
     fn waits(&self, text: &str) {
         self.note(text);
     }
-    /// Something a person may want to know.
+    /// A note for the user.
     fn note(&self, text: &str);
 }
 
-/// Nobody.
+/// An observer that ignores everything.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Silent;
 

@@ -1,9 +1,10 @@
-//! [`Returning`]: messages of the backup that the server had no more, and that come back under other UIDs.
+//! [`Returning`]: messages of the backup that the server no longer had, and that come back under
+//! other UIDs.
 //!
-//! A restore of which nothing was written down, since it was killed, or since the server says no
-//! UIDs, another program, and people who move a message to and fro, do that. What arrives with the
+//! Causes are a restore without a record, because it was killed or because the server reports no
+//! UIDs; another program; and users who move a message to and fro. A message that arrives with the
 //! bytes and the date of such a message is that message. A mailbox that has a message twice has it
-//! twice in the backup too: each that arrives takes the place of one that is gone.
+//! twice in the backup too: each that arrives replaces one that is gone.
 
 use std::collections::{HashMap, HashSet};
 
@@ -20,15 +21,16 @@ const COMPARED: usize = 16;
 pub(super) struct Returning {
     /// By size, the oldest ones first: UIDs, and when they were received, in seconds.
     by_size: HashMap<u64, Vec<(u32, Option<i64>)>>,
-    /// The record of restores says that these may come, whatever date the server gives them.
+    /// The record of restores expects these, whatever date the server gives them.
     expected: HashSet<u32>,
 }
 
 impl Returning {
-    /// Those of a folder that the server has no more, the newest ones; `expected` as the record says.
+    /// Those of a folder that the server no longer has, the newest ones; `expected` from the
+    /// record.
     ///
     /// # Errors
-    /// What the backup says.
+    /// The backup's errors.
     pub(super) fn of(folder: &dyn Folder, expected: &UidSet) -> Result<Self> {
         let mut returning = Returning::default();
         let mut gone = folder.known().deleted_upstream();
@@ -49,13 +51,13 @@ impl Returning {
         Ok(returning)
     }
 
-    /// Whether a message of so many bytes may be one of them.
+    /// Whether a message of this size may be one of them.
     pub(super) fn may_be(&self, size: u64) -> bool {
         self.by_size.contains_key(&size)
     }
 
-    /// Which of them it is that arrived, by size, date and hash; it is one no more. Of several, one
-    /// with the flags that it has.
+    /// Which of them has arrived, by size, date and hash; it is then removed. Of several, one with
+    /// the same flags.
     pub(super) fn take(
         &mut self,
         folder: &dyn Folder,

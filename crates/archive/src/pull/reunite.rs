@@ -1,13 +1,12 @@
-//! What a restore put back is what the backup has already: a folder's messages get the UIDs that
-//! the record of restores says, before it is compared with the server. Also if the server's folder
-//! was renamed since.
+//! Recognizes what a restore put back: before a folder is compared with the server, its messages
+//! get the UIDs of the record of restores, also if the server's folder was renamed since.
 //!
-//! Nothing is fetched for that but a few header fields: the server may be another one than that of
-//! the record, set up anew with the same UIDVALIDITY, and what has a UID there is asked what it is.
-//! In the folder that they were in, messages get other UIDs. Those that were put into a folder that
-//! was made anew (another UIDVALIDITY), or that the server calls otherwise, are in the backup in
-//! what was put aside, or in a folder that the server does not have: they move from there. What was
-//! put below a folder that the restore was told is there besides.
+//! Only a few header fields are fetched: the server may be another one than that of the record, set
+//! up anew with the same UIDVALIDITY, so the message behind a UID is checked. In their original
+//! folder, messages get other UIDs. If they were put into a folder that was created anew (another
+//! UIDVALIDITY), or that the server lists under another name, the backup has them in a superseded
+//! folder, or in one that the server does not have: they move from there. Messages that
+//! were put below a folder that the restore named stay additional ones.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -22,38 +21,38 @@ use crate::push::{MARK_FIELDS, Mark, header};
 use crate::restored::{Restored, Way};
 use crate::same::is_same;
 
-/// Messages that move in one transaction.
+/// Messages moved in one transaction.
 const TOGETHER: usize = 1024;
-/// Bytes that do.
+/// Bytes moved in one transaction.
 const TOGETHER_BYTES: u64 = 64 * 1024 * 1024;
 
-/// What the record says of a folder.
+/// What the record lists for a folder.
 #[derive(Debug, Default)]
 pub(super) struct Recorded {
-    /// Other UIDs of messages of the folder, by those that they have.
+    /// New UIDs of messages of the folder, by their present ones.
     here: BTreeMap<u32, u32>,
     /// The same of messages elsewhere in the backup.
     elsewhere: Vec<(BackupFolder, BTreeMap<u32, u32>)>,
     /// What was put back, and as what.
     pairs: Vec<(u32, u32)>,
-    /// Messages that may come under UIDs that nobody knows.
+    /// Messages that may come under unknown UIDs.
     expected: UidSet,
-    /// By the UIDs that they are to have: what the messages are.
+    /// Header data of the messages, by their new UIDs.
     marks: BTreeMap<u32, Mark>,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Debug, Default)]
 pub(super) struct Reunited {
-    /// Messages that have other UIDs now, or are in this folder now.
+    /// Messages that got other UIDs, or moved into this folder.
     pub(super) recognized: u64,
-    /// UIDs of messages and of what the record says they are, too: both are in the folder.
+    /// UIDs of messages and of the same messages according to the record: both are in the folder.
     pub(super) twins: Vec<(u32, u32)>,
-    /// Messages that may come under UIDs that nobody knows.
+    /// Messages that may come under unknown UIDs.
     pub(super) expected: UidSet,
 }
 
-/// The backup and what is known of it and of its server.
+/// The backup, and what is known of it and of its server.
 pub(super) struct Reuniting<'a> {
     pub(super) backup: &'a dyn Backup,
     pub(super) restored: &'a Restored,
@@ -63,7 +62,7 @@ pub(super) struct Reuniting<'a> {
 }
 
 impl Recorded {
-    /// Those of the UIDs under which the server has what the record says.
+    /// Those of the UIDs under which the server has the message that the record lists.
     ///
     /// # Errors
     /// `Retry` if the connection is lost.
@@ -91,7 +90,7 @@ impl Recorded {
             };
             match connection.run(|w| w.raw(&command), on).await?.ok("FETCH") {
                 Err(e) if e.kind() == Kind::Retry => return Err(e),
-                // What it does not say is fetched as anything else.
+                // What it leaves out is fetched like any other message.
                 _ => {}
             }
         }
@@ -100,10 +99,10 @@ impl Recorded {
 }
 
 impl Reuniting<'_> {
-    /// What the record says of `folder`, which was just opened.
+    /// What the record lists for `folder`, which was just opened.
     ///
     /// # Errors
-    /// What the backup says.
+    /// The backup's errors.
     pub(super) fn recorded(
         &self,
         folder: &dyn Folder,
@@ -119,14 +118,14 @@ impl Reuniting<'_> {
             recorded.marks.extend(marks);
         }
         let others = self.restored.ways(name.as_str(), server.uidvalidity).iter();
-        // What is there under these UIDs is asked below.
+        // The messages under these UIDs are checked below.
         let renamed = self.restored.ways_of_renamed(name.as_str(), server.uidvalidity, self.listed);
         for way in others
             .chain(renamed)
             .filter(|way| way.folder != name.as_str() || way.uidvalidity != server.uidvalidity)
         {
             let Some(kept) = self.source(way)?.filter(|kept| kept.name != *name) else { continue };
-            // What cannot be read comes from the server.
+            // Unreadable messages are fetched from the server.
             let Ok(source) = self.backup.look(&kept.name) else { continue };
             let mut uids = way.latest();
             uids.retain(|uid, _| source.known().contains(*uid));
@@ -137,10 +136,10 @@ impl Reuniting<'_> {
         Ok(recorded)
     }
 
-    /// Gives messages the UIDs that the record says, as far as the server has them under these.
+    /// Gives messages the UIDs of the record, as far as the server has them under these.
     ///
     /// # Errors
-    /// What the backup says.
+    /// The backup's errors.
     pub(super) fn reunite(
         &self,
         folder: &mut dyn Folder,
@@ -161,7 +160,7 @@ impl Reuniting<'_> {
         Ok(Reunited { recognized, twins, expected })
     }
 
-    /// What the backup has that its messages can be taken from: the server has it no more.
+    /// A folder of the backup that the messages can be taken from: the server no longer has it.
     fn source(&self, way: &Way) -> Result<Option<BackupFolder>> {
         let is_it = |kept: &BackupFolder| {
             kept.place().as_str() == way.folder && kept.identity.uidvalidity == way.uidvalidity
@@ -175,8 +174,8 @@ impl Reuniting<'_> {
         Ok(self.backup.folders()?.into_iter().find(is_it))
     }
 
-    /// Moves messages from another folder of the backup; how many. A run that is killed leaves some
-    /// in both, and the next one goes on.
+    /// Moves messages from another folder of the backup; returns how many. A killed run leaves some
+    /// in both, and the next one continues.
     fn take_over(
         &self,
         kept: &BackupFolder,
@@ -221,7 +220,7 @@ fn last_uids(way: &Way, folder: &dyn Folder) -> BTreeMap<u32, u32> {
     let is_free = |uid: &u32| !folder.known().contains(*uid);
     let last = |uid: u32| {
         let mut there = *latest.get(&uid)?;
-        // It may have been put back again and again since. UIDs grow, so this ends.
+        // It may have been put back several times since. UIDs grow, so this ends.
         while let Some(next) = latest.get(&there).filter(|_| is_free(&there)) {
             there = *next;
         }
@@ -232,7 +231,7 @@ fn last_uids(way: &Way, folder: &dyn Folder) -> BTreeMap<u32, u32> {
 }
 
 /// Whether the message is in the folder under that UID now. One that cannot be read, or whose body
-/// is not here, comes from the server.
+/// is evicted, is fetched from the server.
 fn is_moved(from: &dyn Folder, folder: &mut dyn Folder, stored: &Stored, there: u32) -> Result<bool> {
     if from.evicted(stored.uid).is_ok_and(|evicted| evicted.is_some()) {
         return Ok(false);
@@ -245,12 +244,12 @@ fn is_moved(from: &dyn Folder, folder: &mut dyn Folder, stored: &Stored, there: 
     Ok(hand_over(from, stored.uid, folder, &arrived, stored.size, &mut |_| true)?.is_ok())
 }
 
-/// Commits what was put into `folder`, and removes it from where it was; how many these are.
+/// Commits what was put into `folder`, and removes it from where it was; returns how many.
 fn leave(from: &mut dyn Folder, folder: &mut dyn Folder, moved: Vec<u32>) -> Result<u64> {
     if moved.is_empty() {
         return Ok(0);
     }
-    // All is compared with the server then.
+    // The next pull compares everything then.
     folder.commit(&Resume { highestmodseq: 0, ..folder.resume() })?;
     for uid in &moved {
         from.remove(*uid)?;

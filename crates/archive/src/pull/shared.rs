@@ -17,15 +17,15 @@ use crate::backup::Backup;
 use crate::client::Server;
 use crate::restored::Restored;
 
-/// Connections that have nothing to do look so often whether they would be of use in a folder, and
-/// those that cannot work whether others have done it.
+/// How often idle connections check whether they would be of use in a folder, and connections that
+/// cannot work whether others have done it.
 pub(super) const LOOK: Duration = Duration::from_millis(100);
 
 /// What a connection is to do next.
 pub(super) enum Next {
     /// This folder.
     Folder(Arc<FolderTask>),
-    /// Be there first.
+    /// Connect first.
     Connect,
     /// There is nothing left to do.
     Nothing,
@@ -40,7 +40,7 @@ pub(super) struct Shared {
     pub(super) ids: Ids,
     /// Folders that the server has.
     pub(super) listed: Arc<HashSet<String>>,
-    /// True when the pull ends early: told to, or because the backup cannot be written.
+    /// True when the pull ends early: on request, or because the backup cannot be written.
     stop: watch::Sender<bool>,
     /// There is nothing left to do, or nothing left of a folder.
     changed: Notify,
@@ -57,7 +57,7 @@ struct PullState {
     reconnects: u64,
 }
 
-/// What a thread needs that recognizes what was put back.
+/// What a thread needs to recognize messages that were put back.
 pub(super) struct Parts {
     pub(super) backup: Arc<dyn Backup>,
     restored: Arc<Restored>,
@@ -110,9 +110,9 @@ impl Shared {
         *self.stop.borrow()
     }
 
-    /// The next thing to work on: a folder of one's own, or one that can be helped with. May wait
-    /// until that is clear. Who has no connection gets no folder that needs one: the server may not
-    /// want another one, and those that are there go on meanwhile.
+    /// The next thing to work on: a folder, or one that another connection works on. May wait until
+    /// that is clear. A task without a connection gets no folder that needs one: the server may not
+    /// want another one, and the present ones continue meanwhile.
     pub(super) async fn next(&self, connected: bool) -> Next {
         loop {
             let changed = self.changed.notified();
@@ -141,12 +141,12 @@ impl Shared {
                     return Next::Nothing;
                 }
             }
-            // No matter which of the two it is.
+            // Either of the two will do.
             let _ = tokio::time::timeout(LOOK, changed).await;
         }
     }
 
-    /// A folder that nothing was done in is for whoever can.
+    /// Returns a folder in which nothing was done, for another connection.
     pub(super) fn give_back(&self, job: &Arc<FolderTask>) {
         let mut state = self.state();
         state.running.retain(|running| !Arc::ptr_eq(running, job));
@@ -170,7 +170,7 @@ impl Shared {
     pub(super) fn done(&self, job: &Arc<FolderTask>, mut report: FolderReport, written: Result<(), Error>) {
         match written {
             Ok(()) => self.tools.observer.ended(&report),
-            // It is told once, with what ended the pull.
+            // The error that ended the pull is reported once, below.
             Err(e) => {
                 report.error = Some(e.to_string());
                 self.broken(e);
@@ -187,9 +187,9 @@ impl Shared {
         self.end();
     }
 
-    /// Writes down that what restores put back is in the backup, if it is: in every folder that the
-    /// server has, and in all of them if one was put into that it does not have any more, since
-    /// that may be any of the others now.
+    /// Records that what restores put back is in the backup, if it is: in every folder that the
+    /// server has, and in all of them if one was put into that it no longer has, since that may be
+    /// any of the others now.
     pub(super) async fn restored_is_read(&self, report: &Report) {
         let restored = self.options.restored.clone();
         let is_done = |name: &&str| {

@@ -1,8 +1,8 @@
-//! Bringing what is known of a folder in step, and finding out what is missing.
+//! Brings the known messages of a folder in step, and finds out which are missing.
 //!
-//! With mod-sequences the server says what changed (RFC 7162 §3.1.4.1), with QRESYNC also what went
-//! (§3.2.6). Otherwise all UIDs and flags are compared. Nothing is taken for gone unless the server
-//! named as many messages as it said it has.
+//! With mod-sequences the server reports what changed (RFC 7162 §3.1.4.1), with QRESYNC also what
+//! vanished (§3.2.6). Otherwise all UIDs and flags are compared. No message counts as gone unless
+//! the server named as many messages as it reported.
 
 use sealpost_base::{Error, Result, Uid, UidSet, counted, limits};
 use sealpost_imap::client::{Event, FetchData};
@@ -15,13 +15,14 @@ use super::writer::Work;
 use crate::backup::Resume;
 use crate::client::{Connection, Done, Selected, commands, lowest};
 
-/// More UIDs than messages that may be in a range are asked for without looking which there are.
+/// Up to this many UIDs more than messages are asked for without looking up which exist.
 const LOOSE: u64 = 256;
-/// Commands that ask for dates and are at the server at a time.
+/// Commands asking for dates that are in flight at once.
 const AT_ONCE: usize = 4;
 /// Dates that are handed over together.
 const DATES_TOGETHER: usize = 1024;
-/// Messages above which all UIDs of a server without ESEARCH come as FETCH responses instead of one line.
+/// Messages above which a server without ESEARCH sends all UIDs as FETCH responses instead of one
+/// line.
 const SEARCH_LINE: u32 = 500_000;
 
 /// A folder that is selected, and what the backup had.
@@ -31,15 +32,15 @@ pub(super) struct Sync<'a> {
     pub(super) before: &'a PriorState,
     pub(super) incoming: &'a mut Incoming,
     pub(super) stop: &'a mut tokio::sync::watch::Receiver<bool>,
-    /// Messages that are gone from the server are not to stay in the backup, those that went long
-    /// ago included.
+    /// Messages that the server no longer has are not to stay in the backup, including those that
+    /// went long ago.
     pub(super) delete: bool,
-    /// Messages that went since it was selected.
+    /// Messages expunged since it was selected.
     pub(super) expunged: u64,
 }
 
 impl Sync<'_> {
-    /// Hands changes of what is known to the writer, and says what is missing.
+    /// Sends changes of known messages to the writer, and returns what is missing.
     ///
     /// # Errors
     /// `Retry` if the connection is lost: then it can be done again. `Limit` beyond
@@ -48,8 +49,8 @@ impl Sync<'_> {
         let before = self.before;
         let mut todo = self.compare().await?;
         self.dates().await?;
-        // An empty backup gets everything: it may be of another UIDVALIDITY than what was to be
-        // fetched again.
+        // An empty backup gets everything: its UIDVALIDITY may differ from that of the messages to
+        // be fetched again.
         if !before.all.is_empty() && !before.again.is_empty() {
             let missing = todo.missing.len();
             todo.missing = todo.missing.union(&before.again);
@@ -91,7 +92,8 @@ impl Sync<'_> {
         if marked && self.connection.qresync() && before.resume.whole {
             let present = before.present.difference(&vanished).len() as u64;
             let news = range(before.resume.uidnext, selected.uidnext.saturating_sub(1));
-            // More than UIDs were given away, or fewer than the backup has: then all are compared.
+            // With more new messages than new UIDs, or fewer messages than the backup has, all are
+            // compared.
             let new = u64::from(messages).checked_sub(present).filter(|new| *new <= news.len() as u64);
             if let Some(new) = new.filter(|new| news.len() as u64 <= new + LOOSE && selected.uidnext > 0) {
                 let gone = before.present.intersection(&vanished);
@@ -122,7 +124,7 @@ impl Sync<'_> {
         Ok(todo(all.difference(&before.all), unlisted))
     }
 
-    /// What to say if not all messages were named.
+    /// The notice if not all messages were named.
     fn unlisted(&self, found: &UidSet, complete: bool) -> Option<String> {
         let (listed, messages) = (found.len(), self.messages());
         (!complete).then(|| {
@@ -153,7 +155,7 @@ impl Sync<'_> {
         }
         match self.search().await? {
             Some(found) => Ok((found, true)),
-            // More ranges than are read of a set, or a search that is not to be relied on.
+            // More ranges than are read of a set, or an unreliable search.
             None => self.all_flags().await,
         }
     }
@@ -193,20 +195,20 @@ impl Sync<'_> {
         self.fetch_to("*", command, |uid| runs.add(uid)).await?;
         let found = runs.into_set();
         if !self.is_complete(&found) {
-            // The server may have something to say of messages that went meanwhile.
+            // The server may have expunges to report.
             self.run_command("NOOP", |_| {}).await?;
         }
         let complete = self.is_complete(&found);
         Ok((found, complete))
     }
 
-    /// Whether as many messages were named as there are. More come in meanwhile, but not any number.
+    /// Whether as many messages were named as exist. More arrive meanwhile, but not any number.
     fn is_complete(&self, found: &UidSet) -> bool {
         let messages = u64::from(self.selected.messages);
         (self.messages()..=messages + messages / 4 + LOOSE).contains(&(found.len() as u64))
     }
 
-    /// What changed since the last pull; what vanished, if the server says so.
+    /// Fetches what changed since the last pull; returns what vanished, if the server reports it.
     async fn changes(&mut self) -> Result<UidSet> {
         let Some(last) = self.before.all.last() else { return Ok(UidSet::new()) };
         let vanished = if self.connection.qresync() { " VANISHED" } else { "" };
@@ -217,8 +219,8 @@ impl Sync<'_> {
     }
 
     /// Asks for the dates of messages that were taken over without one, and hands them to the
-    /// writer. What is not answered stays without, and is asked for again when there is another
-    /// reason to look into the folder.
+    /// writer. Messages without an answer stay without a date, and are asked for again when there
+    /// is another reason to look into the folder.
     async fn dates(&mut self) -> Result<()> {
         let mut left = commands(&self.before.undated);
         let (mut under_way, mut dates) = (0usize, Vec::new());
@@ -248,7 +250,7 @@ impl Sync<'_> {
                 Event::FetchEnd => dates.extend(uid.take().zip(date.take())),
                 _ => {}
             }
-            // Changes of flags come whenever they like.
+            // Changes of flags may come at any time.
             self.incoming.take(event).await?;
         }
     }
@@ -274,8 +276,8 @@ impl Sync<'_> {
         Ok(vanished)
     }
 
-    /// Runs a FETCH of flags, hands these to the writer and their UIDs to `on`; which messages
-    /// vanished, and the lowest UID that the server got to if it did not get to all.
+    /// Runs a FETCH of flags, hands these to the writer and their UIDs to `on`; returns which
+    /// messages vanished, and the lowest UID that the server got to if it did not get to all.
     async fn fetch(&mut self, command: &str, mut on: impl FnMut(u32)) -> Result<(UidSet, Option<u32>)> {
         let mut vanished = UidSet::new();
         let tag = self.connection.queue(|w| w.raw(command));
@@ -292,7 +294,7 @@ impl Sync<'_> {
                 return Ok((vanished, reached));
             }
             if let Event::Response(Response::Vanished { uids: set, .. }) = &event {
-                // Of others it does not matter, however many a server names.
+                // Others do not matter, however many a server names.
                 vanished = vanished.union(&uids(set).intersection(&self.before.present));
             }
             if let Came::Flags(uid) = self.incoming.take(event).await? {
@@ -335,7 +337,7 @@ impl Sync<'_> {
     }
 }
 
-/// What there is to do for a backup that has nothing of a mailbox whose messages are `all`.
+/// The plan for a backup that has nothing of a mailbox whose messages are `all`.
 ///
 /// # Errors
 /// `Internal` if the writer has ended.

@@ -1,4 +1,4 @@
-//! The engine against servers that misbehave, each written down line by line, with a backup in memory.
+//! The engine against misbehaving servers, each scripted line by line, with a backup in memory.
 
 pub(crate) mod copies;
 mod formats;

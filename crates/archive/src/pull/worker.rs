@@ -1,5 +1,5 @@
-//! Connections at work: each takes a folder after the other, helps with a huge one when there are
-//! no more, and comes back when it was lost.
+//! Connections at work: each takes one folder after the other, helps with a huge one when there are
+//! no more, and reconnects when it was lost.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::shared::{LOOK, Next, Shared};
 use super::sync::{Sync, all_missing};
 use crate::client::{Backoff, Connection, Listing, Selected, Server};
 
-/// The first connection, and what there is. A server that is busy is tried again.
+/// Makes the first connection and lists the mailboxes. A busy server is tried again.
 pub(super) async fn begin(server: &Server, tools: &Tools) -> Result<(Connection, Listing)> {
     let mut backoff = Backoff::new(server.timeouts.retry);
     let mut stop = tools.stop.clone();
@@ -41,7 +41,7 @@ pub(super) async fn begin(server: &Server, tools: &Tools) -> Result<(Connection,
     }
 }
 
-/// A connection that is told what changed, if the server can.
+/// A connection on which the server reports vanished messages, if it can.
 async fn connect_to_pull(server: &Server, tools: &Tools) -> Result<Connection> {
     let mut connection = connect(server, tools).await?;
     connection.enable_qresync();
@@ -66,14 +66,14 @@ async fn pause(
     }
 }
 
-/// Does everything there is to do, over as many connections as there may be, beginning with this one.
+/// Pulls all folders, over as many connections as allowed, beginning with this one.
 pub(super) async fn run(shared: &Arc<Shared>, first: Connection) {
     let most = shared.options.connections.max(1);
-    // The largest folder is for the connection that is there.
+    // The largest folder is for the existing connection.
     let largest = shared.next(true).await;
     let (mut first, mut largest) = (Some(first), Some(largest));
     let mut workers = JoinSet::new();
-    // What is to be told of the outside reaches those who wait for the inside.
+    // Forwards the stop signal from outside to the tasks of this pull.
     let (watched, mut stop) = (shared.clone(), shared.tools.stop.clone());
     let watching = tokio::spawn(async move {
         if stop.wait_for(|stop| *stop).await.is_ok() {
@@ -93,7 +93,7 @@ pub(super) async fn run(shared: &Arc<Shared>, first: Connection) {
     }
     while workers.join_next().await.is_some() {}
     watching.abort();
-    // It holds the backup, which others may wait for.
+    // It holds the backup, for which other tasks may wait.
     let _ = watching.await;
 }
 
@@ -149,7 +149,7 @@ impl Worker {
             }
             if gives_up {
                 if self.first {
-                    // Nobody else does better.
+                    // No other connection does better.
                     shared.end();
                 }
                 break;
@@ -161,8 +161,8 @@ impl Worker {
         }
     }
 
-    /// The next folder. All connections but the first come about before they take one; if the
-    /// server does not want them, others do it.
+    /// The next folder. All connections but the first connect before they take one; if the server
+    /// refuses them, others do the work.
     async fn next(&mut self) -> Option<Arc<FolderTask>> {
         let shared = self.shared.clone();
         loop {
@@ -191,7 +191,7 @@ impl Worker {
         }
     }
 
-    /// Waits before the server is asked for another connection; whether it is to be.
+    /// Waits before another connection is tried; returns whether to try.
     async fn rest(&mut self, error: Error) -> bool {
         if error.kind() != Kind::Retry {
             return false;
@@ -215,14 +215,14 @@ impl Worker {
                 Ok(()) => return End::Done,
                 Err(Attempt::End(end)) => {
                     if matches!(&end, End::Folder(e) if e.kind() == Kind::Limit) {
-                        // Commands may not be completed whose answers are of no use to the next folder.
+                        // Commands may be pending whose answers are of no use to the next folder.
                         self.drop_connection();
                     }
                     return end;
                 }
                 Err(Attempt::Lost(error)) => error,
             };
-            // The server lets us in, and this folder ends the connection.
+            // The server accepts the login, and this folder ends the connection.
             let about_folder = was_there || self.connection.is_some();
             self.drop_connection();
             if *self.stop.borrow() {
@@ -304,8 +304,8 @@ impl Worker {
         ended.map_err(lost_or_skip)
     }
 
-    /// Whether that is all, if the mailbox is empty: it is when the backup has nothing of it
-    /// either. No connection is needed to know.
+    /// Whether the folder is done because the mailbox is empty: it is when the backup has nothing
+    /// of it either. That needs no connection.
     async fn is_done(&self, job: &FolderTask, empty: &Selected) -> Result<bool, Attempt> {
         open(job, &self.shared, empty, None).await?;
         if !job.had_nothing() {
@@ -335,7 +335,7 @@ impl Worker {
         {
             doubtful.retain(|f| sealpost_base::Uid::new(f.uid).is_some_and(|uid| there.contains(uid)));
         } else if guessed {
-            // Which of them there are nobody said: it is no use to name each.
+            // The server did not say which of them exist: naming each is of no use.
             doubtful.clear();
             job.set_error(&Error::retry("the server did not send all messages that it listed"));
         }
@@ -350,15 +350,16 @@ async fn until_done(job: &FolderTask) {
     }
 }
 
-/// Opens the folder of the backup; what was put back is what the server has that `connection` asks,
-/// if there is anything in the mailbox.
+/// Opens the folder of the backup; `connection` checks what was put back, if the mailbox has
+/// messages.
 async fn open(
     job: &FolderTask,
     shared: &Shared,
     selected: &Selected,
     connection: Option<&mut Connection>,
 ) -> Result<(), Attempt> {
-    // A name that cannot be kept, or what is damaged of one folder, keeps no other one from being pulled.
+    // A name that cannot be stored, or damage in one folder, does not keep others from being
+    // pulled.
     let failed = |e: Error| match e.kind() {
         Kind::Retry | Kind::Internal | Kind::Offloaded => Attempt::End(End::Backup(e)),
         _ => Attempt::End(End::Folder(e)),
@@ -371,7 +372,7 @@ async fn open(
     job.begin(shared, opened, confirmed).await.map_err(failed)
 }
 
-/// How an attempt ended that did not do everything.
+/// How an incomplete attempt ended.
 enum Attempt {
     /// Another connection may do better.
     Lost(Error),
@@ -379,8 +380,8 @@ enum Attempt {
     End(End),
 }
 
-/// As [`lost_or_end`], once a mailbox is selected: what the server does not allow there it may
-/// allow elsewhere.
+/// As [`lost_or_end`], once a mailbox is selected: a command refused there may be allowed
+/// elsewhere.
 fn lost_or_skip(error: Error) -> Attempt {
     match error.kind() {
         Kind::Denied => Attempt::End(End::Folder(error)),

@@ -1,21 +1,22 @@
-//! [`WorkerScaling`]: how many connections work on a folder, and whether one more would make it come faster.
+//! [`WorkerScaling`]: how many connections work on a folder, and whether one more would speed it
+//! up.
 //!
-//! Each costs the server a login and both sides processor time, which is lost where one connection
-//! is already as fast as the server, the network, or what writes the backup. So they come one at a
-//! time: while what is left would take long, as long as the last one made a difference, and not
-//! while those that are there wait for what writes the backup.
+//! Each connection costs the server a login and both sides processor time, which is wasted where
+//! one connection is already as fast as the server, the network, or the writer of the backup. So
+//! they are added one at a time: while what is left would take long, as long as the last one made a
+//! difference, and not while the present ones wait for the writer.
 
 use std::time::Duration;
 
-/// What is left must take longer than this: less is done before another connection has logged in
-/// and selected the folder.
+/// The remaining time must be longer than this: less is done before another connection has logged
+/// in and selected the folder.
 const LONG: Duration = Duration::from_secs(2);
-/// So long a rate is measured before it is believed.
+/// How long a rate is measured before it counts.
 const MEASURED: Duration = Duration::from_millis(300);
-/// So much faster a connection has to make it for another one to come.
+/// How much faster a connection has to make it for another one to be added.
 const FASTER: f64 = 1.1;
-/// After one that did not, the next one comes so much later: by then it may be otherwise. One that
-/// does not begin to fetch is not waited for any longer either.
+/// After one that made no difference, the next one waits this long: conditions may have changed.
+/// One that does not begin to fetch is not waited for any longer either.
 const NOT_BEFORE: Duration = Duration::from_secs(30);
 
 /// The connections of a folder.
@@ -28,14 +29,14 @@ pub(super) struct WorkerScaling {
     measured: Option<Measured>,
 }
 
-/// How far a folder is.
+/// The progress of a folder.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Progress {
-    /// When.
+    /// When it was taken.
     pub(super) at: Duration,
     /// Bytes that have come.
     pub(super) octets: u64,
-    /// How long its connections have waited for what writes the backup, all of them together.
+    /// How long its connections have waited for the writer, summed.
     pub(super) waited: Duration,
 }
 
@@ -45,17 +46,17 @@ struct Measured {
     since: Progress,
     /// Bytes a second before it joined.
     before: f64,
-    /// The rate is not looked at before so much time has gone by.
+    /// The rate is not evaluated before this time has passed.
     wait: Duration,
 }
 
 impl WorkerScaling {
-    /// Another connection works on it, whatever is left.
+    /// Adds a connection, whatever is left.
     pub(super) fn join(&mut self) {
         self.connections += 1;
     }
 
-    /// A connection has nothing more to do here; whether it was the last one.
+    /// A connection has nothing more to do here; returns whether it was the last one.
     pub(super) fn leave(&mut self) -> bool {
         self.connections = self.connections.saturating_sub(1);
         self.closed |= self.connections == 0;
@@ -67,7 +68,7 @@ impl WorkerScaling {
         self.measured = Some(Measured { since: now, before: 0.0, wait: MEASURED });
     }
 
-    /// A connection has logged in, selected the folder, and begins to fetch: from here on it can
+    /// A connection has logged in, selected the folder, and begins to fetch: from now on it can
     /// make a difference.
     pub(super) fn works(&mut self, now: Progress) {
         if let Some(measured) = &mut self.measured
@@ -77,15 +78,14 @@ impl WorkerScaling {
         }
     }
 
-    /// Another connection works on it if it would be of use: when so many bytes are left that
-    /// nobody has asked for.
+    /// Adds a connection if it would be of use: `left` is the number of bytes not asked for yet.
     pub(super) fn help(&mut self, now: Progress, left: u64) -> bool {
         let Some(measured) = self.measured.as_mut().filter(|_| !self.closed && left > 0) else {
             return false;
         };
         let since = measured.since;
         let (took, new) = (now.at.saturating_sub(since.at), now.octets.saturating_sub(since.octets));
-        // A large message comes all at once: that nothing came yet says nothing.
+        // A large message arrives all at once: no bytes so far means nothing.
         if took < measured.wait || (new == 0 && took < NOT_BEFORE) {
             return false;
         }
@@ -97,7 +97,7 @@ impl WorkerScaling {
         let rate = new as f64 / took.as_secs_f64();
         if left as f64 <= rate * LONG.as_secs_f64() {
             if took > LONG {
-                // What comes later may come more slowly.
+                // The transfer may become slower later.
                 measured.since = now;
             }
             return false;
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_soon_done_is_left_to_those_that_are_there() {
+    fn short_work_gets_no_additional_connection() {
         assert_eq!(after(10, 500, |_| 500), 1);
         assert_eq!(after(10, 500, |connections| 150 * connections as u64), 2);
     }
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_takes_long_to_log_in_is_judged_by_what_it_does_then() {
+    fn a_slow_login_does_not_count_against_a_connection() {
         assert_eq!(after_with(13, 10_000, 40, |connections| 10 * connections as u64), 4);
         assert_eq!(after_with(13, 10_000, 40, |_| 10), 2);
     }
@@ -196,11 +196,11 @@ mod tests {
                 return;
             }
         }
-        panic!("nobody came");
+        panic!("no connection was added");
     }
 
     #[test]
-    fn nobody_is_to_help_to_wait_for_what_writes_the_copy() {
+    fn no_connection_is_added_while_the_writer_is_slow() {
         let mut worker_scaling = WorkerScaling::default();
         worker_scaling.join();
         worker_scaling.begin(progress(Duration::ZERO, 0));
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_joins_before_it_is_known_what_to_fetch_or_when_it_is_done() {
+    fn no_connection_is_added_before_or_after_the_work() {
         let later = Duration::from_secs(60);
         let mut worker_scaling = WorkerScaling::default();
         worker_scaling.join();

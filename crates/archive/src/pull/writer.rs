@@ -1,7 +1,7 @@
 //! The thread that writes one folder: it takes what the connections bring and commits it in transactions.
 //!
-//! What waits for it is bounded ([`WAITING`] pieces of about [`BATCH_BYTES`]), so that a slow disk
-//! slows the connections down instead of filling the memory.
+//! Its queue is bounded ([`WAITING`] pieces of about [`BATCH_BYTES`]), so that a slow disk slows
+//! the connections down instead of filling the memory.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -29,12 +29,12 @@ const WAITING: usize = 8;
 /// Pieces of a large message that wait.
 const WAITING_PIECES: usize = 4;
 
-/// Messages that stay in the backup twice and are told one by one.
+/// Most duplicate messages that are reported one by one.
 const TWINS_TOLD: usize = 20;
-/// Lost bodies that are told one by one.
+/// Most lost bodies that are reported one by one.
 const LOST_TOLD: usize = 1000;
 
-/// Messages, bytes and time after which to commit: a sync is shared by all of it, and lost is what
+/// Messages, bytes and time after which to commit: all of it shares a sync, and a crash loses what
 /// came since.
 const COMMIT_MESSAGES: u64 = 2048;
 const COMMIT_BYTES: u64 = 64 * 1024 * 1024;
@@ -44,12 +44,12 @@ const COMMIT_AFTER: Duration = Duration::from_secs(2);
 pub(super) enum Work {
     /// Complete messages.
     Messages(Vec<(Arrived, Vec<u8>)>),
-    /// The same, and the server may yet say that they are something else: nothing is committed
-    /// until [`Work::Sure`] or [`Work::Undo`] names them.
+    /// The same, but the server may still replace them: nothing is committed until [`Work::Sure`]
+    /// or [`Work::Undo`] names them.
     Unsure(Vec<(Arrived, Vec<u8>)>),
-    /// Messages that were unsure are messages.
+    /// Messages that were unsure are complete.
     Sure(Vec<u32>),
-    /// Messages that were unsure are none.
+    /// Messages that were unsure are dropped.
     Undo(Vec<u32>),
     /// A message of so many bytes, which come in pieces.
     Large(u64, mpsc::Receiver<Piece>),
@@ -57,17 +57,18 @@ pub(super) enum Work {
     Flags(Vec<(u32, Flags)>),
     /// Dates of messages that are known without one.
     Dates(Vec<(u32, DateTime)>),
-    /// What is kept without some of its flags, or its date.
+    /// Messages that are stored without some of their flags, or their date.
     Unread(Vec<Failure>),
     /// The server no longer has these.
     Gone(UidSet),
-    /// Everything that the server has no more was told.
+    /// Everything that the server no longer has was reported.
     InStep,
-    /// All changes up to here are written: what the next commits say.
+    /// All changes up to here are written: what the next commits record.
     Resume(Resume),
 }
 
-/// A piece of a large message. If the last one is none of the ends, the message did not arrive.
+/// A piece of a large message. If the channel ends without an end piece, the message did not
+/// arrive.
 pub(super) enum Piece {
     /// Bytes.
     Octets(Bytes),
@@ -82,7 +83,7 @@ pub(super) fn pieces() -> (mpsc::Sender<Piece>, mpsc::Receiver<Piece>) {
     mpsc::channel(WAITING_PIECES)
 }
 
-/// Work for a writer.
+/// A channel of work for a writer.
 pub(super) fn work(clock: &Arc<dyn Clock>) -> (ToWriter, FromConnections) {
     let (to, work) = mpsc::channel(WAITING);
     let (hold_up, held_up) = watch::channel(false);
@@ -90,10 +91,10 @@ pub(super) fn work(clock: &Arc<dyn Clock>) -> (ToWriter, FromConnections) {
     (to, FromConnections { work, hold_up })
 }
 
-/// Work for a writer, as it gets it.
+/// The writer's end of the channel.
 pub(super) struct FromConnections {
     work: mpsc::Receiver<Work>,
-    /// Nothing more is to be asked for, until it is false again.
+    /// True while no new commands are to be sent.
     hold_up: watch::Sender<bool>,
 }
 
@@ -102,7 +103,7 @@ pub(super) struct FromConnections {
 pub(super) struct ToWriter {
     to: mpsc::Sender<Work>,
     clock: Arc<dyn Clock>,
-    /// Microseconds that all who send have waited for room.
+    /// Microseconds that all senders have waited for the writer.
     waited: Arc<AtomicU64>,
     held_up: watch::Receiver<bool>,
 }
@@ -111,7 +112,7 @@ impl ToWriter {
     /// Sends work.
     ///
     /// # Errors
-    /// `Internal` if the writer has ended: it says itself why.
+    /// `Internal` if the writer has ended: it reports the reason itself.
     pub(super) async fn send(&self, work: Work) -> Result<()> {
         self.hand(&self.to, work).await
     }
@@ -124,12 +125,12 @@ impl ToWriter {
         self.hand(to, piece).await
     }
 
-    /// Whether the writer is to commit, and waits for what is unsure.
+    /// Whether the writer is to commit, and waits for unsure messages.
     pub(super) fn is_held_up(&self) -> bool {
         *self.held_up.borrow()
     }
 
-    /// Waits until it has.
+    /// Waits until it has committed.
     ///
     /// # Errors
     /// As [`ToWriter::send`].
@@ -137,7 +138,7 @@ impl ToWriter {
         self.held_up.wait_for(|held_up| !*held_up).await.map(drop).map_err(|_| ended())
     }
 
-    /// How long all who send have waited.
+    /// How long all senders have waited.
     pub(super) fn waited(&self) -> Duration {
         Duration::from_micros(self.waited.load(Ordering::Relaxed))
     }
@@ -176,13 +177,13 @@ pub(super) struct CommitStats {
     pub(super) flags: u64,
     /// Messages that the server no longer has.
     pub(super) gone: u64,
-    /// Messages with evicted bodies and that the server no longer has: these bodies are nowhere.
+    /// Messages with evicted bodies that the server no longer has: these bodies are lost.
     pub(super) lost: u64,
     /// The UIDs of some of these.
     pub(super) lost_of: Vec<u32>,
-    /// What this format cannot keep.
+    /// Messages that this format cannot store.
     pub(super) failed: Vec<Failure>,
-    /// Some of the messages of which flags or the date cannot be read.
+    /// Some of the messages whose flags or date cannot be parsed.
     pub(super) unread: Vec<Failure>,
     /// How many there are of these.
     pub(super) unread_all: u64,
@@ -197,11 +198,11 @@ pub(super) struct Writer {
     observer: Arc<dyn Observer>,
     resume: Resume,
     reunited: Reunited,
-    /// What may come back under other UIDs, once what is gone is known.
+    /// What may come back under other UIDs, once the gone messages are known.
     returning: Option<Returning>,
     written: CommitStats,
     open: PendingBatch,
-    /// Messages of which it is not known yet whether they are, and their bytes.
+    /// Unsure messages, and their bytes.
     unsure: HashMap<u32, u64>,
 }
 
@@ -216,7 +217,7 @@ struct PendingBatch {
 }
 
 impl Writer {
-    /// A writer that says `resume` with its commits until it is told otherwise.
+    /// A writer that records `resume` with its commits until [`Work::Resume`] changes it.
     pub(super) fn new(
         folder: Box<dyn Folder>,
         name: &str,
@@ -243,8 +244,8 @@ impl Writer {
         }
     }
 
-    /// Writes until nobody has work for it any more, commits, and closes the folder. What was
-    /// committed, and what the backup says if it cannot be written.
+    /// Writes until all senders are gone, commits, and closes the folder. Returns what was
+    /// committed, and the error if the backup cannot be written.
     pub(super) fn run(mut self, work: FromConnections) -> (CommitStats, Result<()>) {
         let done = self.write(work);
         let done = done.and_then(|()| self.folder.close());
@@ -268,13 +269,13 @@ impl Writer {
             let waits = is_due && !self.unsure.is_empty();
             hold_up.send_if_modified(|held_up| std::mem::replace(held_up, waits) != waits);
         }
-        // Of these nobody has said that they are messages.
+        // No command has confirmed these messages.
         let unsure = self.unsure.keys().copied().collect();
         self.undo(unsure)?;
         self.commit()
     }
 
-    /// These are no messages after all.
+    /// Drops unsure messages.
     fn undo(&mut self, uids: Vec<u32>) -> Result<()> {
         for uid in uids {
             if let Some(octets) = self.unsure.remove(&uid) {
@@ -363,7 +364,8 @@ impl Writer {
             }
         }
         let Some((mut arrived, sure)) = last else {
-            // It did not arrive, so that it did not fit does not matter, unless nothing fits any more.
+            // It did not arrive, so a size error does not matter, unless nothing can be written any
+            // more.
             stored.or_else(|e| if is_about_the_message(&e) { Ok(()) } else { Err(e) })?;
             return self.folder.abandon();
         };
@@ -379,14 +381,14 @@ impl Writer {
         self.stored(stored, (arrived.uid, sure), octets, before)
     }
 
-    /// The UID that a message had that arrives, if the server had it before under that one.
+    /// The UID that the arriving message had before, if the server had it under another one.
     fn returned(
         &mut self,
         arrived: &Arrived,
         size: u64,
         hash: impl FnOnce() -> [u8; 32],
     ) -> Result<Option<u32>> {
-        // What is fetched again is what it was.
+        // A message that is fetched again keeps its identity.
         if !self.returning()?.may_be(size) || self.folder.known().contains(arrived.uid) {
             return Ok(None);
         }
@@ -402,8 +404,8 @@ impl Writer {
         Ok(self.returning.get_or_insert_default())
     }
 
-    /// Removes messages that the server has no more and has under other UIDs, as the record of
-    /// restores says: bytes, date and flags are the same. The others are told.
+    /// Removes messages that the server no longer has and has under other UIDs, as the record of
+    /// restores lists: bytes, date and flags are the same. The others are reported.
     fn heal(&mut self) -> Result<()> {
         let twins = std::mem::take(&mut self.reunited.twins);
         let twins: Vec<_> = twins.into_iter().filter(|(uid, _)| self.folder.known().is_gone(*uid)).collect();
@@ -456,7 +458,7 @@ impl Writer {
         Ok(there)
     }
 
-    /// What came of storing a message; `before`: it is that of this UID, which the server has no more.
+    /// The result of storing a message; `before`: the UID it had, which the server no longer has.
     fn stored(
         &mut self,
         stored: Result<()>,
@@ -467,7 +469,7 @@ impl Writer {
         match stored {
             Ok(()) => {
                 self.open.messages += 1;
-                // One that was here before is what it was.
+                // A returned message has the bytes that were here before: it is not unsure.
                 if !sure && before.is_none() {
                     self.unsure.insert(uid, octets);
                 }
@@ -500,7 +502,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Leaves out of a message's flags what the backup has no room for.
+    /// Removes those of a message's flags that the backup cannot store.
     fn fit(&mut self, arrived: &mut Arrived) {
         if let Some(fits) = self.folder.fitting(&arrived.flags) {
             self.left_out(arrived.uid, &arrived.flags, &fits);
@@ -508,7 +510,7 @@ impl Writer {
         }
     }
 
-    /// Tells how many words of a message's flags the backup has no room for.
+    /// Reports how many of a message's keywords the backup cannot store.
     fn left_out(&mut self, uid: u32, flags: &Flags, fits: &Flags) {
         let words = |flags: &Flags| flags.keywords.len() + flags.labels.len();
         let all = words(flags);
@@ -536,7 +538,8 @@ impl Writer {
         if !known.contains(uid) || (known.is_gone(uid) && !self.delete) {
             return Ok(());
         }
-        // Nobody has it any more. One that cannot be looked at is not said to be lost.
+        // The server was the last to have it. A message that cannot be checked is not reported as
+        // lost.
         if self.folder.evicted(uid).is_ok_and(|evicted| evicted.is_some()) {
             self.written.lost += 1;
             if !self.delete && self.written.lost_of.len() < LOST_TOLD {
@@ -588,7 +591,7 @@ fn sha256(octets: &[u8]) -> [u8; 32] {
     hash.finish()
 }
 
-/// Whether the backup refuses this message, and may take the next one.
+/// Whether the backup refuses this message only, and may take the next one.
 fn is_about_the_message(error: &Error) -> bool {
     matches!(error.kind(), Kind::Limit | Kind::Invalid)
 }

@@ -1,4 +1,4 @@
-//! [`Contents`]: what is in a folder, at either end, as far as it takes to recognize messages.
+//! [`Contents`]: the messages of a folder, at either end, with the data needed to recognize them.
 
 use std::collections::HashMap;
 
@@ -20,7 +20,7 @@ pub(super) struct Contents {
     /// Every message that the folder has is among them.
     pub(super) complete: bool,
     pub(super) messages: Vec<Message>,
-    /// What is known besides of messages without a Message-ID.
+    /// Data about messages without a Message-ID.
     pub(super) without_id: Vec<WithoutId>,
     flags: Vec<Flags>,
     numbers: HashMap<Flags, u32>,
@@ -36,8 +36,8 @@ pub(super) struct Message {
     flags: u32,
 }
 
-/// What tells messages of one key apart: size and INTERNALDATE, cut to what is enough for that; 0
-/// where it is not known.
+/// Tells messages of one key apart: size and INTERNALDATE, shortened to what is enough for that; 0
+/// where not known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(super) struct Like {
     pub(super) size: u32,
@@ -45,13 +45,14 @@ pub(super) struct Like {
 }
 
 impl Like {
-    /// Of a message of so many bytes, received then.
+    /// Of a message with this size and date.
     pub(super) fn of(size: u64, date: Option<Timestamp>) -> Self {
         Like { size: size as u32, date: date.map_or(0, |date| date.seconds() as u32) }
     }
 }
 
-/// A message without a Message-ID, for when its INTERNALDATE, or the other one's, is not known.
+/// A message without a Message-ID, for when its INTERNALDATE, or that of its counterpart, is not
+/// known.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct WithoutId {
     pub(super) uid: u32,
@@ -61,7 +62,7 @@ pub(super) struct WithoutId {
     pub(super) dated: bool,
 }
 
-/// Flags that were too many to remember.
+/// The flags were not stored: too many different sets.
 const UNKNOWN: u32 = u32::MAX;
 
 impl Contents {
@@ -76,7 +77,7 @@ impl Contents {
         self.messages.push(Message { uid, key, like, flags });
     }
 
-    /// Adds a message without a Message-ID. `dated`: its date is what a server said.
+    /// Adds a message without a Message-ID. `dated`: its date is a server's INTERNALDATE.
     pub(super) fn add_without_id(
         &mut self,
         (uid, header): (u32, &[u8]),
@@ -89,7 +90,7 @@ impl Contents {
         self.without_id.push(WithoutId { uid, key: key::by_others(header, size, None), dated });
     }
 
-    /// All were added.
+    /// All messages were added.
     pub(super) fn end(&mut self, complete: bool) {
         self.messages.sort_by_key(|message| message.uid);
         self.messages.dedup_by_key(|message| message.uid);
@@ -97,7 +98,7 @@ impl Contents {
         self.complete = complete;
     }
 
-    /// Its flags, unless they were too many to remember.
+    /// Its flags, unless they were not stored.
     pub(super) fn flags(&self, message: &Message) -> Option<&Flags> {
         self.flags.get(message.flags as usize)
     }
@@ -132,11 +133,11 @@ impl Contents {
         number
     }
 
-    /// What is in the folder of a server; it is selected afterwards, read-only.
+    /// The messages of a server's folder; it is selected afterwards, read-only.
     ///
     /// # Errors
-    /// `Retry` if the connection is lost; `Limit` beyond [`limits::ARCHIVE_FOLDER_MESSAGES`]; what
-    /// the server says.
+    /// `Retry` if the connection is lost; `Limit` beyond [`limits::ARCHIVE_FOLDER_MESSAGES`]; the
+    /// server's errors.
     pub(super) async fn of_server(connection: &mut Connection, wire: &[u8]) -> Result<Self> {
         let selected = connection.examine(wire).await?;
         if selected.messages > limits::ARCHIVE_FOLDER_MESSAGES {
@@ -166,7 +167,7 @@ impl Contents {
                 None => {}
             };
             let code = fetch(connection, &command, on).await?;
-            // RFC 9738 §3.2: the lowest UID that was looked at.
+            // RFC 9738 §3.2: the lowest UID that was processed.
             match code.and_then(|code| lowest(&code)).filter(|uid| last.is_none_or(|last| *uid <= last)) {
                 Some(uid) if uid > 1 => last = Some(uid - 1),
                 _ => break,
@@ -175,7 +176,7 @@ impl Contents {
         self.without_id(connection, without).await
     }
 
-    /// Messages without a Message-ID: other fields of theirs.
+    /// Fetches other fields of messages without a Message-ID.
     async fn without_id(&mut self, connection: &mut Connection, without: Vec<Read>) -> Result<()> {
         let mut without: HashMap<u32, Read> = without.into_iter().map(|read| (read.uid, read)).collect();
         let set: UidSet = without.keys().filter_map(|uid| Uid::new(*uid)).collect();
@@ -195,7 +196,7 @@ impl Contents {
     }
 }
 
-/// What a FETCH response said.
+/// The data of a FETCH response.
 #[derive(Debug, Clone, Default)]
 struct Read {
     uid: u32,
@@ -231,7 +232,7 @@ async fn fetch(
     };
     let done = connection.run(|w| w.raw(command), take).await?;
     match &done.code {
-        // What was done before the limit is good even if the server says NO.
+        // Responses before the limit are valid even if the server says NO.
         Some(code) if lowest(code).is_some() => Ok(done.code),
         _ => done.ok("listing the messages of the folder"),
     }
@@ -243,8 +244,8 @@ pub(super) fn in_commands(set: &UidSet) -> Vec<UidSet> {
     ranges.chunks(RANGES).map(|ranges| UidSet::from_ranges(ranges.iter().copied())).collect()
 }
 
-/// An error about the folder and nothing else: the connection that said it is good, and another one
-/// would not do better.
+/// An error about the folder alone: the connection is still usable, and another one would not do
+/// better.
 pub(super) fn of_the_folder(error: Error) -> Error {
     match error.kind() {
         Kind::Retry => Error::new(Kind::Internal, error.to_string()).with_source(error),

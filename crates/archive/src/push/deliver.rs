@@ -20,13 +20,13 @@ use crate::client::{Connection, Done, is_later};
 const AHEAD: usize = 32;
 /// Commands of several.
 const MULTI_AHEAD: usize = 3;
-/// Bytes and messages of one command: whatever ends the connection costs no more than these.
+/// Bytes and messages of one command: a lost connection costs no more than these.
 const MULTI_BYTES: u64 = 1024 * 1024;
 const MULTI_MESSAGES: usize = 128;
 /// Bytes of a literal that need not be waited for with LITERAL- (RFC 7888 §5).
 const MINUS_BYTES: u64 = 4096;
 
-/// Messages on their way into a folder.
+/// Appends messages to a folder.
 pub(super) struct Delivery<'a> {
     connection: &'a mut Connection,
     /// The folder, as commands send it.
@@ -38,7 +38,7 @@ pub(super) struct Delivery<'a> {
     tried: &'a mut DeliveryState,
     room: &'a mut SizeRefusals,
     sink: &'a mut ProgressSink<'a>,
-    /// What went wrong was the source's.
+    /// The error was the source's.
     innocent: bool,
 }
 
@@ -74,10 +74,11 @@ impl<'a> Delivery<'a> {
         }
     }
 
-    /// Puts what comes into the folder, until nothing more comes, it is to stop, or there is no room.
+    /// Appends the messages that come until the source ends, the run is stopped, or the account is
+    /// full.
     ///
     /// # Errors
-    /// `Retry` if the connection is lost, or of no use any more; `NotFound` if the folder is gone.
+    /// `Retry` if the connection is lost or unusable; `NotFound` if the folder is gone.
     pub(super) async fn run(mut self) -> Result<()> {
         let ended = self.exchange().await;
         if let Err(e) = &ended {
@@ -103,7 +104,7 @@ impl<'a> Delivery<'a> {
                 },
             };
             if let Some(why) = self.hopeless(&meta) {
-                // Its bytes are passed over.
+                // Its bytes are skipped.
                 self.tried.failed(meta.uid, why);
                 continue;
             }
@@ -118,7 +119,8 @@ impl<'a> Delivery<'a> {
         self.connection.flush().await
     }
 
-    /// The next message's head. `answers`: no command is open, so that answers may come while there is none.
+    /// The next message's head. `answers`: no command is open, so answers are read while none is
+    /// available.
     async fn begin(&mut self, answers: bool) -> Result<Option<MessageMeta>> {
         loop {
             if *self.stop.borrow() {
@@ -128,7 +130,7 @@ impl<'a> Delivery<'a> {
                 Ok(chunk) => Some(chunk),
                 Err(TryRecvError::Disconnected) => None,
                 Err(TryRecvError::Empty) => {
-                    // The server has something to do meanwhile.
+                    // The server is to work meanwhile.
                     self.connection.flush().await?;
                     let owed = answers && !self.asked.is_empty();
                     let came = tokio::select! {
@@ -165,7 +167,8 @@ impl<'a> Delivery<'a> {
         self.room.why_not(meta.size).map(str::to_owned)
     }
 
-    /// Sends a command with this message, and what fits behind it; the head of what does not.
+    /// Sends a command with this message, and those that fit behind it; returns the head of the
+    /// first that does not.
     async fn command(&mut self, mut meta: MessageMeta) -> Result<Option<MessageMeta>> {
         let (mut tag, mut octets) = (None, 0);
         loop {
@@ -213,7 +216,7 @@ impl<'a> Delivery<'a> {
         }
     }
 
-    /// Whether the server takes a literal of this size without being asked.
+    /// Whether the server accepts a literal of this size without a continuation request.
     fn at_once(&self, size: u64) -> bool {
         let capabilities = self.connection.capabilities();
         let minus = capabilities.has("LITERAL-") || capabilities.has("IMAP4REV2");
@@ -250,8 +253,8 @@ impl<'a> Delivery<'a> {
         self.asked.pop_back().into_iter().flat_map(|asked| asked.messages).for_each(|(uid, _)| {
             self.tried.put_off(uid);
         });
-        // What was sent before is there, and the answers come although the server waits for bytes
-        // that there are not.
+        // Messages sent before are appended, and the answers arrive although the server still waits
+        // for bytes of this one.
         while !self.asked.is_empty() {
             self.answer().await?;
         }
@@ -259,7 +262,7 @@ impl<'a> Delivery<'a> {
         Err(Error::retry(why))
     }
 
-    /// Whether the server wants the literal.
+    /// Waits for the continuation request; returns whether the server accepts the literal.
     async fn may_go_on(&mut self, tag: u32) -> Result<bool> {
         self.connection.flush().await?;
         loop {
@@ -291,7 +294,7 @@ impl<'a> Delivery<'a> {
             return Ok(());
         }
         let over_quota = code == Some(Code::OverQuota);
-        // Of a message it says that it will never be taken.
+        // The server says that it will never take this message.
         let limit = code == Some(Code::Limit) && !is_later(&text);
         let Err(e) = (Done { status, code, text }).ok("APPEND") else { return Ok(()) };
         match e.kind() {
@@ -308,7 +311,7 @@ impl<'a> Delivery<'a> {
                 }
                 self.tried.failed(*uid, e.to_string());
             }
-            // One of them is to blame (RFC 3502: none was taken).
+            // One of them is the cause (RFC 3502: none was appended).
             several => several.iter().for_each(|(uid, _)| self.tried.put_off(*uid)),
         }
         Ok(())
@@ -332,7 +335,7 @@ impl<'a> Delivery<'a> {
     }
 }
 
-/// UIDs in the order in which the messages were named (RFC 4315 §3), of at most so many and one.
+/// UIDs in the order in which the messages were named (RFC 4315 §3), at most `most` and one.
 fn in_order(uids: &SequenceSet, most: usize) -> Vec<u32> {
     let ranges = uids.ranges().iter().filter_map(|range| Some((range.start.number()?, range.end.number()?)));
     ranges.flat_map(|(a, b)| a.min(b)..=a.max(b)).take(most + 1).collect()

@@ -1,23 +1,23 @@
-//! What was learned of messages and of the account while they were put there: [`DeliveryState`] of
-//! a folder, [`SizeRefusals`] of the account.
+//! What was learned about messages and the account during a push: [`DeliveryState`] of a folder,
+//! [`SizeRefusals`] of the account.
 
 use std::collections::HashMap;
 
 use sealpost_base::{Uid, UidSet};
 use sealpost_imap::types::Flag;
 
-/// How often a message may be what a connection ended with.
+/// How many connections may be lost at one message.
 const ATTEMPTS: u32 = 3;
-/// Messages that are refused for lack of room, one after the other, before nothing more is tried.
+/// Messages in a row that are refused for lack of quota before nothing more is tried.
 const REFUSALS: u32 = 4;
-/// Failures that are told one by one.
+/// Most failures that are reported one by one.
 const FAILURES_TOLD: usize = 10_000;
 
-/// What was learned of a folder's messages.
+/// What was learned about a folder's messages.
 #[derive(Debug, Default)]
 pub(super) struct DeliveryState {
-    /// Those that were on their way when a connection ended, or in a command that was refused: a
-    /// command for each, after all others, and after another look at what is there.
+    /// Those that were in flight when a connection ended, or in a refused command: they get a
+    /// command each, after all others, and after another look at the destination.
     careful: UidSet,
     lost: HashMap<u32, u32>,
     /// Not tried again.
@@ -25,58 +25,60 @@ pub(super) struct DeliveryState {
     failed: Vec<(u32, String)>,
     failures: u64,
     /// Those that were sent with keywords, those of them that were refused, and how many of these
-    /// were taken without.
+    /// were accepted without.
     worded: UidSet,
     bare: UidSet,
     without_keywords: u64,
-    /// Messages were put there, and the server did not say under which UIDs.
+    /// Messages were appended, and the server did not report their UIDs.
     unnamed: bool,
-    /// What another connection sent may still be coming in.
+    /// The server may still process what another connection sent.
     unsettled: Option<bool>,
-    /// UIDVALIDITY of the destination, and its last UID, before anything was put there.
+    /// UIDVALIDITY of the destination, and its last UID, before anything was appended.
     before: Option<(u32, u32)>,
 }
 
 impl DeliveryState {
-    /// Of what is missing, what to put there now, and whether with a command for each message.
+    /// Of the missing messages those to append now, and whether with a command for each message.
     pub(super) fn next(&self, missing: &UidSet) -> (UidSet, bool) {
         let missing = missing.difference(&self.evicted);
         let first = missing.difference(&self.careful);
         if first.is_empty() { (missing, true) } else { (first, false) }
     }
 
-    /// Whether some of what is missing was put off.
+    /// Whether some of the missing messages were put off.
     pub(super) fn has_more(&self, missing: &UidSet) -> bool {
         !missing.intersection(&self.careful).difference(&self.evicted).is_empty()
     }
 
-    /// Whether to wait until the server is done with what other connections sent, before `alone`
-    /// messages are put there; `before`: an earlier run may have sent something.
+    /// Whether to wait until the server has processed what other connections sent, before `alone`
+    /// messages are appended; `before`: an earlier run may have sent some.
     pub(super) fn must_wait(&self, before: bool, alone: bool) -> bool {
         let first = self.unsettled.is_none();
         self.unsettled.unwrap_or(before) && (first || alone)
     }
 
-    /// Messages are put there now, or `waits`: that is waited for first, and not again. `before`: as with
-    /// [`DeliveryState::must_wait`].
+    /// Messages are appended now, or with `waits` the pending ones are waited for first, once.
+    /// `before`: as with [`DeliveryState::must_wait`].
     pub(super) fn settling(&mut self, before: bool, waits: bool) {
         let unsettled = self.unsettled.unwrap_or(before);
         self.unsettled = Some(unsettled && !waits);
     }
 
-    /// Whether something that was sent was not answered, and not waited for.
+    /// Whether a sent message was neither answered nor waited for.
     pub(super) fn is_unsettled(&self) -> bool {
         self.unsettled == Some(true)
     }
 
-    /// The destination was looked at: its UIDVALIDITY and its last UID. Whether for the first time.
+    /// The destination was looked at: its UIDVALIDITY and its last UID. Returns whether for the
+    /// first time.
     pub(super) fn looked(&mut self, uidvalidity: u32, last: u32) -> bool {
         let first = self.before.is_none();
         self.before.get_or_insert((uidvalidity, last));
         first
     }
 
-    /// Another look shows it there, under this UID. Whether it came there although the answer did not.
+    /// The destination has it under this UID. Returns whether it was appended although no answer
+    /// came.
     pub(super) fn found(&mut self, uid: u32, uidvalidity: u32, there: u32) -> bool {
         let Some(id) = Uid::new(uid) else { return false };
         if self.evicted.remove(id) {
@@ -86,12 +88,12 @@ impl DeliveryState {
         self.careful.remove(id) && self.before.is_some_and(|(v, last)| v == uidvalidity && there > last)
     }
 
-    /// Whether messages are there whose UIDs are not known.
+    /// Whether messages were appended whose UIDs are not known.
     pub(super) fn has_unnamed(&self) -> bool {
         self.unnamed
     }
 
-    /// It is there; `named`: its UID is known.
+    /// It was appended; `named`: its UID is known.
     pub(super) fn put(&mut self, uid: u32, named: bool) {
         self.unnamed |= !named;
         if let Some(uid) = Uid::new(uid) {
@@ -101,7 +103,7 @@ impl DeliveryState {
         self.lost.remove(&uid);
     }
 
-    /// The flags to send a message with: all of these, unless it was refused with keywords.
+    /// The flags to send a message with: all, unless it was refused with keywords.
     pub(super) fn flags(&mut self, uid: u32, mut flags: Vec<Flag>) -> Vec<Flag> {
         let Some(uid) = Uid::new(uid) else { return flags };
         if self.bare.contains(uid) {
@@ -112,7 +114,8 @@ impl DeliveryState {
         flags
     }
 
-    /// It was refused: whether it may be taken without its keywords, and will be tried again.
+    /// It was refused: returns whether it may be accepted without its keywords, and will be tried
+    /// again.
     pub(super) fn leave_keywords(&mut self, uid: u32) -> bool {
         let Some(id) = Uid::new(uid).filter(|id| self.worded.contains(*id) && !self.bare.contains(*id))
         else {
@@ -123,17 +126,17 @@ impl DeliveryState {
         true
     }
 
-    /// Whether some of what is missing was put off to be tried without keywords.
+    /// Whether some of the missing messages were put off to be tried without keywords.
     pub(super) fn has_bare(&self, missing: &UidSet) -> bool {
         self.has_more(&missing.intersection(&self.bare))
     }
 
-    /// How many messages were taken without their keywords.
+    /// How many messages were accepted without their keywords.
     pub(super) fn without_keywords(&self) -> u64 {
         self.without_keywords
     }
 
-    /// It cannot be put there. UID 0: it is not known which.
+    /// It cannot be appended. UID 0: not known which.
     pub(super) fn failed(&mut self, uid: u32, why: String) {
         if let Some(uid) = Uid::new(uid) {
             self.evicted.insert(uid);
@@ -151,7 +154,7 @@ impl DeliveryState {
         }
     }
 
-    /// A connection ended while it was on its way; `guilty`: it was its turn.
+    /// A connection ended while it was in flight; `guilty`: it was its turn.
     pub(super) fn lost(&mut self, uid: u32, guilty: bool, why: &str) {
         self.put_off(uid);
         self.unsettled = Some(true);
@@ -164,40 +167,40 @@ impl DeliveryState {
         }
     }
 
-    /// What failed so far, up to a number, and how many in all; it is forgotten here.
+    /// The failures so far, up to [`FAILURES_TOLD`], and how many in all; resets both.
     pub(super) fn take_failed(&mut self) -> (Vec<(u32, String)>, u64) {
         (std::mem::take(&mut self.failed), std::mem::take(&mut self.failures))
     }
 }
 
-/// How much more the account takes.
+/// How much more the account accepts.
 #[derive(Debug, Default)]
 pub(super) struct SizeRefusals {
-    /// Messages of so many bytes were refused.
+    /// The smallest size that was refused.
     least: Option<u64>,
     in_a_row: u32,
     why: String,
 }
 
 impl SizeRefusals {
-    /// Something was taken.
+    /// A message was accepted.
     pub(super) fn taken(&mut self) {
         self.in_a_row = 0;
     }
 
-    /// A message of so many bytes was refused.
+    /// A message of this size was refused.
     pub(super) fn refused(&mut self, octets: u64, why: &str) {
         self.least = Some(self.least.map_or(octets, |least| least.min(octets)));
         self.in_a_row += 1;
         why.clone_into(&mut self.why);
     }
 
-    /// Why there is no use in trying a message of so many bytes.
+    /// Why a message of this size need not be tried.
     pub(super) fn why_not(&self, octets: u64) -> Option<&str> {
         self.least.filter(|least| octets >= *least).map(|_| &*self.why)
     }
 
-    /// Why there is no use in trying any message.
+    /// Why no message need be tried.
     pub(super) fn is_full(&self) -> Option<&str> {
         (self.in_a_row >= REFUSALS).then_some(&*self.why)
     }
@@ -212,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_on_the_way_is_tried_last_and_not_for_ever() {
+    fn messages_in_flight_are_retried_last_and_bounded() {
         let mut tried = DeliveryState::default();
         let missing = set(&[1, 2, 3]);
         assert_eq!(tried.next(&missing), (set(&[1, 2, 3]), false));
@@ -230,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_waited_before_what_was_on_its_way_is_sent_again() {
+    fn pending_messages_are_waited_for_before_a_resend() {
         let must_wait = |tried: &mut DeliveryState, before, alone| {
             let wait = tried.must_wait(before, alone);
             tried.settling(before, wait);
@@ -262,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn smaller_messages_are_tried_until_some_are_refused_in_a_row() {
+    fn smaller_messages_are_tried_until_refusals_in_a_row() {
         let mut room = SizeRefusals::default();
         room.refused(1000, "full");
         assert_eq!((room.why_not(1000), room.why_not(999), room.is_full()), (Some("full"), None, None));

@@ -1,8 +1,9 @@
-//! [`Places`]: where the folders of the source are at the destination, as the destination says itself.
+//! [`Places`]: which folder of the destination holds which folder of the source, as the destination
+//! reports.
 //!
-//! A server may take two names for one: it ignores case, or does not tell forms of Unicode apart.
-//! What was put into two folders is in one then, and to make it what one of them is would remove
-//! what is of the other.
+//! A server may treat two names as one: it ignores case, or does not tell forms of Unicode apart.
+//! Two folders are then in one, and making it equal to one of them would remove the other's
+//! messages.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -19,14 +20,14 @@ use crate::client::Listing;
 pub(super) struct Places {
     /// The names that the source's folders were given.
     names: HashSet<String>,
-    /// Folders of the source that are in one with others, and a name of these.
+    /// Folders of the source that share a folder with others, and the name of one of these.
     shared: HashMap<String, String>,
-    /// Names that are not listed, and of folders that are there all the same: as commands send them.
+    /// Names that are not listed although the folder exists: as commands send them.
     folded: HashMap<String, Box<[u8]>>,
 }
 
 impl Places {
-    /// Another folder of the source that is in the same one at the destination.
+    /// Another folder of the source that shares this one's folder at the destination.
     pub(super) fn shared(&self, folder: &str) -> Option<&str> {
         self.shared.get(folder).map(String::as_str)
     }
@@ -36,12 +37,12 @@ impl Places {
         self.names.contains(name)
     }
 
-    /// The place's name as commands send it; `None`: it is not there.
+    /// The name as commands send it; `None`: the folder does not exist.
     pub(super) fn wire(&self, place: &DestinationFolder) -> Option<Box<[u8]>> {
         place.wire.clone().or_else(|| self.folded.get(place.name.as_str()).cloned())
     }
 
-    /// Folders of the source by the names of where they are, or may be.
+    /// Folders of the source by the names of the folders that hold, or may hold, them.
     fn share(&mut self, by_place: BTreeMap<String, Vec<String>>) {
         for folders in by_place.values().filter(|folders| folders.len() > 1) {
             for folder in folders {
@@ -54,7 +55,7 @@ impl Places {
 }
 
 impl Run<'_> {
-    /// Lists the destination again, with as many connections as it takes, and says where the folders are.
+    /// Lists the destination again, over as many connections as needed, and finds the folders.
     pub(super) async fn places(&mut self, folders: &[From]) -> Result<Places> {
         loop {
             match self.find_places(folders).await {
@@ -90,8 +91,8 @@ impl Run<'_> {
     }
 }
 
-/// Which of the listed folders one is that is not listed by its name, by what is in it: all that it
-/// may be. `None`: it is not there, or nothing is in it.
+/// The listed folders that an unlisted name may refer to, judged by their messages. `None`: it does
+/// not exist, or is empty.
 async fn folded(target: &mut Target, wire: &[u8], listing: &Listing) -> Result<Option<Vec<String>>> {
     let connection = target.connection().await?;
     let this = match Contents::of_server(connection, wire).await {
@@ -121,6 +122,6 @@ async fn folded(target: &mut Target, wire: &[u8], listing: &Listing) -> Result<O
         }
         alike.push(found.name.to_string());
     }
-    // Something may have come into it meanwhile.
+    // A message may have arrived meanwhile.
     Ok(Some(if same.is_empty() { alike } else { same }))
 }

@@ -1,23 +1,23 @@
-//! By what a message is recognized on another server, where it has another UID.
+//! How a message is recognized on another server, where it has another UID.
 
 use ring::digest::{SHA256, digest};
 use sealpost_base::Timestamp;
 
-/// Half a SHA-256: of the Message-ID, or of what else does not change from server to server.
+/// Half a SHA-256: of the Message-ID, or of other data that does not change from server to server.
 pub(super) type Key = [u8; 16];
 
 /// The longest field that is looked at.
 const FIELD_BYTES: usize = 998;
-/// What tells messages without a Message-ID apart, besides their date. Not their size: servers are
-/// known to say wrong ones.
+/// Fields that tell messages without a Message-ID apart, besides their date. Not their size: some
+/// servers report wrong ones.
 const OTHERS: [&[u8]; 4] = [b"date:", b"from:", b"to:", b"subject:"];
 /// [`OTHERS`] as FETCH asks for them.
 pub(super) const OTHER_FIELDS: &str = "DATE FROM TO SUBJECT";
 
-/// What [`Mark`] looks at, as FETCH asks for it.
+/// The fields that [`Mark`] uses, as FETCH asks for them.
 pub(crate) const MARK_FIELDS: &str = "MESSAGE-ID DATE FROM TO SUBJECT";
 
-/// What a message is known by on a server that may have changed it when it was put there.
+/// Identifies a message on a server that may have changed it when it was appended.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Mark {
     id: Option<Key>,
@@ -31,8 +31,8 @@ impl Mark {
         Mark { id: by_id(header), others: has_some.then(|| by_others(header, 0, None)) }
     }
 
-    /// Whether both are of one message, as far as headers tell. Servers give messages a Message-ID
-    /// that have none, but not another one.
+    /// Whether both are of one message, as far as headers tell. Servers may add a Message-ID, but
+    /// do not change one.
     pub(crate) fn is_like(&self, other: &Mark) -> bool {
         match (self.id, other.id) {
             (Some(id), Some(other)) => id == other,
@@ -65,12 +65,12 @@ fn half(text: &[u8]) -> Key {
     key
 }
 
-/// Whether the header ends in these bytes.
+/// Whether these bytes contain the end of the header.
 pub(super) fn ends(octets: &[u8]) -> bool {
     octets.split(|b| *b == b'\n').any(is_end)
 }
 
-/// Whether the line ends a header: one of white space goes on with the field before it.
+/// Whether the line ends a header: a line of white space continues the field before it.
 fn is_end(line: &[u8]) -> bool {
     matches!(line, b"" | b"\r")
 }

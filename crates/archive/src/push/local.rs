@@ -19,9 +19,9 @@ use crate::blocking::blocking;
 const PIECE_BYTES: usize = 64 * 1024;
 /// Bytes of a message in which its header is looked for.
 const HEADER_BYTES: usize = 4 * 1024 * 1024;
-/// Bytes of a message that are held until it is known to be good to its end. Larger ones are read twice.
+/// Bytes of a message that are held until it was verified to its end. Larger ones are read twice.
 const HELD_BYTES: usize = 4 * 1024 * 1024;
-/// Why a message is not put there, when it is known without asking.
+/// Why a message is not put there, when that is known without asking the server.
 const NOWHERE: &str = "the body is evicted, and the server no longer has the message";
 
 /// The backup's folders, sorted; the superseded ones too if `include_superseded`.
@@ -50,7 +50,7 @@ pub(super) async fn uids(backup: Arc<dyn Backup>, name: FolderName, uidvalidity:
     .await
 }
 
-/// What is in a folder; without `keys` no message is read.
+/// The messages of a folder; without `keys` no message is read.
 pub(super) async fn contents(backup: Arc<dyn Backup>, kept: BackupFolder, keys: bool) -> Result<Contents> {
     blocking(move || {
         let folder = backup.look(&kept.name)?;
@@ -69,7 +69,7 @@ pub(super) async fn contents(backup: Arc<dyn Backup>, kept: BackupFolder, keys: 
             match by_id(&meta) {
                 Some(key) => contents.add(stored.uid, key, Like::of(stored.size, date), &stored.flags),
                 None => {
-                    // An export writes what the header says where it knows nothing else.
+                    // An export falls back to the date in the header.
                     let dated = date.is_some() && date != sent(&meta).map(DateTime::timestamp);
                     contents.add_without_id((stored.uid, &meta), stored.size, date, dated, &stored.flags);
                 }
@@ -102,7 +102,7 @@ pub(super) fn send(
     to: &mpsc::Sender<MessageChunk>,
 ) -> Result<()> {
     let folder = backup.look(name)?;
-    // Whoever takes them says why it stopped.
+    // The receiver reports why it stopped.
     let give = |chunk| to.blocking_send(chunk).is_ok();
     for stored in folder.messages()? {
         let stored = match stored {
@@ -155,18 +155,18 @@ pub(super) fn send(
     Ok(())
 }
 
-/// A message that is good to its end.
+/// A message that was verified to its end.
 struct Good<'a> {
-    /// All of it, if it is not too long to be held.
+    /// All of it, if it fits into [`HELD_BYTES`].
     held: Vec<Bytes>,
-    /// It from its beginning, if it is.
+    /// A reader of it from its beginning, if it does not.
     rest: Option<Box<dyn Read + 'a>>,
 }
 
-/// A message that is good to its end; nothing if nobody takes it any more. One that turns out to be
-/// damaged, or whose body is nowhere any more, when half of it was sent costs the connection, and
-/// what else was on its way. So what is too long to be held until then is read twice; a body that
-/// was given up is fetched once, whoever fetches it keeps it for a while.
+/// Verifies a message to its end; `None` if the receiver is gone. A message that turns out to be
+/// damaged, or whose body is lost, when half of it was sent costs the connection and the other
+/// messages in flight. So a message that is too long to be held is read twice; an evicted body is
+/// fetched once, as [`crate::refetch`] keeps it for a while.
 fn good<'a>(
     folder: &'a dyn Folder,
     uid: u32,
@@ -174,7 +174,7 @@ fn good<'a>(
 ) -> Result<Option<Good<'a>>, String> {
     let open = || folder.read(uid).map_err(|e| e.to_string());
     let (mut reader, mut held, mut octets) = (open()?, Vec::new(), 0);
-    // A reader says at its end whether the message is what was kept.
+    // A reader fails at its end if the message differs from what was stored.
     loop {
         let piece = piece(&mut reader).map_err(|e| e.to_string())?;
         if piece.is_empty() {
@@ -201,8 +201,8 @@ fn piece(reader: &mut dyn Read) -> io::Result<Bytes> {
     Ok(piece.into())
 }
 
-/// Those of these messages with evicted bodies and that their server has no more, so that they can
-/// be had nowhere. No server is asked.
+/// Those of these messages with evicted bodies that their server no longer has, so that they are
+/// lost. No server is asked.
 pub(super) async fn lost(
     backup: Arc<dyn Backup>,
     kept: BackupFolder,
@@ -212,7 +212,7 @@ pub(super) async fn lost(
         let folder = backup.look(&kept.name)?;
         let mut lost = Vec::new();
         for uid in among.iter().map(Uid::get) {
-            // What was put aside was of another mailbox than the server's of that name.
+            // A superseded folder belonged to another mailbox than the server's of that name.
             let gone = kept.was.is_some() || folder.known().is_gone(uid);
             if gone && folder.evicted(uid)?.is_some() {
                 lost.push((uid, NOWHERE.to_owned()));

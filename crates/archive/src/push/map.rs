@@ -1,9 +1,9 @@
 //! [`UidMap`]: which message of the source got which UID at the destination. Files of lines of JSON, only ever added to.
 //!
-//! Nothing depends on it being complete: a message that was put there and is not in the map is
-//! recognized by its key, and counts as the owner's own. A line that cannot be read, the last one
-//! of a run that was killed for example, is passed over. Of a backup it is also the record that
-//! pulls read ([`crate::restored`]).
+//! Nothing depends on its completeness: a message that was appended and is not in the map is
+//! recognized by its key, and counts as the owner's own. Lines that cannot be parsed are skipped,
+//! such as the last one of a killed run. For a backup it is also the record that pulls read
+//! ([`crate::restored`]).
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -22,7 +22,7 @@ use crate::restored::{Line, Lines, uid_set};
 pub struct UidMap {
     files: Vec<File>,
     folders: HashMap<(String, String), FolderMap>,
-    /// Into these folders something was put, and the run ended before all of it was answered.
+    /// Folders into which messages were put by a run that ended before all of them were answered.
     unfinished: HashSet<String>,
     /// Why the last line could not be written.
     failed: Option<String>,
@@ -31,15 +31,15 @@ pub struct UidMap {
 /// A file of the map.
 #[derive(Debug, Clone)]
 pub struct MapFile<'a> {
-    /// Where it is.
+    /// Its path.
     pub path: &'a Path,
-    /// What the source is called in it.
+    /// The source's name in it.
     pub from: &'a str,
-    /// It is begun if it is not there, and added to.
+    /// It is created if it does not exist, and appended to.
     pub write: bool,
 }
 
-/// A message that was put there.
+/// A message that was appended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Put {
     /// The source's UIDVALIDITY.
@@ -50,18 +50,18 @@ pub struct Put {
     pub there: (u32, u32),
 }
 
-/// Messages that are about to be put there.
+/// Messages that are about to be appended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Putting {
     /// The source's UIDVALIDITY.
     pub(super) uidvalidity: u32,
     /// Their UIDs at the source.
     pub(super) uids: UidSet,
-    /// UIDVALIDITY of the destination, and a UID below which it gives none away any more.
+    /// UIDVALIDITY of the destination, and a UID below which it assigns none any more.
     pub(super) there: (u32, u32),
     /// Below a folder that was named.
     pub(super) below: bool,
-    /// Those of which it is known that they are there.
+    /// Those that are known to be appended.
     pub(super) answered: HashSet<u32>,
 }
 
@@ -77,12 +77,12 @@ impl Putting {
 #[derive(Debug, Default)]
 pub(super) struct FolderMap {
     put: Vec<Put>,
-    /// What was about to be put there.
+    /// Messages that were about to be appended.
     putting: Vec<Putting>,
 }
 
 impl FolderMap {
-    /// One more.
+    /// Adds a message.
     pub(super) fn add(&mut self, put: Put) {
         for putting in &mut self.putting {
             if putting.is_of(&put) {
@@ -92,19 +92,19 @@ impl FolderMap {
         self.put.push(put);
     }
 
-    /// UIDs at both ends, while the UIDVALIDITY of neither has changed.
+    /// UIDs at both ends, while neither UIDVALIDITY has changed.
     pub(super) fn pairs(&self, from: u32, to: u32) -> impl Iterator<Item = (u32, u32)> {
         let same = move |put: &&Put| put.uidvalidity == from && put.there.0 == to;
         self.put.iter().filter(same).map(|put| (put.uid, put.there.1))
     }
 
-    /// UIDs at the destination of what was put there, while its UIDVALIDITY has not changed.
+    /// UIDs at the destination of appended messages, while its UIDVALIDITY has not changed.
     pub(super) fn ours(&self, to: u32) -> UidSet {
         let ours = self.put.iter().filter(|put| put.there.0 == to);
         ours.filter_map(|put| Uid::new(put.there.1)).collect()
     }
 
-    /// Whether this may be what a run put there and did not see answered.
+    /// Whether this may be a message that a run appended without seeing the answer.
     pub(super) fn expects(&self, put: &Put) -> bool {
         let is_open = |putting: &Putting| !putting.answered.contains(&put.uid);
         self.putting
@@ -114,9 +114,9 @@ impl FolderMap {
 }
 
 impl UidMap {
-    /// Reads the map in these files, as far as it is of the accounts called so. Those that are
-    /// written are this run's until it is dropped: two runs at once would put everything there
-    /// twice.
+    /// Reads the map in these files, as far as it concerns the accounts of these names. Files
+    /// opened for writing are locked until the map is dropped: two concurrent runs would append
+    /// everything twice.
     ///
     /// # Errors
     /// If a file cannot be read, or written; `Conflict` if another run has it.
@@ -178,18 +178,18 @@ impl UidMap {
         }
     }
 
-    /// Whether a run ended before all that was put into the folder was answered: the server may be
-    /// at work on it still. Without a file it is not known.
+    /// Whether a run ended before all messages put into the folder were answered: the server may
+    /// still process them. Not known without a file.
     pub(super) fn is_unfinished(&self, to: &str) -> bool {
         self.files.is_empty() || self.unfinished.contains(to)
     }
 
-    /// Something is being put into the folder; or all of it was answered.
+    /// Appends into the folder are in progress; or all of them were answered.
     pub(super) fn set_unfinished(&mut self, to: &str, unanswered: bool) {
         self.write(&Line::State { folder_there: to.to_owned(), unanswered });
     }
 
-    /// These messages are being put into the folder.
+    /// These messages are being appended to the folder.
     pub(super) fn putting(&mut self, folder: &str, to: &str, putting: Putting) {
         for uids in in_commands(&putting.uids) {
             self.write(&Line::Putting {
@@ -206,17 +206,17 @@ impl UidMap {
         self.set_unfinished(to, true);
     }
 
-    /// What was put from `folder` into the folder `to`.
+    /// The messages put from `folder` into the folder `to`.
     pub(super) fn known(&self, folder: &str, to: &str) -> Option<&FolderMap> {
         self.folders.get(&(folder.to_owned(), to.to_owned()))
     }
 
-    /// From which folders into which something was put.
+    /// The pairs of folders from and into which messages were put.
     pub(super) fn folders(&self) -> impl Iterator<Item = &(String, String)> {
         self.folders.keys()
     }
 
-    /// A message was put there.
+    /// A message was appended.
     pub(super) fn put(&mut self, folder: &str, to: &str, put: Put) {
         self.folders.entry((folder.to_owned(), to.to_owned())).or_default().add(put);
         self.write(&Line::Message {
@@ -229,7 +229,7 @@ impl UidMap {
         });
     }
 
-    /// At once: a run may be killed at any moment.
+    /// Written immediately: a run may be killed at any moment.
     fn write(&mut self, line: &Line) {
         let line = serde_json::to_string(line).unwrap_or_default() + "\n";
         for file in &mut self.files {
@@ -239,7 +239,7 @@ impl UidMap {
         }
     }
 
-    /// Makes it durable; why it is not complete, if it is not.
+    /// Makes the map durable; returns why it is not complete, if so.
     pub(super) fn sync(&mut self) -> Option<String> {
         for file in &self.files {
             if let Err(e) = file.sync_data() {
@@ -250,7 +250,7 @@ impl UidMap {
     }
 }
 
-/// Says whose lines follow.
+/// Writes the header line with the accounts that the next lines concern.
 fn begin(file: &mut File, from: &str, to: &str) -> std::io::Result<()> {
     let mut end = [b'\n'];
     if file.metadata()?.len() > 0 {
@@ -292,17 +292,17 @@ mod tests {
         let second = open(&path, "a", "b", true).map(drop);
         assert_eq!(second.unwrap_err().kind(), sealpost_base::Kind::Conflict);
         drop(map);
-        // Whether what was put there was answered.
+        // Whether appended messages were answered.
         for unanswered in [true, false] {
             let mut map = open(&path, "a", "b", true).unwrap();
             map.set_unfinished("Old/INBOX", unanswered);
             drop(map);
             assert_eq!(open(&path, "a", "b", true).unwrap().is_unfinished("Old/INBOX"), unanswered);
         }
-        // Whatever the umask: it says what mail there is.
+        // Private whatever the umask: it reveals what mail there is.
         let mode = std::os::unix::fs::PermissionsExt::mode(&path.metadata().unwrap().permissions());
         assert_eq!(mode & 0o777, 0o600);
-        // Of other accounts nothing is known, whatever UIDs they have.
+        // Other accounts have no entries, whatever their UIDs.
         assert_eq!(pairs(&open(&path, "a", "c", false).unwrap()), []);
         assert!(open(&dir.path().join("none"), "a", "b", false).unwrap().folders.is_empty());
     }
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_about_to_be_put_there_is_expected_until_it_is_found() {
+    fn pending_appends_are_expected_until_found() {
         let dir = tempfile::tempdir().unwrap();
         let paths = ["record", "also"].map(|name| dir.path().join(name));
         let files = paths.each_ref().map(|path| MapFile { path, from: "a", write: true });

@@ -9,16 +9,16 @@ use super::map::{Put, UidMap};
 use super::report::{FolderReport, Observer};
 use crate::backup::Flags;
 
-/// A message on its way: its head, its bytes, its end. Without an end it did not arrive.
+/// A message in transfer: its head, its bytes, its end. Without an end it did not arrive.
 pub(super) enum MessageChunk {
     Begin(MessageMeta),
     Octets(Bytes),
     End,
-    /// This one cannot be had.
+    /// This one cannot be read.
     Failed(u32, String),
 }
 
-/// What is known of a message before its bytes.
+/// The data of a message that precedes its bytes.
 #[derive(Debug, Clone)]
 pub(super) struct MessageMeta {
     pub(super) uid: u32,
@@ -27,7 +27,7 @@ pub(super) struct MessageMeta {
     pub(super) size: u64,
 }
 
-/// Who is told of a message that is there now.
+/// Receives each message that the destination has now.
 pub(super) struct ProgressSink<'a> {
     pub(super) observer: &'a dyn Observer,
     pub(super) map: &'a Mutex<UidMap>,
@@ -39,7 +39,7 @@ pub(super) struct ProgressSink<'a> {
 }
 
 impl ProgressSink<'_> {
-    /// A message is there now, under a UID if the server says so.
+    /// The destination has a message, under a UID if the server reports it.
     pub(super) fn put(&mut self, put: Option<Put>) {
         self.report.put += 1;
         self.observer.put();

@@ -1,4 +1,4 @@
-//! [`Pairs`]: which message of the source is which of the destination.
+//! [`Pairs`]: which message of the source is which one of the destination.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::Hash;
@@ -14,15 +14,15 @@ use super::map::FolderMap;
 pub(super) struct Pairs {
     /// Positions in both of messages that are the same.
     pub(super) same: Vec<(usize, usize)>,
-    /// UIDs of the source that the destination has not.
+    /// UIDs of the source that the destination does not have.
     pub(super) missing: UidSet,
-    /// UIDs of the destination that the source has not.
+    /// UIDs of the destination that the source does not have.
     pub(super) extra: UidSet,
 }
 
 impl Pairs {
-    /// Those of `extra` that cannot be told from messages `there` that the source has: which of
-    /// them it has is not known.
+    /// Those of `extra` that look the same as messages `there` that the source has: they cannot be
+    /// told apart.
     pub(super) fn alike(&self, there: &Contents) -> UidSet {
         let mark = |message: &Message| (message.key, message.like.size, message.like.date);
         let extra: Vec<&Message> =
@@ -37,7 +37,8 @@ impl Pairs {
 }
 
 impl Pairs {
-    /// These messages of the source are one: one of them is missing, if the destination has none of them.
+    /// These messages of the source are the same one: one of them is missing, if the destination
+    /// has none of them.
     pub(super) fn keep_one_of(&mut self, twins: &BTreeSet<u32>) {
         let twins: UidSet = twins.iter().filter_map(|uid| Uid::new(*uid)).collect();
         let missing = self.missing.intersection(&twins);
@@ -47,9 +48,9 @@ impl Pairs {
     }
 }
 
-/// First what the map of UIDs says, unless Message-IDs say otherwise; then by key, as often as it
-/// is there; then what has no Message-ID and no known INTERNALDATE at the source, by its other
-/// fields.
+/// First by the map of UIDs, unless Message-IDs contradict it; then by key, each as often as it
+/// occurs; then messages without a Message-ID and without a known INTERNALDATE at the source, by
+/// their other fields.
 pub(super) fn pair(source: &Contents, there: &Contents, known: Option<&FolderMap>) -> Pairs {
     let mut pairing = Pairing {
         source,
@@ -76,11 +77,11 @@ pub(super) fn pair(source: &Contents, there: &Contents, known: Option<&FolderMap
     Pairs { same, missing, extra }
 }
 
-/// Two folders while it is found out what is the same in them.
+/// Two folders while their messages are paired.
 struct Pairing<'a> {
     source: &'a Contents,
     there: &'a Contents,
-    /// By position: whether it has its pair.
+    /// By position: whether it is paired.
     paired: Vec<bool>,
     taken: Vec<bool>,
     same: Vec<(usize, usize)>,
@@ -94,8 +95,8 @@ impl<'a> Pairing<'a> {
         }
     }
 
-    /// The map says that they are the same. Servers give messages a Message-ID that have none, but
-    /// not another one: then UIDs do not mean what they meant, or the server named wrong ones.
+    /// Pairs messages that the map names. Servers may add a Message-ID, but do not change one: with
+    /// different ones the UIDs have another meaning now, or the server reported wrong ones.
     fn by_map(&mut self, from: usize, to: usize) {
         let (at_source, at_there) = (&self.source.messages[from], &self.there.messages[to]);
         let have_ids = self.source.has_id(at_source) && self.there.has_id(at_there);
@@ -104,7 +105,7 @@ impl<'a> Pairing<'a> {
         }
     }
 
-    /// Several messages have one key, as all versions of a draft may: those that are alike besides.
+    /// Pairs messages that share one key, as all versions of a draft may, by their other data.
     fn of_one_key(&mut self) {
         let mut repeated = HashSet::new();
         for contents in [self.source, self.there] {
@@ -119,14 +120,14 @@ impl<'a> Pairing<'a> {
         if self.source.uidvalidity == self.there.uidvalidity {
             self.by(|_, message| Some((of(message)?, message.uid)));
         }
-        // Those that differ in nothing but their flags come back with their own.
+        // Those that differ only in flags pair with those of the same flags.
         self.by(|contents, message| Some((of(message)?, message.like, contents.flags(message)?)));
         self.by(|_, message| Some((of(message)?, message.like)));
         self.by(|_, message| Some((of(message)?, message.like.size)));
         self.by(|_, message| Some((of(message)?, message.like.date)));
     }
 
-    /// Messages that have the same mark, as often as it is there, the first ones first.
+    /// Pairs messages with the same mark, as often as it occurs, the first ones first.
     fn by<K: Eq + Hash>(&mut self, mark: impl Fn(&'a Contents, &Message) -> Option<K>) {
         let mut marked: HashMap<K, Vec<u32>> = HashMap::new();
         for (at, message) in self.there.messages.iter().enumerate().rev().filter(|(at, _)| !self.taken[*at]) {
@@ -144,8 +145,8 @@ impl<'a> Pairing<'a> {
     }
 }
 
-/// Messages that are left and are the same as far as can be told, the INTERNALDATE of the source's
-/// being unknown.
+/// Unpaired messages that are the same as far as can be told, where the source's INTERNALDATE is
+/// not known.
 fn undated(source: &Contents, there: &Contents, paired: &[bool], taken: &[bool]) -> Vec<(usize, usize)> {
     let wanted = source.without_id.iter().filter(|message| !message.dated);
     let wanted = wanted.filter_map(|message| Some((source.find(message.uid)?, message.key)));
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn of_messages_that_are_alike_the_one_with_other_flags_is_missing() {
+    fn flags_decide_which_like_message_is_missing() {
         let folder = |uidvalidity, messages: &[(u32, &str)]| {
             let mut contents = Contents::new(uidvalidity);
             for (uid, flag) in messages {
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_date_takes_what_is_left_and_each_once() {
+    fn undated_messages_pair_with_unpaired_ones_once() {
         let mut source = Contents::new(9);
         let mut there = Contents::new(9);
         let (flags, header) = (Flags::default(), b"Subject: x\n".as_slice());
@@ -236,13 +237,13 @@ mod tests {
         let pairs = pair(&source, &there, None);
         assert_eq!(pairs.same, [(1, 0), (2, 1), (0, 2)]);
         assert_eq!((pairs.missing.to_string(), pairs.extra.to_string()), ("4".into(), "14".into()));
-        // What has a date is nothing else for that.
+        // Known dates still have to match.
         let pairs = pair(&there, &source, None);
         assert_eq!((pairs.same.len(), pairs.missing.to_string()), (2, "13:14".into()));
     }
 
     #[test]
-    fn the_map_is_asked_first_as_long_as_uids_mean_what_they_meant() {
+    fn the_map_decides_while_uidvalidities_are_unchanged() {
         let source = folder(&[(1, 1), (2, 2)]);
         let mut there = folder(&[(12, 1)]);
         // That server gave it a date of its own.
@@ -279,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_versions_that_is_missing_which_is() {
+    fn the_missing_one_of_several_versions_is_found() {
         let missing = |source: &Contents, there: &Contents| {
             let pairs = pair(source, there, None);
             (pairs.missing.to_string(), pairs.extra.to_string())

@@ -1,8 +1,8 @@
-//! After everything was put there: flags follow, and what is gone at the source goes at the destination.
+//! After everything was appended: copies flags, and removes messages that the source no longer has.
 //!
-//! What is removed is gone for good, so there is more that keeps it from happening than that makes
-//! it happen (`docs/decisions/0034-mirror.md`). Only messages that the map of UIDs says were put
-//! there by us are removed, unless the owner says otherwise.
+//! A removal cannot be undone, so several conditions must hold for it
+//! (`docs/decisions/0034-mirror.md`). Only messages that this program put there, according to the
+//! map of UIDs, are removed, unless the owner says otherwise.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,20 +21,20 @@ use super::run::{Run, unless};
 use super::target::DestinationFolder;
 use crate::client::{Connection, Selected, Server, lowest};
 
-/// Keywords that are told by name when a server refuses them.
+/// Keywords that are named when a server refuses them.
 const KEYWORDS_TOLD: usize = 20;
 
 /// What a mirror may do.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Removal {
-    /// Messages that others put there are removed too.
+    /// Messages of other origin at the destination are removed too.
     pub extra: bool,
-    /// More than half of a folder is removed, and other things that look like a mistake are done.
+    /// More than half of a folder is removed, and other changes that look like a mistake are made.
     pub force: bool,
 }
 
-/// Makes the folders of the account of `to` what they are in that of `from`: as [`super::migrate`],
-/// and then flags follow and what is gone is removed, as far as it was put there by us.
+/// Makes the folders of the account of `to` equal to those of `from`: as [`super::migrate`], then
+/// copies flags and removes messages that are gone, as far as this program put them there.
 ///
 /// # Errors
 /// As [`super::migrate`].
@@ -63,7 +63,7 @@ pub async fn mirror(
 }
 
 impl Run<'_> {
-    /// Flags and removals of one folder, with as many connections as it takes.
+    /// Flags and removals of one folder, over as many connections as needed.
     async fn follow(
         &mut self,
         nth: usize,
@@ -136,7 +136,7 @@ impl Run<'_> {
                 report.flags += set.len() as u64;
             }
         }
-        // Those that were just put there without were told.
+        // Messages that were just appended without keywords are reported already.
         if refused.messages > report.without_keywords {
             report.without_keywords = refused.messages;
             let n = counted(refused.messages, "message stays", "messages stay");
@@ -148,7 +148,7 @@ impl Run<'_> {
         }
         let capabilities = connection.capabilities();
         if !(capabilities.has("UIDPLUS") || capabilities.has("IMAP4REV2")) {
-            // EXPUNGE would take what its owner marked too.
+            // EXPUNGE would also remove messages that the owner marked.
             let messages = counted(gone.len(), "message", "messages");
             let why = format!("{messages} should be removed, but the server has no UIDPLUS");
             return Err(Error::invalid(why));
@@ -159,7 +159,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// What is the same, and what is to go.
+    /// Pairs the messages, and decides which to remove.
     fn judge(
         &self,
         both: &Both<'_>,
@@ -197,7 +197,8 @@ impl Run<'_> {
             complete: both.contents.complete,
             whole,
         };
-        // What was put there under another UIDVALIDITY of the source and is recognized by its key stays ours.
+        // Messages that were put there under another UIDVALIDITY of the source and are recognized
+        // by their key stay ours.
         for (at, there) in &pairs.same {
             let uid = both.there.messages[*there].uid;
             let is = |set: &UidSet| Uid::new(uid).is_some_and(|uid| set.contains(uid));
@@ -216,7 +217,7 @@ impl Run<'_> {
         }
     }
 
-    /// Folders that something was put into and that the source no longer has.
+    /// Reports folders that messages were put into and that the source no longer has.
     fn say_what_is_gone(&self, places: &Places) {
         for (from, to) in locked(&self.options.map).folders() {
             if (self.options.wanted)(from) && !places.has(to) {
@@ -235,9 +236,9 @@ struct Both<'a> {
     name: &'a str,
 }
 
-/// What speaks against removing messages: their number, that of those that were put there under
-/// another UIDVALIDITY of the source, of all messages there, of those of them that are ours, and of
-/// those at the source.
+/// Numbers that may speak against a removal: of messages to remove, of those of them put there
+/// under another UIDVALIDITY of the source, of all messages there, of ours among them, and of those
+/// at the source.
 #[derive(Debug, Clone, Copy)]
 struct Judged {
     gone: usize,
@@ -273,10 +274,10 @@ impl Judged {
     }
 }
 
-/// Flags to add and flags to take away.
+/// Flags to add and flags to remove.
 type Change = (Vec<String>, Vec<String>);
 
-/// What has to change for the flags of the destination to be those of the source, as far as it keeps them.
+/// The changes that make the destination's flags equal to the source's, as far as it keeps them.
 fn changes(both: &Both<'_>, pairs: &Pairs, selected: &Selected) -> BTreeMap<Change, UidSet> {
     let keeps = |flag: &Flag| match &selected.permanent_flags {
         None => true,
@@ -313,20 +314,20 @@ fn is_keyword(flag: impl AsRef<str>) -> bool {
     !flag.as_ref().starts_with('\\')
 }
 
-/// Keywords of a folder that its server does not take.
+/// Keywords of a folder that its server refuses.
 #[derive(Debug, Default)]
 struct Refused {
-    /// Of some messages at least.
+    /// Refused for at least some messages.
     keywords: BTreeSet<String>,
-    /// Of any.
+    /// Refused for all.
     for_good: BTreeSet<String>,
     /// How many messages stay without one.
     messages: u64,
 }
 
 impl Refused {
-    /// Adds flags to these messages, but for keywords that are refused, which are found out one by
-    /// one; whether there were others.
+    /// Adds flags to these messages, except refused keywords, which are found one by one; returns
+    /// whether any were added.
     async fn add(&mut self, connection: &mut Connection, set: &UidSet, flags: &[String]) -> Result<bool> {
         let (mut keywords, mut good): (Vec<String>, Vec<String>) =
             flags.iter().cloned().partition(|flag| is_keyword(flag));
@@ -343,7 +344,7 @@ impl Refused {
                     continue;
                 };
                 self.keywords.insert(keyword.clone());
-                // What is too much for these messages may not be for others.
+                // Too many keywords for these messages need not be too many for others.
                 if refused == Kind::Invalid {
                     self.for_good.insert(keyword);
                 }
@@ -362,7 +363,7 @@ impl Refused {
     }
 }
 
-/// Why the server does not take flags, if that is for what they are.
+/// The kind of a refusal that is about the flags themselves.
 fn refusal(stored: Result<()>) -> Result<Option<Kind>> {
     match stored {
         Err(e) if matches!(e.kind(), Kind::Invalid | Kind::Limit) => Ok(Some(e.kind())),
@@ -370,7 +371,7 @@ fn refusal(stored: Result<()>) -> Result<Option<Kind>> {
     }
 }
 
-/// Adds (`+`) or takes away (`-`) flags of these messages.
+/// Adds (`+`) or removes (`-`) flags of these messages.
 async fn store(connection: &mut Connection, set: &UidSet, sign: char, flags: &[String]) -> Result<()> {
     if flags.is_empty() {
         return Ok(());
@@ -391,7 +392,7 @@ async fn change(
             let done = connection.run(|w| w.raw(&command), |_| Ok(())).await?;
             let reached = done.code.as_ref().and_then(lowest).and_then(Uid::new);
             match reached.filter(|uid| set.first().is_some_and(|first| first < *uid) && set.contains(*uid)) {
-                // RFC 9738: those below were not reached.
+                // RFC 9738: the messages below were not processed.
                 Some(uid) => {
                     let below = set.count_below(uid);
                     set = set.slice(0..below);

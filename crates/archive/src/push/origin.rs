@@ -1,4 +1,4 @@
-//! [`Origin`]: where messages come from: a backup, or another server.
+//! [`Origin`]: the source of messages: a backup, or another server.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use super::remote::Remote;
 use crate::backup::{Backup, BackupFolder, FolderName};
 use crate::client::{ListedMailbox, Server};
 
-/// Where messages come from.
+/// The source of messages.
 pub(super) enum Origin {
-    /// Whether also of what was put aside.
+    /// `true`: with its superseded folders.
     Backup(Arc<dyn Backup>, bool),
     Server(Box<Remote>),
 }
 
-/// A folder of it.
+/// A folder of the source.
 #[derive(Debug, Clone)]
 pub(super) enum From {
     Backup(BackupFolder),
@@ -35,7 +35,7 @@ impl From {
         }
     }
 
-    /// Whether nothing is in it, as far as that is known.
+    /// Whether it is empty, as far as that is known.
     pub(super) fn is_empty(&self) -> bool {
         match self {
             From::Backup(kept) => kept.resume.whole && kept.messages + kept.gone == 0,
@@ -61,7 +61,7 @@ impl Origin {
     /// Its folders.
     ///
     /// # Errors
-    /// What the backup or the server says.
+    /// The errors of the backup or the server.
     pub(super) async fn folders(&mut self) -> Result<Vec<From>> {
         Ok(match self {
             Origin::Backup(backup, put_aside) => {
@@ -71,14 +71,14 @@ impl Origin {
         })
     }
 
-    /// What is in a folder. Without `keys` it does not matter what the messages are.
+    /// The messages of a folder. Without `keys` they are not identified.
     ///
     /// # Errors
-    /// `Retry` if the connection is lost; what the backup or the server says.
+    /// `Retry` if the connection is lost; the errors of the backup or the server.
     pub(super) async fn contents(&mut self, from: &From, keys: bool) -> Result<Contents> {
         match (self, from) {
             (Origin::Backup(backup, _), From::Backup(kept)) => {
-                // Another connection does not make it better.
+                // Another connection does not help.
                 local::contents(backup.clone(), kept.clone(), keys).await.map_err(of_the_folder)
             }
             (Origin::Server(remote), From::Server(found)) => remote.contents(found).await,
@@ -89,7 +89,7 @@ impl Origin {
     /// The UIDs of a folder, if it is of this UIDVALIDITY.
     ///
     /// # Errors
-    /// What the backup says.
+    /// The backup's errors.
     pub(super) async fn uids(&self, folder: &FolderName, uidvalidity: u32) -> Result<UidSet> {
         match self {
             Origin::Backup(backup, _) => {
@@ -99,8 +99,8 @@ impl Origin {
         }
     }
 
-    /// Sends messages of the folder that was looked at last. What was begun is taken from `left`,
-    /// if it comes from a server.
+    /// Sends messages of the folder that was looked at last. Those that were begun are removed from
+    /// `left`, if they come from a server.
     ///
     /// # Errors
     /// As [`Origin::contents`].
@@ -121,11 +121,11 @@ impl Origin {
         }
     }
 
-    /// Those of these messages of a folder that can be had nowhere, as far as that is known without
-    /// asking, and why.
+    /// Those of these messages of a folder that are lost, as far as that is known without asking,
+    /// and why.
     ///
     /// # Errors
-    /// What the backup says.
+    /// The backup's errors.
     pub(super) async fn lost(&self, from: &From, among: &UidSet) -> Result<Vec<(u32, String)>> {
         match (self, from) {
             (Origin::Backup(backup, _), From::Backup(kept)) => {
@@ -135,14 +135,14 @@ impl Origin {
         }
     }
 
-    /// A connection, if it has one, is of no use any more.
+    /// Drops the connection, if there is one: it is unusable.
     pub(super) fn drop_connection(&mut self) {
         if let Origin::Server(remote) = self {
             remote.drop_connection();
         }
     }
 
-    /// Says goodbye.
+    /// Logs out.
     pub(super) async fn logout(&mut self) {
         if let Origin::Server(remote) = self {
             remote.logout().await;

@@ -1,13 +1,13 @@
-//! [`Plan`]: what one attempt does with a folder, computed from what is known of both ends and nothing else.
+//! [`Plan`]: what one attempt does with a folder, computed from the contents of both ends only.
 
 use sealpost_base::UidSet;
 
 use super::delivery_state::DeliveryState;
 
-/// What a look at both ends shows.
+/// What was found at both ends.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Look<'a> {
-    /// UIDs of the source that the destination has not.
+    /// UIDs of the source that the destination does not have.
     pub(super) missing: &'a UidSet,
     /// The destination has the folder.
     pub(super) is_there: bool,
@@ -20,18 +20,18 @@ pub(super) struct Look<'a> {
 /// What to do next.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Plan {
-    /// Nothing: there is nothing that could be put there.
+    /// Nothing: no message can be put there.
     Nothing,
-    /// Report these messages, and put none of them there.
+    /// Report these messages, and append none of them.
     Show(UidSet),
-    /// Wait until the server is done with what another connection sent, and look again.
+    /// Wait until the server has processed what another connection sent, and look again.
     Settle,
-    /// Put these messages there; `alone`: with a command for each.
+    /// Append these messages; `alone`: with a command for each.
     Put { uids: UidSet, alone: bool },
 }
 
 impl Plan {
-    /// After this look, with what earlier attempts learned.
+    /// The plan for this look, with what earlier attempts learned.
     pub(super) fn of(look: Look<'_>, tried: &DeliveryState) -> Self {
         let (uids, alone) = tried.next(look.missing);
         if look.dry_run {
@@ -45,9 +45,10 @@ impl Plan {
         }
     }
 
-    /// Whether another attempt has something to do, when messages were put there.
+    /// Whether another attempt is of use after messages were appended.
     pub(super) fn has_more(missing: &UidSet, tried: &DeliveryState, alone: bool) -> bool {
-        // Whatever has a command of its own is tried again only if that may do without keywords.
+        // A message with a command of its own is tried again only if it may be accepted without
+        // keywords.
         tried.has_more(missing) && (!alone || tried.has_bare(missing))
     }
 }
@@ -75,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_without_missing_messages_or_without_a_name_needs_nothing() {
+    fn a_folder_without_missing_messages_or_place_needs_nothing() {
         let (missing, none, tried) = (set(&[1]), UidSet::new(), DeliveryState::default());
         assert_eq!(Plan::of(look(&none), &tried), Plan::Nothing);
         assert_eq!(Plan::of(Look { is_there: false, ..look(&missing) }, &tried), Plan::Nothing);

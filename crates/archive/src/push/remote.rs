@@ -16,22 +16,22 @@ use crate::client::{Connection, Done, ListedMailbox, Server};
 /// Messages whose flags and dates are asked for at a time, before their bytes.
 const GROUP: usize = 200;
 
-/// A server that messages come from.
+/// A server as the source of messages.
 pub(super) struct Remote {
     server: Server,
     connection: Option<Connection>,
 }
 
-/// How sending ended that did not fail.
+/// How sending ended without an error.
 enum Sent {
     /// All were sent, or named as failed.
     All,
-    /// Nobody takes them any more.
+    /// The receiver is gone.
     Refused,
 }
 
 impl Remote {
-    /// Nothing is asked yet.
+    /// Without a connection yet.
     pub(super) fn new(server: &Server) -> Self {
         Remote { server: server.clone(), connection: None }
     }
@@ -43,12 +43,12 @@ impl Remote {
         self.connection.as_mut().ok_or_else(|| Error::internal("there is no connection"))
     }
 
-    /// The connection is of no use any more.
+    /// Drops the connection, which is unusable.
     pub(super) fn drop_connection(&mut self) {
         self.connection = None;
     }
 
-    /// Says goodbye.
+    /// Logs out.
     pub(super) async fn logout(&mut self) {
         if let Some(connection) = self.connection.take() {
             connection.logout().await;
@@ -65,7 +65,7 @@ impl Remote {
         Ok(listing.folders)
     }
 
-    /// What is in a folder; it is selected afterwards.
+    /// The messages of a folder; it is selected afterwards.
     ///
     /// # Errors
     /// As [`Contents::of_server`].
@@ -73,12 +73,12 @@ impl Remote {
         Contents::of_server(self.connection().await?, &found.wire).await
     }
 
-    /// Sends messages of the folder that is selected. What was begun is taken from `left`.
+    /// Sends messages of the selected folder. Those that were begun are removed from `left`.
     ///
     /// # Errors
     /// `Retry` if the connection is lost.
     pub(super) async fn send(&mut self, left: &mut UidSet, to: mpsc::Sender<MessageChunk>) -> Result<()> {
-        // Until it is clear that nothing more comes that nobody waits for.
+        // The connection is put back only once no response is pending.
         let Some(mut connection) = self.connection.take() else {
             return Err(Error::retry("the connection is lost"));
         };
@@ -94,7 +94,7 @@ impl Remote {
             let Some((missing, why)) = refused else { continue };
             let (n, first) = (missing.len(), missing.first());
             match first {
-                // One of them is to blame: it is found by halves.
+                // One of them is the cause: it is found by halves.
                 Some(_) if n > 1 => groups.extend([missing.slice(n / 2..n), missing.slice(0..n / 2)]),
                 Some(uid) => {
                     left.remove(uid);
@@ -110,14 +110,14 @@ impl Remote {
     }
 }
 
-/// Sends the messages of `group`; those that the server refused, and why.
+/// Sends the messages of `group`; returns those that the server refused, and why.
 async fn send_group(
     connection: &mut Connection,
     group: &UidSet,
     left: &mut UidSet,
     to: &mpsc::Sender<MessageChunk>,
 ) -> Result<(Sent, Option<(UidSet, String)>)> {
-    // What stands before a message's bytes in APPEND may come behind them in FETCH.
+    // APPEND needs flags and date before a message's bytes; FETCH may send them after.
     let mut heads: HashMap<u32, (Flags, Option<DateTime>)> = HashMap::new();
     connection.queue(|w| w.raw(format!("UID FETCH {group} (UID FLAGS INTERNALDATE)")));
     let last = connection.queue(|w| w.raw(format!("UID FETCH {group} (UID BODY.PEEK[])")));
@@ -149,7 +149,7 @@ async fn send_group(
                 let Some(uid) = uid else {
                     return Err(Error::retry("the server sends a message before its UID"));
                 };
-                // What was not asked for, or comes again, is not put there.
+                // Messages that were not asked for, or come again, are not put there.
                 large = took(uid, &mut missing, left);
                 let (flags, date) = heads.remove(&uid).unwrap_or_default();
                 if large
@@ -178,7 +178,7 @@ async fn send_group(
                         }
                     }
                 } else if let Some(flags) = flags.take() {
-                    // Flags that change meanwhile are told without the date.
+                    // Flags that change meanwhile are sent without the date.
                     let known = heads.get(&uid).and_then(|(_, date)| *date);
                     heads.insert(uid, (flags, date.or(known)));
                 }
@@ -191,7 +191,7 @@ async fn send_group(
     }
 }
 
-/// Takes a message from those that are to come; whether it was one of them.
+/// Removes a message from those that are expected; returns whether it was one of them.
 fn took(uid: u32, missing: &mut UidSet, left: &mut UidSet) -> bool {
     let Some(uid) = Uid::new(uid) else { return false };
     left.remove(uid);

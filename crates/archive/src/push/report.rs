@@ -1,4 +1,4 @@
-//! What is to be put at the destination, and what was.
+//! The options and the report of a push.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,40 +8,40 @@ use tokio::sync::watch;
 use super::map::UidMap;
 use crate::restored::Restored;
 
-/// What is wanted.
+/// The options.
 #[derive(Clone)]
 pub struct Options {
     /// Which folders, by their names.
     pub wanted: Arc<dyn Fn(&str) -> bool + Send + Sync>,
     /// Of a backup: also its superseded folders, into their original folders.
     pub include_superseded: bool,
-    /// Put everything below this folder, in levels; empty: where it was.
+    /// Put everything below this folder, in levels; empty: keep the original levels.
     pub below: Vec<String>,
-    /// Say what would be done, and do nothing.
+    /// Report what would be done, and change nothing.
     pub dry_run: bool,
-    /// Which message got which UID: read, and added to.
+    /// The map of UIDs: read, and added to.
     pub map: Arc<Mutex<UidMap>>,
-    /// Of a backup: what restores put back into the account that it is of.
+    /// Of a backup: what restores put back into its account.
     pub restored: Arc<Restored>,
     /// Randomness, for waiting.
     pub random: Arc<dyn Random>,
-    /// Becomes true when to stop.
+    /// Becomes true when the run is to stop.
     pub stop: watch::Receiver<bool>,
 }
 
-/// Who is told how it goes.
+/// Receives the progress of a push.
 pub trait Observer: Send + Sync {
-    /// The folder is looked at, at both ends.
+    /// The folder is being compared, at both ends.
     fn looking(&self, _folder: &str) {}
-    /// So many messages of the folder are to be put there.
+    /// So many messages of the folder will be appended.
     fn begins(&self, folder: &str, messages: u64);
-    /// A message is there now.
+    /// A message was appended.
     fn put(&self);
-    /// Why nothing happens for a while.
+    /// Why there is no progress for a while.
     fn waits(&self, text: &str) {
         self.note(text);
     }
-    /// Something that is not an error, and that a person may want to know.
+    /// A note for the user, not an error.
     fn note(&self, text: &str);
     /// Nothing more is done in this folder.
     fn ended(&self, folder: &FolderReport);
@@ -52,7 +52,7 @@ pub trait Observer: Send + Sync {
 pub struct Report {
     /// By folder.
     pub folders: Vec<FolderReport>,
-    /// It was told to stop before it was done.
+    /// It was stopped before it was done.
     pub interrupted: bool,
     /// Connections that were lost and made again.
     pub reconnects: u64,
@@ -71,15 +71,15 @@ pub struct FolderReport {
     pub there: u64,
     /// Messages there whose flags were changed.
     pub flags: u64,
-    /// Messages that were put there without their keywords, with which they were refused.
+    /// Messages that were appended without their keywords, as the server refused them with these.
     pub without_keywords: u64,
     /// Messages that were removed there.
     pub removed: u64,
-    /// Messages that could not be put there, and why; not more than some thousands. UID 0: it is
-    /// not known which.
+    /// Messages that could not be appended, and why; at most some thousands. UID 0: not known
+    /// which.
     pub failed: Vec<(u32, String)>,
     /// How many these are in all.
     pub failures: u64,
-    /// What kept the folder from being complete.
+    /// Why the folder is not complete.
     pub error: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! [`Run`]: folder by folder, with as many connections one after the other as it takes.
+//! [`Run`]: folder by folder, over as many connections one after the other as needed.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -20,8 +20,8 @@ use super::target::{DestinationFolder, Target};
 use crate::backup::FolderName;
 use crate::client::{Backoff, Server};
 
-/// Looks, two seconds apart, that must show no change for the server to be done; and how many there
-/// are at most.
+/// Looks, two seconds apart, that must show no change before the server counts as done; and how
+/// many there are at most.
 const SETTLE_QUIET: u32 = 4;
 const SETTLE_LOOKS: u32 = 60;
 /// Pieces that wait between source and destination.
@@ -36,12 +36,12 @@ pub(super) struct Run<'a> {
     backoff: Backoff,
     room: SizeRefusals,
     pub(super) report: Report,
-    /// The folders of the source, and which of them is at the destination under a name, once that
-    /// was asked for.
+    /// The folders of the source, and which of them the destination has under a name, once
+    /// computed.
     sources: Vec<FolderName>,
     claimed: HashMap<String, FolderName>,
     is_claimed: bool,
-    /// No other folder would do better.
+    /// The error would occur in any other folder too.
     pub(super) fatal: bool,
 }
 
@@ -67,7 +67,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Puts there what is missing in all folders that are wanted; these.
+    /// Appends what is missing in all wanted folders; returns these.
     pub(super) async fn all(&mut self) -> Result<Vec<From>> {
         let mut folders = self.folders().await?;
         self.fitting_first(&mut folders).await?;
@@ -83,14 +83,14 @@ impl<'a> Run<'a> {
         Ok(folders)
     }
 
-    /// Says goodbye to both.
+    /// Logs out of both.
     pub(super) async fn end(mut self) -> Report {
         self.origin.logout().await;
         self.target.logout().await;
         self.report
     }
 
-    /// The source's folders. A server that is busy is tried again.
+    /// The source's folders. A busy server is tried again.
     async fn folders(&mut self) -> Result<Vec<From>> {
         loop {
             match unless(&self.options.stop, self.origin.folders()).await {
@@ -100,8 +100,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Folders whose names the destination can have go before those that get another name there: of
-    /// two that would be one, the first has it.
+    /// Folders whose names the destination accepts go before those that get another name there: if
+    /// two would become one, the first keeps the name.
     async fn fitting_first(&mut self, folders: &mut [From]) -> Result<()> {
         while let Err(e) = unless(&self.options.stop, self.target.connection()).await {
             match e.kind() {
@@ -131,7 +131,7 @@ impl<'a> Run<'a> {
             tokio::time::sleep(wait).await;
             Ok(())
         };
-        // Whoever waits sees that it is to stop.
+        // Callers check whether the run was stopped.
         let _: Result<()> = unless(&self.options.stop, pause).await;
         Ok(())
     }
@@ -164,7 +164,7 @@ impl<'a> Run<'a> {
         };
         let is_copy = matches!(from, From::Backup(_));
         if is_copy && tried.has_unnamed() && ended.is_ok() && !self.stopped() {
-            // What stays without its UID is recognized by what it is.
+            // Messages without a known UID are recognized by their key.
             let _ = self.name_what_was_put(from, &mut tried).await;
         }
         this.without_keywords = tried.without_keywords();
@@ -181,8 +181,8 @@ impl<'a> Run<'a> {
         ended
     }
 
-    /// Waits until nothing more comes into the folder: a server goes on with what a connection sent
-    /// that is gone, and what it has not done yet would be put there again.
+    /// Waits until no more messages appear in the folder: a server may still process what a lost
+    /// connection sent, and messages not yet processed would be appended again.
     async fn settle(&mut self, wire: &[u8]) -> Result<()> {
         let step = self.target.timeouts().retry.saturating_mul(2);
         self.observer.waits(
@@ -208,7 +208,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// The folder at the destination, which is connected to if it is not.
+    /// The folder at the destination; connects if necessary.
     pub(super) async fn place(&mut self, from: &From) -> Result<DestinationFolder> {
         if let Err(e) = unless(&self.options.stop, self.target.connection()).await {
             self.fatal = e.kind() != Kind::Retry;
@@ -222,9 +222,9 @@ impl<'a> Run<'a> {
         self.options.below.iter().cloned().chain(name.levels().map(str::to_owned)).collect()
     }
 
-    /// Makes sure that no other folder of the source is at that place: what one name cannot have at
-    /// the destination may be what another one has already. Whether the place is this one's; a
-    /// folder in which nothing is needs none.
+    /// Makes sure that no other folder of the source uses that place: a name that the destination
+    /// cannot represent may map to another folder's name. Returns whether the place is this
+    /// folder's; an empty folder needs none.
     async fn claim(&mut self, from: &From, place: &DestinationFolder) -> Result<bool> {
         if !self.is_claimed {
             for name in &self.sources {
@@ -248,7 +248,8 @@ impl<'a> Run<'a> {
         )))
     }
 
-    /// Says once that a folder has another name at the destination than `wanted`, or than at the source.
+    /// Reports once that a folder has another name at the destination than `wanted`, or than at the
+    /// source.
     fn tell_name(
         &self,
         from: &From,
@@ -271,7 +272,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// What is the same at both ends. What came there although its answer did not is added to the map.
+    /// Pairs the messages of both ends. Messages that arrived without an answer are added to the
+    /// map.
     fn compare(
         &self,
         from: &From,
@@ -287,7 +289,8 @@ impl<'a> Run<'a> {
         for (at, there_at) in &pairs.same {
             let (uid, there_uid) = (contents.messages[*at].uid, there.messages[*there_at].uid);
             let put = Put { uidvalidity: contents.uidvalidity, uid, there: (there.uidvalidity, there_uid) };
-            // Between servers what is not known to be ours is the owner's, and no mirror removes it.
+            // Between servers, messages not known to be ours are the owner's, and no mirror removes
+            // them.
             let is_expected = || {
                 let known = map.known(name, to).filter(|_| matches!(from, From::Backup(_)));
                 known.is_some_and(|known| known.expects(&put))
@@ -296,12 +299,12 @@ impl<'a> Run<'a> {
                 found.push(put);
             }
         }
-        // A dry run has no file to write it to.
+        // A dry run has no file to write.
         found.into_iter().for_each(|put| map.put(name, to, put));
         pairs
     }
 
-    /// Finds out the UIDs of messages that were put there, from a server that does not say them.
+    /// Finds out the UIDs of appended messages, from a server that does not report them.
     async fn name_what_was_put(&mut self, from: &From, tried: &mut DeliveryState) -> Result<()> {
         let place = self.place(from).await?;
         let there = unless(&self.options.stop, self.target.contents(&place)).await?;
@@ -310,9 +313,9 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Leaves out of what is missing what is another message of the backup: of those that a restore
-    /// put back under other UIDs one is enough, and what is there because this run puts it there
-    /// from another folder is not put below that once more.
+    /// Removes messages from `missing` that are duplicates within the backup: of those that a
+    /// restore put back under other UIDs one is enough, and a message that this run puts there from
+    /// another folder is not put below that once more.
     async fn leave_out_twins(&mut self, from: &From, contents: &Contents, pairs: &mut Pairs) -> Result<()> {
         let (From::Backup(kept), false) = (from, pairs.missing.is_empty()) else { return Ok(()) };
         let restored = self.options.restored.clone();
@@ -340,9 +343,9 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Whether the folder, which is not there, would only become an empty one: it is below the one
-    /// that all is put below, and has nothing but what earlier restores put there. Each of them
-    /// would make one more level of it.
+    /// Whether the folder, which does not exist there, would only become an empty one: it is below
+    /// the folder that everything is put below, and has only messages of earlier restores. Each
+    /// restore would add one level to it.
     async fn is_put_below(&mut self, from: &From, place: &DestinationFolder) -> Result<bool> {
         let (From::Backup(_), None) = (from, &place.wire) else { return Ok(false) };
         let below = &self.options.below;
@@ -357,7 +360,7 @@ impl<'a> Run<'a> {
         Ok(contents.complete && pairs.missing.is_empty())
     }
 
-    /// Puts into the folder what is missing; whether something was put off.
+    /// Appends what is missing in the folder; returns whether some of it was put off.
     async fn attempt(
         &mut self,
         from: &From,
@@ -396,8 +399,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The folder at the destination, made if it is not there, and whether it was there; nothing if
-    /// another folder is at its place, or if there is no use in making it.
+    /// The folder at the destination, created if necessary, and whether it existed; `None` if
+    /// another folder is at its place, or if it need not be created.
     async fn ready(
         &mut self,
         from: &From,
@@ -421,8 +424,8 @@ impl<'a> Run<'a> {
         Ok(Some((place, was_there)))
     }
 
-    /// Looks at both ends: what the source has, which of its messages are missing, and the
-    /// destination's UIDVALIDITY with a UID that it has not given away yet.
+    /// Looks at both ends: the source's messages, which of them are missing, and the destination's
+    /// UIDVALIDITY with a UID that it has not assigned yet.
     async fn look(
         &mut self,
         from: &From,
@@ -444,13 +447,13 @@ impl<'a> Run<'a> {
             report.there = pairs.same.len() as u64;
             self.observer.begins(from.name().as_str(), pairs.missing.len() as u64);
         } else {
-            // Of some the answer did not come.
+            // Some of them were not answered.
             report.put = (pairs.same.len() as u64).saturating_sub(report.there);
         }
         Ok((contents, pairs.missing, (there.uidvalidity, last.saturating_add(1))))
     }
 
-    /// Writes down what is about to be put there, for a run after one that ends before the answers.
+    /// Records what is about to be appended, for the next run if this one ends before the answers.
     fn record(
         &self,
         from: &From,
@@ -470,7 +473,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Puts these messages into the folder, as far as both ends go along.
+    /// Appends these messages to the folder, as far as both ends allow.
     async fn put(
         &mut self,
         from: &From,
@@ -494,7 +497,8 @@ impl<'a> Run<'a> {
                 sent = &mut sending => (delivery.await, sent),
                 delivered = &mut delivery => {
                     let sent = match from {
-                        // It notices soon, has the folder open until then, and may say why there was no more.
+                        // The reader notices soon, has the folder open until then, and may report
+                        // why it ended.
                         From::Backup(_) => unless(&options.stop, sending).await,
                         From::Server(_) => Ok(()),
                     };
@@ -517,7 +521,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Runs it, unless told to stop.
+/// Runs it, unless it is to stop.
 pub(super) async fn unless<T>(
     stop: &watch::Receiver<bool>,
     work: impl Future<Output = Result<T>>,

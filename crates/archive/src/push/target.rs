@@ -14,16 +14,16 @@ use crate::client::{Connection, Listing, Server, Timeouts};
 /// Characters that one server or another refuses in names of folders.
 const REFUSED: &str = ".~%*\"\\/{};^";
 
-/// Where it is, and what there is.
+/// The destination account, and its folders.
 pub(super) struct Target {
     server: Server,
     connection: Option<Connection>,
     /// Those that can be selected: names as commands send them, by name.
     folders: HashMap<String, Box<[u8]>>,
     delimiter: Option<char>,
-    /// What stands before the names of all folders but INBOX (RFC 2342).
+    /// The prefix of the names of all folders but INBOX (RFC 2342).
     prefix: String,
-    /// Names that it refused, and what these folders are called instead.
+    /// Names that it refused, and the names that these folders have instead.
     instead: HashMap<String, FolderName>,
     /// It lists names in UTF-8, and not in modified UTF-7.
     raw: bool,
@@ -34,12 +34,12 @@ pub(super) struct Target {
 pub(super) struct DestinationFolder {
     /// Its name.
     pub(super) name: FolderName,
-    /// Its name as commands send it; `None`: it is not there.
+    /// Its name as commands send it; `None`: it does not exist.
     pub(super) wire: Option<Box<[u8]>>,
 }
 
 impl Target {
-    /// Nothing is asked yet.
+    /// Without a connection yet.
     pub(super) fn new(server: &Server) -> Self {
         let server = server.clone();
         let (folders, instead) = (HashMap::new(), HashMap::new());
@@ -59,7 +59,7 @@ impl Target {
         self.connection.as_mut().ok_or_else(|| Error::internal("there is no connection"))
     }
 
-    /// Whose account it is.
+    /// The account.
     pub(super) fn account(&self) -> Source {
         self.server.source()
     }
@@ -69,12 +69,12 @@ impl Target {
         self.server.timeouts
     }
 
-    /// The connection is of no use any more.
+    /// Drops the connection, which is unusable.
     pub(super) fn drop_connection(&mut self) {
         self.connection = None;
     }
 
-    /// Says goodbye.
+    /// Logs out.
     pub(super) async fn logout(&mut self) {
         if let Some(connection) = self.connection.take() {
             connection.logout().await;
@@ -118,7 +118,8 @@ impl Target {
             .folders
             .iter()
             .any(|found| !found.name.as_str().is_ascii() && *found.wire == *found.name.as_str().as_bytes());
-        // What cannot be selected may be made (RFC 9051 §6.3.4), and has to be before anything is put there.
+        // Folders that cannot be selected may be creatable (RFC 9051 §6.3.4), and have to be
+        // created before messages are put there.
         let folders = listing.folders.iter().filter(|found| found.selectable);
         self.folders = folders.map(|found| (found.name.as_str().to_owned(), found.wire.clone())).collect();
     }
@@ -133,7 +134,8 @@ impl Target {
         Ok(self.known(self.instead.get(name.as_str()).cloned().unwrap_or(name)))
     }
 
-    /// A folder's name as commands send it, whether it is there or not: as the server writes names itself.
+    /// A folder's name as commands send it, whether it exists or not: in the encoding that the
+    /// server lists.
     pub(super) fn encoded(&self, place: &DestinationFolder) -> Box<[u8]> {
         match (&place.wire, place.name.as_str()) {
             (Some(wire), _) => wire.clone(),
@@ -147,11 +149,11 @@ impl Target {
         DestinationFolder { name, wire }
     }
 
-    /// Makes the folder if it is not there; whether it was. If the server refuses its name, `place`
-    /// becomes the one that the folder has instead.
+    /// Creates the folder if it does not exist; returns whether it did. If the server refuses its
+    /// name, `place` becomes the replacement folder.
     ///
     /// # Errors
-    /// `Retry` if the connection is lost; what the server says.
+    /// `Retry` if the connection is lost; the server's errors.
     pub(super) async fn make(&mut self, place: &mut DestinationFolder) -> Result<bool> {
         if place.wire.is_some() {
             return Ok(true);
@@ -171,8 +173,8 @@ impl Target {
         Ok(was_there)
     }
 
-    /// For a dry run, which makes nothing: `place` becomes the folder that was made before because
-    /// its name was refused, if there is one and `ours` says so of its name.
+    /// For a dry run, which creates nothing: `place` becomes the folder that an earlier run created
+    /// because the name was refused, if there is one and `ours` accepts its name.
     pub(super) fn find_instead(&mut self, place: &mut DestinationFolder, ours: impl Fn(&str) -> bool) {
         let instead = self.known(FolderName::new(self.plain(place.name.as_str()), self.delimiter));
         if place.wire.is_none() && instead.wire.is_some() && ours(instead.name.as_str()) {
@@ -189,15 +191,15 @@ impl Target {
             Err(e) if e.kind() != Kind::Conflict => return Err(e),
             _ => {}
         }
-        // A folder that is not subscribed to is not shown by many clients.
+        // Many clients do not show folders without a subscription.
         connection.run(|w| w.raw(b"SUBSCRIBE ").astring(&wire), |_| Ok(())).await?;
         self.folders.insert(place.name.as_str().to_owned(), wire.clone());
         place.wire = Some(wire);
         Ok(())
     }
 
-    /// The name with `_` for what servers are known to refuse: what means something in their
-    /// directories, or in LIST.
+    /// The name with `_` for characters that some servers refuse: those that have a meaning in
+    /// their directories, or in LIST.
     fn plain(&self, name: &str) -> String {
         let refused = |c: char| Some(c) != self.delimiter && (c.is_control() || REFUSED.contains(c));
         let below = name.strip_prefix(&*self.prefix).unwrap_or(name);
@@ -205,17 +207,17 @@ impl Target {
         format!("{}{}", &name[..at], below.replace(refused, "_"))
     }
 
-    /// What is in the folder; it is selected afterwards.
+    /// The messages of the folder; it is selected afterwards.
     ///
     /// # Errors
-    /// `Retry` if the connection is lost; `Invalid` if the server does not list everything: what is
-    /// there and was not listed would be put there again; what the server says.
+    /// `Retry` if the connection is lost; `Invalid` if the server does not list everything, as
+    /// messages that were not listed would be appended again; the server's errors.
     pub(super) async fn contents(&mut self, place: &DestinationFolder) -> Result<Contents> {
         let Some(wire) = &place.wire else { return Ok(Contents::default()) };
         let connection = self.connection().await?;
         let mut contents = Contents::of_server(connection, wire).await?;
         if !contents.complete {
-            // Some may have gone meanwhile.
+            // Some may have been expunged meanwhile.
             contents = Contents::of_server(connection, wire).await?;
         }
         if !contents.complete {
@@ -229,7 +231,7 @@ impl Target {
         Ok(contents)
     }
 
-    /// Why a folder of these levels has another name here, whatever the server says of it.
+    /// Why a folder of these levels has another name here, even before the server is asked.
     pub(super) fn renames(&self, levels: &[String]) -> Option<String> {
         let renamed = levels.iter().any(|level| self.level(level) != *level);
         renamed.then(|| format!("where `{}` separates levels", self.separator()))
@@ -239,7 +241,7 @@ impl Target {
         self.delimiter.unwrap_or('/')
     }
 
-    /// A level of a name, without what no level has here.
+    /// A level of a name, without characters that no level can have here.
     fn level(&self, level: &str) -> String {
         level.replace([self.separator(), '\0', '\r', '\n'], "_")
     }

@@ -1,4 +1,4 @@
-//! Restoring and migrating between servers of the script.
+//! Restoring and migrating between scripted servers.
 
 mod mirrors;
 mod recognized;
@@ -95,7 +95,7 @@ async fn what_is_restored_is_there_once_however_often() {
     }
 }
 
-/// But those that are too large to be held until it is clear that they are good.
+/// Except those that are too large to be held until they are verified.
 #[tokio::test]
 async fn a_message_is_read_once_to_be_restored() {
     let mut inbox = Box_::with(3);
@@ -113,8 +113,8 @@ async fn a_message_is_read_once_to_be_restored() {
     assert_eq!(backup.reads.load(Ordering::Relaxed), 8);
 }
 
-/// A server was set up anew with less mail: what the backup had of the old one is put back, below
-/// what is there.
+/// A server was set up anew with less mail: the backup's messages of the old one are put back,
+/// beside the present ones.
 #[tokio::test]
 async fn superseded_folders_are_restored_once() {
     use crate::backup::format_tests::{folder_name, give, identity, mail, resume};
@@ -140,7 +140,7 @@ async fn superseded_folders_are_restored_once() {
     assert_eq!(counts(&restored(true).await), (0, 7, 0));
 }
 
-/// However many there are in a row, small and large: a connection is not lost for any of them.
+/// However many there are in a row, small and large: no connection is lost for any of them.
 #[tokio::test]
 async fn damaged_messages_are_named_and_all_others_are_restored() {
     use crate::backup::format_tests::{folder_name, give, identity, mail, resume};
@@ -171,10 +171,10 @@ async fn damaged_messages_are_named_and_all_others_are_restored() {
     assert_eq!(octets(&to, "INBOX").len(), 14);
 }
 
-/// A message that a damaged journal does not name is not one that was deleted: the rest is restored
-/// and exported, and both say that it is not everything.
+/// A message that a damaged journal does not name does not count as deleted: the rest is restored
+/// and exported, and both report that messages are missing.
 #[tokio::test]
-async fn what_a_damaged_journal_does_not_name_is_missed() {
+async fn messages_lost_with_a_journal_are_reported() {
     use crate::backup::convert::transfer;
     use crate::backup::format_tests::{folder_name, give, identity, mail, resume};
     use crate::backup::maildir;
@@ -218,9 +218,9 @@ async fn what_a_damaged_journal_does_not_name_is_missed() {
     assert!(done.failed[0].1.starts_with("1 message from the damaged part"), "{:?}", done.failed);
 }
 
-/// What was taken over from a program that keeps no INTERNALDATE.
+/// Messages taken over from a program that keeps no INTERNALDATE.
 #[tokio::test]
-async fn messages_without_a_date_are_recognized_and_get_that_of_their_header() {
+async fn undated_messages_are_recognized_and_get_header_dates() {
     let mut inbox = mailbox();
     inbox.add(Some(b"Date: Mon, 16 Nov 2020 09:05:07 +0100\r\nSubject: one\r\n\r\n".to_vec()));
     inbox.add(Some(b"Date: Mon, 16 Nov 2020 09:05:07 +0100\r\nSubject: one\r\n\r\n".to_vec()));
@@ -230,13 +230,13 @@ async fn messages_without_a_date_are_recognized_and_get_that_of_their_header() {
         folder.messages.values_mut().for_each(|message| message.arrived.internaldate = None);
     }
     let (_stop, watched) = watch::channel(false);
-    // Into the account they came from, and one of two that are alike is missing there.
+    // Into their own account, where one of two identical ones is missing.
     from.inbox(|inbox| inbox.expunge(55));
     let report = restore(backup.clone(), &from.server(), &options(&watched), Arc::new(Nobody)).await.unwrap();
     assert_eq!(counts(&report), (1, 54, 0), "{report:?}");
     let dated = "APPEND INBOX (\\Seen) \"16-Nov-2020 09:05:07 +0100\" {";
     assert_eq!((from.asked("APPEND"), from.asked(dated)), (1, 1));
-    // Into another one, twice.
+    // Into another account, twice.
     let to = Script::start(Box_::with(0), "LITERAL+", &[]).await;
     for counted in [(55, 0, 0), (0, 55, 0)] {
         let report =
@@ -244,7 +244,7 @@ async fn messages_without_a_date_are_recognized_and_get_that_of_their_header() {
         assert_eq!(counts(&report), counted, "{report:?}");
     }
     assert_eq!(to.asked(dated), 2);
-    // Of what is exported, the header's date is all that is known, too.
+    // Exported messages have only their header's date, too.
     for folder in backup.folders.lock().unwrap().values_mut() {
         folder.messages.values_mut().for_each(|message| {
             message.arrived.internaldate = crate::backup::sent::sent(&message.octets);
@@ -255,7 +255,7 @@ async fn messages_without_a_date_are_recognized_and_get_that_of_their_header() {
 }
 
 #[tokio::test]
-async fn a_mailbox_migrates_and_what_is_refused_is_told() {
+async fn a_mailbox_migrates_and_refusals_are_reported() {
     let mut inbox = mailbox();
     inbox.add(Some(b"Refuse: me\r\n\r\n".to_vec()));
     let from = Script::start(inbox, "", &[]).await;
@@ -335,7 +335,7 @@ async fn below_and_dry() {
     assert_eq!(octets(&to, "Old/INBOX").len(), 53);
 }
 
-/// From a server that is well into one with these faults.
+/// From a server to another one with these faults.
 async fn migrated(capabilities: &str, faults: &[Fault]) -> (Script, Script, Report) {
     let from = Script::start(mailbox(), "", &[]).await;
     let to = Script::start(Box_::with(0), capabilities, faults).await;
@@ -348,7 +348,7 @@ async fn migrate_between(from: &Script, to: &Script) -> Report {
     migrate(&from.server(), &to.server(), &options(&watched), Arc::new(Nobody)).await.unwrap()
 }
 
-/// Bytes without their order.
+/// Bytes in sorted order.
 fn sorted(script: &Script) -> Vec<Vec<u8>> {
     let mut all: Vec<_> = octets(script, "INBOX").into_iter().map(|(_, octets)| octets).collect();
     all.sort();
@@ -358,7 +358,7 @@ fn sorted(script: &Script) -> Vec<Vec<u8>> {
 #[tokio::test]
 async fn lost_connections_are_made_again_and_nothing_is_there_twice() {
     for capabilities in ["", "LITERAL+", "LITERAL+ MULTIAPPEND"] {
-        // Ended before and after it was done, and told to come again.
+        // Ended before and after it was executed, and answered "later".
         let faults = [
             Fault::EndAtAppend,
             Fault::EndAfterAppend,
@@ -380,7 +380,7 @@ async fn a_source_that_ends_is_gone_on_with() {
     let to = Script::start(Box_::with(0), "LITERAL+ MULTIAPPEND", &[]).await;
     let report = migrate_between(&from, &to).await;
     assert_eq!((sorted(&to), counts(&report).2), (sorted(&from), 0));
-    // One that it never sends whole is given up, and no other.
+    // Only the one that it never sends completely is given up.
     let from = Script::start(mailbox(), "", &[Fault::CutAt(20)]).await;
     let to = Script::start(Box_::with(0), "LITERAL+ MULTIAPPEND", &[]).await;
     let report = migrate_between(&from, &to).await;
@@ -389,7 +389,7 @@ async fn a_source_that_ends_is_gone_on_with() {
 }
 
 #[tokio::test]
-async fn a_message_that_ends_connections_or_is_refused_is_the_only_one_that_is_not_there() {
+async fn only_a_refused_or_disconnecting_message_is_missing() {
     for begin in ["Poison", "Refuse", "Limit"] {
         for capabilities in ["", "LITERAL+", "MULTIAPPEND LITERAL+"] {
             let mut inbox = Box_::with(20);
@@ -425,7 +425,7 @@ async fn an_account_that_is_full_is_left_alone() {
 }
 
 #[tokio::test]
-async fn what_the_server_says_that_it_does_not_take_is_not_sent() {
+async fn messages_above_append_limit_are_not_sent() {
     let (_, to, report) = migrated("LITERAL+ APPENDLIMIT=1000", &[]).await;
     assert_eq!((counts(&report), octets(&to, "INBOX").len()), ((52, 0, 1), 52));
     assert_eq!(to.asked("APPEND"), 52);
@@ -441,7 +441,7 @@ async fn wrong_sizes_no_uidplus_and_limits_make_no_doubles() {
 }
 
 #[tokio::test]
-async fn nothing_is_put_where_what_is_there_is_not_told() {
+async fn nothing_is_appended_to_an_incomplete_listing() {
     let (from, to, _) = migrated("LITERAL+", &[]).await;
     to.change(|world| world.faults.push(Fault::HalfListed));
     let report = migrate_between(&from, &to).await;
@@ -450,7 +450,7 @@ async fn nothing_is_put_where_what_is_there_is_not_told() {
 }
 
 #[tokio::test]
-async fn what_was_sent_counts_when_the_source_ends_in_the_middle_of_the_next_message() {
+async fn complete_messages_count_when_the_source_ends_early() {
     for capabilities in ["", "LITERAL+", "LITERAL+ MULTIAPPEND"] {
         let to = Script::start(Box_::with(0), capabilities, &[]).await;
         let mut connection = Connection::open(&to.server()).await.unwrap();

@@ -22,7 +22,7 @@ use crate::client::{Connection, Done, Selected, Server};
 #[derive(Clone, Copy)]
 pub(super) struct Spool<'a> {
     pub(super) store: &'a Store,
-    /// Where the memory for writing one comes from.
+    /// The memory budget for writing one.
     pub(super) budget: &'a Budget,
     pub(super) random: &'a dyn Random,
 }
@@ -31,7 +31,8 @@ pub(super) struct Spool<'a> {
 pub(super) struct Line {
     server: Server,
     open: Mutex<Option<OpenConnection>>,
-    /// Counts the fetches, so that whoever closes it knows whether it was used meanwhile.
+    /// Counts the fetches, so that the task that closes an idle connection sees whether it was
+    /// used.
     used: AtomicU64,
 }
 
@@ -46,18 +47,18 @@ impl Line {
         Line { server, open: Mutex::default(), used: AtomicU64::new(0) }
     }
 
-    /// The message at that place, spooled, once its size and its SHA-256 are what is wanted.
+    /// The message at that place, spooled, once its size and its SHA-256 match.
     ///
     /// # Errors
-    /// `Offloaded` if the server has it no more, or sends another one; `Retry` if it cannot be
-    /// reached; `Denied` if it does not let anybody in.
+    /// `Offloaded` if the server no longer has it, or sends another one; `Retry` if it cannot be
+    /// reached; `Denied` if it refuses the login.
     pub(super) async fn fetch(&self, place: &AtServer, wanted: Wanted, spool: Spool<'_>) -> Result<Spooled> {
         let mut line = self.open.lock().await;
         self.used.fetch_add(1, Ordering::Relaxed);
         let reused = line.is_some();
         let first = self.once(&mut line, place, wanted, spool).await;
         match first {
-            // The server may have ended it while nobody needed it.
+            // The server may have closed the idle connection.
             Err(e) if reused && e.kind() == Kind::Retry => self.once(&mut line, place, wanted, spool).await,
             first => first,
         }
@@ -70,8 +71,8 @@ impl Line {
         wanted: Wanted,
         spool: Spool<'_>,
     ) -> Result<Spooled> {
-        // Whatever ends this early leaves a connection that nobody knows the state of: it is put
-        // back at the end.
+        // An early return leaves the connection in an unknown state: it is put back only at the
+        // end.
         let mut open = match line.take() {
             Some(open) => open,
             None => OpenConnection { connection: Connection::open(&self.server).await?, selected: None },
@@ -96,7 +97,7 @@ impl Line {
         writer.finish().await
     }
 
-    /// Closes the connection after a while, if nobody needs it until then.
+    /// Closes the connection after `idle`, unless it is used until then.
     pub(super) fn close_when_idle(self: &Arc<Self>, idle: Duration) {
         let (used, line) = (self.used.load(Ordering::Relaxed), Arc::downgrade(self));
         tokio::spawn(async move {
@@ -109,7 +110,7 @@ impl Line {
         });
     }
 
-    /// Says goodbye.
+    /// Logs out.
     pub(super) async fn close(&self) {
         if let Some(open) = self.open.lock().await.take() {
             open.connection.logout().await;
@@ -118,8 +119,8 @@ impl Line {
 }
 
 impl OpenConnection {
-    /// The folder's name as commands send it. What the server has called otherwise than any name
-    /// would be written has to be looked up.
+    /// The folder's name as commands send it. A name that the server encodes in a non-standard way
+    /// has to be looked up.
     async fn wire(&mut self, name: &str) -> Result<Box<[u8]>> {
         let encoded = utf7::encode(name).into_bytes().into();
         if name.is_ascii() && !name.contains('&') {
@@ -152,8 +153,8 @@ impl OpenConnection {
         }
     }
 
-    /// Writes the message; its SHA-256, or nothing if it is not there. What is longer than is
-    /// wanted is not written to its end.
+    /// Writes the message; its SHA-256, or nothing if it is not there. Bytes beyond the wanted size
+    /// are not written.
     async fn body(&mut self, uid: u32, wanted: Wanted, writer: &mut SpoolWriter) -> Result<Option<[u8; 32]>> {
         let connection = &mut self.connection;
         let tag = connection.queue(|w| w.raw(format!("UID FETCH {uid} (UID BODY.PEEK[])")));
@@ -173,7 +174,7 @@ impl OpenConnection {
             match event {
                 Event::FetchBegin(_) => (hash, its) = (None, None),
                 Event::Fetch(FetchData::Uid(n)) => its = Some(n),
-                // One message was asked for, and one is taken.
+                // Only the one message that was asked for is taken.
                 Event::Fetch(FetchData::Body(_, Some(octets))) if !taken => {
                     taken = true;
                     let mut context = Context::new(&SHA256);

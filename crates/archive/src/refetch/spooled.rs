@@ -1,11 +1,11 @@
-//! Bodies that were fetched, for a while.
+//! Fetched bodies, kept for a while.
 
 use std::sync::Arc;
 
 use sealpost_base::limits::{BODIES_SPOOLED, BODIES_SPOOLED_BYTES};
 use sealpost_vault::spool::Spooled;
 
-/// What is there, what was used last at the end; and what has to go as soon as nobody reads it.
+/// Spooled bodies, the last used at the end; and those to remove as soon as no reader has them.
 pub(super) struct SpooledBodies<K> {
     kept: Vec<(K, Arc<Spooled>)>,
     leaving: Vec<Arc<Spooled>>,
@@ -18,7 +18,7 @@ impl<K> Default for SpooledBodies<K> {
 }
 
 impl<K: PartialEq> SpooledBodies<K> {
-    /// The body, which is used by that.
+    /// The body, which becomes the last used.
     pub(super) fn find(&mut self, key: &K) -> Option<Arc<Spooled>> {
         let at = self.kept.iter().position(|(kept, _)| kept == key)?;
         let found = self.kept.remove(at);
@@ -27,7 +27,7 @@ impl<K: PartialEq> SpooledBodies<K> {
         Some(spooled)
     }
 
-    /// Keeps a body; what has to be removed for it.
+    /// Keeps a body; returns those to remove for it.
     pub(super) fn keep(&mut self, key: K, spooled: Arc<Spooled>) -> Vec<Spooled> {
         self.kept.push((key, spooled));
         let octets = |kept: &[(K, Arc<Spooled>)]| kept.iter().map(|(_, spooled)| spooled.size()).sum::<u64>();
@@ -39,7 +39,7 @@ impl<K: PartialEq> SpooledBodies<K> {
         self.unread()
     }
 
-    /// All that nobody reads. What is being read goes with what comes next, or is swept one day.
+    /// All bodies without readers. Those being read are returned by a later call, or swept later.
     pub(super) fn take(&mut self) -> Vec<Spooled> {
         self.leaving.extend(self.kept.drain(..).map(|(_, spooled)| spooled));
         self.unread()
@@ -60,7 +60,7 @@ impl<K: PartialEq> SpooledBodies<K> {
 /// Removes them from the store.
 pub(super) async fn remove(spooled: Vec<Spooled>) {
     for spooled in spooled {
-        // Its key dies with this process, and what is left of it is swept one day.
+        // Its key is lost with this process, and a leftover is swept later.
         let _ = spooled.remove().await;
     }
 }

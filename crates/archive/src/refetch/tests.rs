@@ -1,4 +1,4 @@
-//! Copies that keep few bodies, and what is fetched again: from servers of the script.
+//! Backups that keep few bodies, and refetching, from scripted servers.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::verify::{Options, verify};
 
 const ID: AccountId = AccountId([3; 16]);
 const NOW: Timestamp = Timestamp(1_700_000_000_000);
-/// Bytes of a mail's body, nearly.
+/// Bytes of a message's body, approximately.
 const SIZE: usize = 20_000;
 
 struct Fixture {
@@ -37,7 +37,7 @@ struct Fixture {
     script: Script,
 }
 
-/// A backup as a process has it.
+/// A backup as a process opens it.
 struct Opened {
     backup: Arc<dyn Backup>,
     account: Arc<Account>,
@@ -95,7 +95,7 @@ impl Fixture {
         let backup = loop {
             let bodies = BodyOptions { keep: keep.clone(), refetch: Some(refetch.clone()) };
             match open_with(Handle::current(), account.clone(), self.lock.path(), bodies) {
-                // What a pull leaves behind lets go of the backup a moment later.
+                // Tasks left over from a pull release the backup a moment later.
                 Err(e) if e.kind() == Kind::Conflict => tokio::task::yield_now().await,
                 backup => break backup.unwrap().into(),
             }
@@ -140,7 +140,7 @@ impl Opened {
         spawn_blocking(thin).await.unwrap()
     }
 
-    /// As a session reads it, which knows of no folder of a server.
+    /// As a session reads it, which knows no folder of a server.
     async fn by_account(&self, uid: u32) -> Result<Vec<u8>> {
         let message = {
             let state = self.account.state();
@@ -152,7 +152,7 @@ impl Opened {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn few_bodies_stay_and_the_others_are_fetched_when_they_are_read() {
+async fn evicted_bodies_are_fetched_when_read() {
     let world = Fixture::new(40).await;
     let opened = world.open(Some(200_000)).await;
     let report = world.pulled(&opened).await;
@@ -171,7 +171,7 @@ async fn few_bodies_stay_and_the_others_are_fetched_when_they_are_read() {
     assert_eq!(world.script.asked("UID FETCH") - asked, bodies.without as usize, "once for each");
     assert_eq!(world.script.world.lock().unwrap().connections - connections, 1, "by one connection");
     assert!(world.spooled().await <= limits::BODIES_SPOOLED);
-    // Nothing more is to go, and nothing comes back.
+    // Nothing more has to be evicted, and nothing comes back.
     let again = world.pulled(&opened).await.bodies.unwrap();
     assert_eq!((again.now, again.without), (0, bodies.without));
     opened.refetch.end().await;
@@ -192,7 +192,7 @@ async fn bodies_go_while_messages_come() {
             folder.in_step();
             counts
         };
-        // It is not known yet what the server has of the folder.
+        // The server's messages of the folder are not known yet.
         (commit(1..20), commit(20..23))
     })
     .await
@@ -202,7 +202,7 @@ async fn bodies_go_while_messages_come() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_the_server_has_no_more_is_said_and_what_it_lost_is_not_given_up() {
+async fn bodies_gone_upstream_are_reported_and_never_evicted() {
     let world = Fixture::new(20).await;
     let opened = world.open(Some(200_000)).await;
     world.pulled(&opened).await;
@@ -215,13 +215,13 @@ async fn what_the_server_has_no_more_is_said_and_what_it_lost_is_not_given_up() 
     let report = world.pulled(&opened).await;
     let folder = &report.of[0];
     assert_eq!((folder.gone, folder.lost, &folder.lost_of[..]), (2, 1, &thin[..1]));
-    // The body is nowhere else, whatever the limit is.
+    // The body is nowhere else, whatever the limit.
     drop(opened);
     let opened = world.open(Some(0)).await;
     let bodies = world.pulled(&opened).await.bodies.unwrap();
     assert_eq!((bodies.kept, bodies.without), (1, 19));
     assert!(opened.read(whole).await.unwrap() == octets(whole));
-    // What is known to be gone is not asked for.
+    // A body that is known to be gone is not asked for.
     let asked = world.script.asked("UID FETCH");
     assert!(opened.read(thin[0]).await.unwrap_err().contains("no longer has the message"));
     assert_eq!(world.script.asked("UID FETCH"), asked);
@@ -231,7 +231,7 @@ async fn what_the_server_has_no_more_is_said_and_what_it_lost_is_not_given_up() 
     let found = &found.folders[0];
     assert_eq!((found.compared, found.evicted, found.lost.to_string()), (18, 19, thin[0].to_string()));
     assert!(!found.is_good() && found.different.is_empty() && found.damaged.is_empty());
-    // What would be put elsewhere is what is put there.
+    // A dry run reports the same as a restore.
     let to = Script::start(Box_::with(0), "LITERAL+", &[]).await;
     let (_stop, watched) = tokio::sync::watch::channel(false);
     for dry_run in [true, false] {
@@ -242,11 +242,11 @@ async fn what_the_server_has_no_more_is_said_and_what_it_lost_is_not_given_up() 
         assert_eq!((folder.put, failed), (19, vec![thin[0]]), "{dry_run}: {folder:?}");
         assert!(folder.failed[0].1.contains("the server no longer has the message"), "{folder:?}");
     }
-    // With --delete the rest of it goes too.
+    // With --delete the rest of it is removed too.
     let delete = crate::pull::Options { delete: true, ..crate::pull::tests::pulled::options() };
     let report = pulled_into(&world.script, opened.backup.clone(), delete).await.unwrap();
     let bodies = report.bodies.unwrap();
-    assert_eq!((bodies.kept, bodies.without), (0, 18), "what is deleted is not counted");
+    assert_eq!((bodies.kept, bodies.without), (0, 18), "deleted messages are not counted");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -271,7 +271,7 @@ async fn other_bytes_than_were_kept_are_not_given_out() {
     let found =
         verify(&world.script.server(), opened.backup.clone(), &options, &SeededRandom::new(1)).await.unwrap();
     assert_eq!(found.folders[0].different.to_string(), "2:5", "verify says so without any body here");
-    assert!(opened.read(1).await.unwrap() == octets(1), "the line is as good as before");
+    assert!(opened.read(1).await.unwrap() == octets(1), "the connection is still usable");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -282,12 +282,12 @@ async fn another_mailbox_of_the_same_name_is_not_asked() {
     world.script.inbox(|inbox| inbox.uidvalidity = 8);
     assert!(opened.read(3).await.unwrap_err().contains("UIDVALIDITY"));
     let report = world.pulled(&opened).await;
-    assert_eq!((report.of[0].lost, report.of[0].new), (6, 6), "told at once, and all is there again");
+    assert_eq!((report.of[0].lost, report.of[0].new), (6, 6), "reported at once, and fetched again");
     assert!(opened.read(3).await.unwrap() == octets(3));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn those_who_ask_for_the_same_share_a_fetch_and_one_that_fails_is_tried_again() {
+async fn concurrent_readers_share_a_fetch_and_failures_are_retried() {
     let world = Fixture::new(3).await;
     let opened = world.open(Some(0)).await;
     world.pulled(&opened).await;
@@ -296,7 +296,7 @@ async fn those_who_ask_for_the_same_share_a_fetch_and_one_that_fails_is_tried_ag
         assert!(read.unwrap() == octets(1));
     }
     assert_eq!(world.script.asked("UID FETCH") - asked, 1);
-    // The connection that was kept has ended meanwhile, and the next one does not hold.
+    // The connection that was kept has ended meanwhile, and the next one is lost.
     world.script.change(|world| world.faults = vec![Fault::CutOnceAt(2)]);
     assert!(opened.by_account(2).await.unwrap() == octets(2));
     world.script.change(|world| world.faults = vec![Fault::CutAt(3)]);
@@ -306,7 +306,7 @@ async fn those_who_ask_for_the_same_share_a_fetch_and_one_that_fails_is_tried_ag
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_cannot_be_asked_is_an_error_and_never_an_empty_body() {
+async fn an_unavailable_server_is_an_error_not_an_empty_body() {
     let world = Fixture::new(3).await;
     let opened = world.open(Some(0)).await;
     world.pulled(&opened).await;
@@ -322,7 +322,7 @@ async fn a_server_that_cannot_be_asked_is_an_error_and_never_an_empty_body() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn giving_up_can_be_stopped_and_goes_on_the_next_time() {
+async fn an_interrupted_eviction_continues_next_time() {
     let world = Fixture::new(100).await;
     let opened = world.open(None).await;
     world.pulled(&opened).await;
@@ -345,11 +345,11 @@ async fn giving_up_can_be_stopped_and_goes_on_the_next_time() {
         })
     };
     let would = evict_bodies(true, false).await.unwrap();
-    assert_eq!((would.now, would.without), (100, 0), "nothing is done");
+    assert_eq!((would.now, would.without), (100, 0), "a dry run changes nothing");
     let some = evict_bodies(false, true).await.unwrap();
     assert_eq!((some.now, some.without), (limits::BODIES_TOGETHER as u64, limits::BODIES_TOGETHER as u64));
     assert_eq!(evict_bodies(false, false).await.unwrap().without, 100);
-    // Headers, flags and sizes are what they were.
+    // Headers, flags and sizes are unchanged.
     let backup = opened.backup.clone();
     let messages = spawn_blocking(move || {
         let folder = backup.look(&folder_name("INBOX")).unwrap();

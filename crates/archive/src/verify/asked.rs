@@ -1,4 +1,4 @@
-//! What a comparison asks the server for.
+//! The requests of a comparison to the server.
 
 use ring::digest::{Context, SHA256};
 use sealpost_base::{Result, UidSet};
@@ -26,7 +26,7 @@ pub(super) async fn sizes_of(connection: &mut Connection, on: &mut impl FnMut(u3
         let to = last.map_or("*".to_owned(), |last: u32| last.to_string());
         let command = format!("UID FETCH 1:{to} (UID RFC822.SIZE)");
         let done = connection.run(|w| w.raw(&command), take).await?;
-        // RFC 9738 §3.1: what is below was left out.
+        // RFC 9738 §3.1: those below were left out.
         match done.code.as_ref().and_then(lowest).filter(|uid| last.is_none_or(|last| *uid <= last)) {
             Some(uid) if uid > 1 => last = Some(uid - 1),
             Some(_) => return Ok(()),

@@ -1,4 +1,5 @@
-//! [`Comparing`]: a folder that is being compared with the server's, over as many connections as it takes.
+//! [`Comparing`]: a folder that is being compared with the server's, over as many connections as
+//! needed.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use crate::client::{Connection, Selected, commands, is_later};
 /// A folder that was compared.
 pub(super) struct Compared {
     pub(super) report: FolderReport,
-    /// What both sides have.
+    /// Messages that both sides have.
     pub(super) common: UidSet,
     /// Those whose bytes were compared.
     pub(super) done: UidSet,
@@ -30,7 +31,7 @@ pub(super) struct Comparing<'a> {
     options: &'a Options,
     local: Option<Local>,
     progress: Progress,
-    /// What both sides have.
+    /// Messages that both sides have.
     common: UidSet,
     report: FolderReport,
 }
@@ -42,10 +43,10 @@ impl<'a> Comparing<'a> {
         Comparing { backup, folder, options, local: None, progress, common: UidSet::new(), report }
     }
 
-    /// Compares it. What is wrong with the folder is in the report.
+    /// Compares it. Errors of the folder are in the report.
     ///
     /// # Errors
-    /// If no connection can be had any more.
+    /// If no connection can be made any more.
     pub(super) async fn run(mut self, there: &mut There<'_>, random: &dyn Random) -> Result<Compared> {
         loop {
             let before = self.progress.done.len();
@@ -102,7 +103,7 @@ impl<'a> Comparing<'a> {
         Err(Error::invalid(format!("the server did not send UID {some}")))
     }
 
-    /// Opens the folder at the server, if it is the one that the backup has.
+    /// Opens the folder at the server, if it is the mailbox of the backup.
     async fn select(&mut self, connection: &mut Connection) -> Result<Selected> {
         let selected = connection.examine(&self.folder.found.wire).await?;
         self.report.messages = u64::from(selected.messages);
@@ -115,11 +116,11 @@ impl<'a> Comparing<'a> {
         }
     }
 
-    /// Reads what the backup has, which is done once.
+    /// Reads the backup's messages, once.
     async fn read_copy(&mut self) -> Result<Local> {
         let Some(kept) = self.folder.kept else { return Ok(Local::default()) };
         let (backup, name, looked) = (self.backup.clone(), kept.name.clone(), self.options.looked.clone());
-        // Another connection does not make the backup better.
+        // Another connection does not help.
         let local = blocking(move || read(&*backup, &name, &*looked)).await.map_err(|e| match e.kind() {
             Kind::Retry => Error::internal(e.to_string()).with_source(e),
             _ => e,
@@ -129,7 +130,7 @@ impl<'a> Comparing<'a> {
         Ok(local)
     }
 
-    /// Compares what is left to be compared byte by byte.
+    /// Compares the remaining messages byte by byte.
     async fn compare_bytes(&mut self, connection: &mut Connection) -> Result<()> {
         let Some(local) = &self.local else { return Ok(()) };
         let left = self.progress.left(&self.common);

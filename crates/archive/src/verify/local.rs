@@ -1,4 +1,4 @@
-//! [`Local`]: what the backup has of a folder, each message read and hashed.
+//! [`Local`]: the backup's messages of a folder, each read and hashed.
 
 use std::collections::{HashMap, HashSet};
 use std::io::Read;
@@ -9,20 +9,20 @@ use sealpost_base::{Error, Result, Uid, UidSet};
 use crate::backup::digest::finish;
 use crate::backup::{Backup, FolderName};
 
-/// What the backup has of a folder.
+/// The backup's messages of a folder.
 #[derive(Default)]
 pub(super) struct Local {
     /// Size and hash by UID.
     pub(super) messages: HashMap<u32, (u64, [u8; 32])>,
     pub(super) uids: UidSet,
-    /// Those of them whose bodies are not here.
+    /// Those of them with evicted bodies.
     pub(super) evicted: UidSet,
     pub(super) damaged: Vec<String>,
     pub(super) damaged_uids: UidSet,
 }
 
 impl Local {
-    /// Those of these messages that have the bytes of one of the others.
+    /// Those of these messages that have the same bytes as one of the others.
     pub(super) fn alike(&self, these: &UidSet, others: &UidSet) -> UidSet {
         let of = |uids: &UidSet| {
             let messages = uids.iter().filter_map(|uid| Some((uid, *self.messages.get(&uid.get())?)));
@@ -36,7 +36,7 @@ impl Local {
     }
 }
 
-/// Damages that are told one by one.
+/// Most damages that are reported one by one.
 const DAMAGES_TOLD: usize = 1000;
 
 /// All messages of a folder of the backup, read and hashed.

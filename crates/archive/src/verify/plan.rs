@@ -1,4 +1,4 @@
-//! What to compare, and what two lists say side by side: computed from what both ends have, and nothing else.
+//! What to compare, and the comparison of two lists: computed from the data of both ends only.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -9,7 +9,7 @@ use super::report::FolderReport;
 use crate::backup::{BackupFolder, FolderName};
 use crate::client::ListedMailbox;
 
-/// How often a message may be what a connection ended with.
+/// How many connections may be lost at one message.
 const ATTEMPTS: u32 = 3;
 
 /// How many messages are fetched.
@@ -21,14 +21,14 @@ pub enum Sample {
     All,
 }
 
-/// What the server and the backup have.
+/// The folders of the server and of the backup.
 pub(super) struct Ends<'a> {
-    /// Folders of the server that a pull would keep.
+    /// Folders of the server that a pull would back up.
     pub(super) folders: &'a [ListedMailbox],
-    /// The names of all of the server's.
+    /// The names of all folders of the server.
     pub(super) all: &'a HashSet<FolderName>,
     pub(super) kept: &'a [BackupFolder],
-    /// What was put aside.
+    /// Superseded folders.
     pub(super) aside: &'a [BackupFolder],
 }
 
@@ -49,12 +49,12 @@ pub(super) struct WithServer<'a> {
 /// A folder of the backup that is compared with itself.
 pub(super) struct Alone<'a> {
     pub(super) kept: &'a BackupFolder,
-    /// The server may have all of it: under this name, or, if it was put aside, under other UIDs.
+    /// The server may have all of it: under this name, or, if it is superseded, under other UIDs.
     pub(super) is_there: bool,
 }
 
 impl<'a> Plan<'a> {
-    /// All that is `wanted`; or of these folders these messages `only`.
+    /// All `wanted` folders; or only the messages `only` of these folders.
     pub(super) fn of(
         ends: &Ends<'a>,
         wanted: impl Fn(&str) -> bool,
@@ -78,12 +78,12 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// What the server says of a folder's messages.
+/// The server's list of a folder's messages.
 #[derive(Debug, Default)]
 pub(super) struct ServerListing {
     /// Their UIDs.
     pub(super) there: UidSet,
-    /// Those of which it says another size than the backup has bytes.
+    /// Those whose size on the server differs from that in the backup.
     pub(super) sizes: UidSet,
 }
 
@@ -97,7 +97,7 @@ impl ServerListing {
         }
     }
 
-    /// What both lists say, added to the report; the messages that both sides have.
+    /// Compares both lists and adds to the report; returns the messages that both sides have.
     pub(super) fn compare(self, local: &Local, report: &mut FolderReport) -> UidSet {
         let there = &self.there;
         report.missing = there.difference(&local.uids).difference(&local.damaged_uids);
@@ -113,38 +113,38 @@ impl ServerListing {
     }
 }
 
-/// Which messages are compared byte by byte, over as many connections as it takes.
+/// The messages to compare byte by byte, over as many connections as needed.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    /// Those that are; `None` until both sides were looked at.
+    /// Those to compare; `None` until both sides were looked at.
     pub(super) chosen: Option<UidSet>,
-    /// Those that were.
+    /// Those that were compared.
     pub(super) done: UidSet,
-    /// How often a connection ended with one.
+    /// How many connections were lost at each.
     lost: HashMap<Uid, u32>,
 }
 
 impl Progress {
-    /// None yet; of these, if it is known which.
+    /// None compared yet; `chosen` if it is known which to compare.
     pub(super) fn new(chosen: Option<UidSet>) -> Self {
         Progress { chosen, ..Progress::default() }
     }
 
-    /// Of what both sides have, what is still to be compared. What went meanwhile cannot be, and
-    /// what a connection ended with again and again is not tried any more.
+    /// Of the common messages, those still to compare. Messages that went meanwhile are left out,
+    /// and so are those at which connections were lost again and again.
     pub(super) fn left(&self, common: &UidSet) -> UidSet {
         let evicted: UidSet =
             self.lost.iter().filter(|(_, times)| **times >= ATTEMPTS).map(|(uid, _)| *uid).collect();
         self.unsent(common).difference(&evicted)
     }
 
-    /// Of what both sides have, what the server did not send.
+    /// Of the common messages, those that the server did not send.
     pub(super) fn unsent(&self, common: &UidSet) -> UidSet {
         let mut chosen = self.chosen.iter().map(|chosen| chosen.intersection(common).difference(&self.done));
         chosen.next_back().unwrap_or_default()
     }
 
-    /// A connection ended while it was this message's turn: the first one that did not come.
+    /// A connection was lost at this message: the first one that did not come.
     pub(super) fn lost(&mut self) {
         let first = self.chosen.as_ref().and_then(|chosen| chosen.difference(&self.done).first());
         if let Some(first) = first {
@@ -160,7 +160,8 @@ pub(super) fn choose(uids: &UidSet, sample: Sample, random: &dyn Random) -> UidS
         Sample::All => uids.clone(),
         Sample::Some(n) if n as usize >= count => uids.clone(),
         Sample::Some(n) => {
-            // Floyd: each set of n places is as likely as any other, and n draws make n places.
+            // Floyd: each set of n positions is as likely as any other, and n draws make n
+            // positions.
             let mut places = BTreeSet::new();
             for last in count - n as usize..count {
                 let place = (random.next_u64() % (last as u64 + 1)) as usize;

@@ -1,8 +1,10 @@
-//! Mending a backup: what a comparison found missing, different or damaged is fetched again.
+//! Repairs a backup: messages that a comparison found missing, different or damaged are fetched
+//! again.
 //!
-//! It is a pull that asks for these messages too, and each takes the place of what is there in the
-//! transaction that brings it ([`crate::backup::Folder::replace`]). What the server no longer has
-//! stays as it is. Then it is compared again: only what was seen to be right is called repaired.
+//! It is a pull that asks for these messages too, and each replaces the stored one in the
+//! transaction that brings it ([`crate::backup::Folder::replace`]). Messages that the server no
+//! longer has stay as they are. Then the backup is compared again: only messages that were seen to
+//! be right are reported as repaired.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,18 +19,18 @@ use crate::client::Server;
 use crate::pull::{self, Tools, pull};
 
 impl FolderReport {
-    /// What the server has and the backup has not, or not as it should be.
+    /// Messages that the server has and the backup does not have, or not correctly.
     pub fn to_fetch(&self) -> UidSet {
         self.missing.union(&self.different).union(&self.reparable)
     }
 }
 
-/// Fetches again what `report` says is missing, different or damaged, over so many connections;
-/// what is to be said of the folders now.
+/// Fetches again what `report` lists as missing, different or damaged, over up to `connections`
+/// connections; returns the new reports.
 ///
 /// # Errors
-/// As [`super::verify`] and [`pull()`]. What was fetched until then is in the backup, and what is
-/// left is found again.
+/// As [`super::verify`] and [`pull()`]. Messages fetched until then are in the backup, and the rest
+/// is found again.
 pub async fn repair(
     server: &Server,
     backup: Arc<dyn Backup>,
@@ -57,7 +59,7 @@ pub async fn repair(
     if let Some(e) = pulled.broken {
         return Err(e);
     }
-    // What was only missing has just come, with its hash. What was there and wrong is looked at again.
+    // Missing messages have just been fetched, with their hashes. Wrong ones are compared again.
     let wrong = |folder: &FolderReport| folder.damaged_uids.union(&folder.different);
     let wrong = report
         .folders
@@ -81,15 +83,15 @@ pub async fn repair(
         };
         let none = UidSet::new();
         let wrong = wrong.get(&before.name).unwrap_or(&none);
-        // What was not compared now is what it was.
+        // Messages that were not compared now keep their state.
         after.different = after.different.union(&before.different.difference(&done));
         let seen = common.difference(wrong).union(&wrong.intersection(&done));
         after.repaired = fetched.intersection(&seen).difference(&after.different);
-        // Of what differed, the first look does not count.
+        // The first comparison of differing messages does not count.
         after.compared += before.compared.saturating_sub(before.different.len() as u64);
         let told = pulled.of.iter().find(|folder| folder.name == after.name);
         after.error = after.error.or_else(|| told?.error.clone());
-        // What could not be compared then was not among what was looked at now.
+        // A folder that could not be compared then was not compared now.
         after.error = after.error.or(before.error);
         after
     });

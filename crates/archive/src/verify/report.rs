@@ -1,8 +1,8 @@
-//! What a comparison found in a folder.
+//! The result of comparing a folder.
 
 use sealpost_base::UidSet;
 
-/// What was found in one folder.
+/// The result for one folder.
 #[derive(Debug, Default, Clone)]
 pub struct FolderReport {
     /// Its name.
@@ -11,7 +11,7 @@ pub struct FolderReport {
     pub kept: u64,
     /// Messages at the server.
     pub messages: u64,
-    /// UIDs that the server has and of which the backup has nothing.
+    /// UIDs that the server has and the backup does not.
     pub missing: UidSet,
     /// Messages of the backup that the server no longer has.
     pub gone: u64,
@@ -23,26 +23,26 @@ pub struct FolderReport {
     pub compared: u64,
     /// UIDs whose bytes are not the server's.
     pub different: UidSet,
-    /// Messages of the backup with evicted bodies: what is known of them is compared.
+    /// Messages of the backup with evicted bodies: their metadata is compared.
     pub evicted: u64,
-    /// UIDs of those of them that the server has no more: these bodies are nowhere.
+    /// UIDs of those of them that the server no longer has: these bodies are lost.
     pub lost: UidSet,
-    /// What is damaged in the backup itself.
+    /// Damage in the backup itself.
     pub damaged: Vec<String>,
-    /// UIDs of messages that are.
+    /// UIDs of damaged messages.
     pub damaged_uids: UidSet,
     /// UIDs of those of them that the server has.
     pub reparable: UidSet,
-    /// UIDs of those of them that the server has no more: nobody has them.
+    /// UIDs of those of them that the server no longer has: they are lost.
     pub beyond_repair: UidSet,
-    /// UIDs of what was missing, different or damaged, and is not any more.
+    /// UIDs that were missing, different or damaged, and are not any more.
     pub repaired: UidSet,
-    /// What kept the folder from being compared.
+    /// Why the folder was not compared.
     pub error: Option<String>,
 }
 
 impl FolderReport {
-    /// Whether the backup has what the server has.
+    /// Whether the backup matches the server.
     pub fn is_good(&self) -> bool {
         self.missing.is_empty()
             && self.different.is_empty()

@@ -1,4 +1,4 @@
-//! Comparing with servers of the script.
+//! Comparing with scripted servers.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ async fn lost_connections_are_made_again_and_all_is_compared_once() {
 }
 
 #[tokio::test]
-async fn what_is_not_the_same_and_what_cannot_be_had_is_told() {
+async fn different_and_missing_messages_are_reported() {
     let (script, backup) = copied(50).await;
     script.inbox(|inbox| inbox.messages.get_mut(&7).unwrap().1[0] ^= 1);
     let report = verified(&script, &backup).await;
@@ -49,12 +49,12 @@ async fn what_is_not_the_same_and_what_cannot_be_had_is_told() {
 }
 
 #[tokio::test]
-async fn a_server_that_looks_at_few_messages_at_a_time_is_compared_whole() {
+async fn a_server_with_a_message_limit_is_compared_completely() {
     let (script, backup) = copied(600).await;
     script.change(|world| world.faults = vec![Fault::MessageLimit(501)]);
     let report = verified(&script, &backup).await;
     assert!(report.is_good() && report.compared == 600, "{report:?}");
-    // One that does not list everything says nothing of what it left out.
+    // A server that does not list everything reveals nothing about the rest.
     script.change(|world| world.faults = vec![Fault::HalfListed]);
     let report = verified(&script, &backup).await;
     assert_eq!((report.gone, report.is_good()), (0, false), "{report:?}");
@@ -75,7 +75,7 @@ async fn folders_that_a_pull_leaves_out_are_not_missing() {
 }
 
 #[test]
-fn a_sample_is_as_large_as_it_was_asked_for_and_nobody_is_preferred() {
+fn samples_have_the_requested_size_and_are_uniform() {
     let uids: UidSet = (1..=30).map(|n| Uid::new(n * 3).unwrap()).collect();
     let mut times = [0; 30];
     for seed in 0..1000 {

@@ -1,4 +1,4 @@
-//! [`There`]: the server, over as many connections as it takes.
+//! [`There`]: the server, over as many connections as needed.
 
 use std::collections::HashSet;
 
@@ -25,7 +25,7 @@ impl There<'_> {
         self.connection.as_mut().ok_or_else(|| Error::internal("there is no connection"))
     }
 
-    /// The folders that a pull would keep, and the names of all.
+    /// The folders that a pull would back up, and the names of all.
     pub(super) async fn folders(
         &mut self,
         options: &Options,

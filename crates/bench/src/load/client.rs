@@ -1,4 +1,4 @@
-//! Clients: what a connection says and how it takes the answers.
+//! Clients: the commands of a connection and the handling of the answers.
 
 pub mod imap;
 pub mod smtp;
@@ -19,35 +19,37 @@ use super::scenario::template::Values;
 use super::target::Endpoint;
 use crate::result::Recorder;
 
-/// Why a client cannot go on as it is.
+/// Why a client cannot continue as it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fail {
-    /// The connection is gone or was never there.
+    /// The connection is lost or was never established.
     Closed(String),
-    /// It was not done in the time that anybody waits.
+    /// It exceeded the command timeout.
     Timeout,
-    /// Nor was anything said, where TLS is not spoken from the first byte: perhaps it should be.
+    /// As `Timeout`, without any bytes received, on a port without implicit TLS: perhaps it needs
+    /// it.
     Silent,
-    /// The server does not speak the protocol, or not the part that is needed.
+    /// The server does not speak the protocol, or not the required part.
     Protocol(String),
-    /// The server has no room now and says so: it may have later.
+    /// The server has no resources now and says so: it may have later.
     Later(String),
-    /// Clients in IDLE are not told of what is delivered, so often that nobody waits for it any more.
+    /// The server failed to notify clients in IDLE so often that the run waits for notifications no
+    /// more.
     Untold,
-    /// The login was refused: trying again would only hammer at the account.
+    /// The login was refused: a retry would only add another failed login to the account.
     Denied(String),
     /// The run is over.
     Stopped,
 }
 
 impl Fail {
-    /// What it is if no greeting came from `endpoint`.
+    /// The failure if no greeting came from `endpoint`.
     fn of_greeting(self, endpoint: &Endpoint, anything: bool) -> Self {
         let encrypted = endpoint.tls.as_ref().is_some_and(|tls| tls.implicit);
         if self == Fail::Timeout && !anything && !encrypted { Fail::Silent } else { self }
     }
 
-    /// What it is called in reports.
+    /// Its name in reports.
     pub fn kind(&self) -> &'static str {
         match self {
             Fail::Closed(_) => "closed",
@@ -86,28 +88,28 @@ impl From<io::Error> for Fail {
     }
 }
 
-/// What the clients of one thread share.
+/// State shared by the clients of one thread.
 pub struct Thread {
-    /// What all threads share.
+    /// State shared by all threads.
     pub shared: Arc<Shared>,
-    /// What they saw in the present phase.
+    /// Measurements of the present phase.
     pub recorder: RefCell<Recorder>,
 }
 
 impl Thread {
-    /// The time.
+    /// The current time.
     pub fn now(&self) -> Duration {
         self.shared.clock.monotonic()
     }
 
-    /// `name` ended well, and counts from `from`.
+    /// `name` succeeded; its time counts from `from`.
     pub fn ok(&self, name: &str, from: Duration, sent: u64, received: u64) {
         let latency = self.now().saturating_sub(from);
         self.recorder.borrow_mut().ok(name, latency, sent, received);
         self.shared.done.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// `name` did not.
+    /// `name` failed.
     pub fn error(&self, name: &str, kind: &str, example: impl FnOnce() -> String) {
         self.recorder.borrow_mut().error(name, kind, example);
         self.shared.errors.fetch_add(1, Ordering::Relaxed);
@@ -118,7 +120,7 @@ impl Thread {
 pub struct OpenCount(Rc<Thread>);
 
 impl OpenCount {
-    /// One more.
+    /// Counts one more.
     pub fn new(thread: &Rc<Thread>) -> Self {
         let open = thread.shared.open.fetch_add(1, Ordering::Relaxed) + 1;
         thread.shared.most_open.fetch_max(open, Ordering::Relaxed);
@@ -132,31 +134,31 @@ impl Drop for OpenCount {
     }
 }
 
-/// What a client knows that outlives its connections.
+/// The state of a client that outlives its connections.
 pub struct Client {
     /// Its thread.
     pub thread: Rc<Thread>,
-    /// Which connection of its phase, from 0.
+    /// The index of its connection in the phase, from 0.
     pub connection: usize,
-    /// Which account.
+    /// The index of its account.
     pub account: usize,
-    /// What it draws.
+    /// Its random numbers.
     pub random: SeededRandom,
     /// Rounds it has begun.
     pub round: Cell<u64>,
     /// Messages it has sent.
     pub messages: Cell<u64>,
-    /// Of IMAP: what UIDNEXT was when it last asked for new messages; 0: never.
+    /// For IMAP: UIDNEXT when it last asked for new messages; 0: never.
     pub uid_seen: Cell<u32>,
-    /// Of IMAP: the first and last message whose turn it is, in a step that goes through the mailbox.
+    /// For IMAP: the first and last message of the batch, in a step that goes through the mailbox.
     pub batch: Cell<(u32, u32)>,
-    /// Of IMAP: HIGHESTMODSEQ then.
+    /// For IMAP: HIGHESTMODSEQ then.
     pub mod_seq: Cell<u64>,
-    /// When, on the clock, its phase begins no more rounds, and pauses end.
+    /// The time at which its phase begins no more rounds, and pauses end.
     pub deadline: Option<Duration>,
-    /// Says when it is to stop.
+    /// Becomes true when it is to stop.
     pub stop: RefCell<watch::Receiver<bool>>,
-    /// Told once it stays in IDLE.
+    /// Called once it stays in IDLE.
     pub settled: Box<dyn Fn()>,
 }
 
@@ -166,7 +168,7 @@ impl Client {
         self.thread.shared.target.users.get(self.account).map_or("", |user| &user.name)
     }
 
-    /// What placeholders become, for a session in which so many messages are.
+    /// The values of placeholders, for a session with so many messages.
     pub fn values(&self, exists: u32, uid_next: u32) -> Values<'_> {
         Values {
             random: &self.random,
@@ -182,7 +184,7 @@ impl Client {
         }
     }
 
-    /// A pause, but not beyond the end of the phase: nothing comes after it.
+    /// A pause, cut at the end of the phase.
     pub fn within_phase(&self, pause: Duration) -> Duration {
         let left = self.deadline.map(|deadline| deadline.saturating_sub(self.thread.now()));
         left.map_or(pause, |left| pause.min(left))
@@ -210,12 +212,12 @@ impl Client {
     /// Returns when it is to stop.
     pub async fn stopped(&self) {
         let mut stop = self.stop.borrow().clone();
-        // Whoever could say so is gone: so is the run.
+        // The sender is gone, and with it the run.
         let _ = stop.wait_for(|stop| *stop).await;
     }
 }
 
-/// Counts what goes by for the progress line.
+/// Counts bytes for the progress line.
 pub(super) fn count(counter: &AtomicU64, more: u64) {
     counter.fetch_add(more, Ordering::Relaxed);
 }

@@ -1,8 +1,9 @@
-//! Data sets: the mail that is sent. The same name and seed give the same bytes, message by message.
+//! Data sets: the mail that is sent. The same name and seed give the same bytes, message by
+//! message.
 //!
-//! A set has no end: after its messages they come again with other Message-IDs, so that it can be
-//! multiplied as wished and no server can keep two as one. Its messages are made before the clock
-//! runs and shared by all threads.
+//! A set has no end: its messages are repeated with other Message-IDs, so that it can have any size
+//! and no server can store two as one. Its messages are generated before the clock starts and
+//! shared by all threads.
 
 mod files;
 mod sizes;
@@ -19,7 +20,7 @@ use crate::{UsageError, mail};
 
 pub use files::{Format, write};
 
-/// Names of generated sets, and what they are.
+/// Names of generated sets, and their descriptions.
 pub const NAMES: [(&str, &str); 5] = [
     ("mailbox-100", "the 100 mails of a real inbox: 23 MB, 700 bytes to 6 MB"),
     (
@@ -31,7 +32,7 @@ pub const NAMES: [(&str, &str); 5] = [
     ("personal", "the same with sizes as `inbox` has them"),
 ];
 
-/// Different messages of `inbox` that are kept.
+/// Different messages of `inbox` that are kept in memory.
 const INBOX_MESSAGES: u64 = 256;
 /// Bytes of a body of `tiny`, line end included.
 const TINY_BODY_BYTES: usize = 52;
@@ -48,24 +49,24 @@ pub struct DataSet {
 
 #[derive(Debug)]
 enum Source {
-    /// Made or read before.
+    /// Generated or read before.
     Kept(Vec<SetMessage>),
-    /// The others are made when they are sent.
+    /// The others are generated when they are sent.
     Tiny,
     Small,
     Personal,
 }
 
-/// What a message comes with besides its text.
+/// The flags and date of a message.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct About {
     /// Its flags, separated by blanks.
     pub flags: &'static str,
-    /// When it arrived, if that is not when it is stored.
+    /// When it arrived, if not when it is stored.
     pub received: Option<Timestamp>,
 }
 
-/// Data sets that were opened, for runs that follow each other: none is made twice. Cloning shares it.
+/// Opened data sets, for successive runs: none is generated twice. Cloning shares it.
 #[derive(Debug, Clone, Default)]
 pub struct Library(Arc<Mutex<Sets>>);
 
@@ -91,7 +92,7 @@ impl Library {
 #[derive(Debug)]
 struct SetMessage {
     message: Message,
-    /// Where its Message-ID is, without the angle brackets.
+    /// The position of its Message-ID, without the angle brackets.
     id: Option<std::ops::Range<usize>>,
 }
 
@@ -136,7 +137,7 @@ impl DataSet {
         }
     }
 
-    /// What the `nth` of `of` messages comes with.
+    /// Flags and date of the `nth` of `of` messages.
     pub fn about(&self, nth: u64, of: u64) -> About {
         match self.source {
             Source::Small | Source::Personal => About {
@@ -147,7 +148,7 @@ impl DataSet {
         }
     }
 
-    /// How many there are before they come again; `None`: no end.
+    /// How many messages there are before they repeat; `None`: no end.
     pub fn len(&self) -> Option<usize> {
         match &self.source {
             Source::Kept(messages) => Some(messages.len()),
@@ -160,7 +161,7 @@ impl DataSet {
         false
     }
 
-    /// Bytes of the messages that are kept.
+    /// Bytes of the messages that are kept in memory.
     pub fn bytes(&self) -> u64 {
         match &self.source {
             Source::Kept(messages) => messages.iter().map(|kept| kept.message.len() as u64).sum(),
@@ -201,7 +202,7 @@ fn unknown(name: &str) -> String {
     }
 }
 
-/// Of the size that a real person's mail has.
+/// With the sizes of a real person's mail.
 fn inbox(seed: u64, nth: u64) -> Vec<u8> {
     let (seed, size) = size(seed, nth);
     mail::message(seed, size)

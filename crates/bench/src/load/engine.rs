@@ -1,10 +1,10 @@
-//! Runs a scenario: phase by phase, clients on threads of their own, what they saw put together.
+//! Runs a scenario: phase by phase, with clients on several threads, and merges their measurements.
 //!
-//! Every thread has a runtime of its own and its part of the connections, so that nothing is shared
-//! while a command is under way. Whoever calls [`run`] waits for the phases, tells the observer how
-//! it goes, and asks the threads for what they recorded when a phase is over. Threads are watched:
-//! one that was busy most of a phase, or woke too late, is told of in the warnings, for then the
-//! figures are the bench's and not the server's.
+//! Every thread has its own runtime and its part of the connections, so that nothing is shared
+//! while a command is in flight. The task that calls [`run`] waits for the phases, reports progress
+//! to the observer, and collects the threads' measurements when a phase is over. Threads are
+//! monitored: a warning reports one that was busy most of a phase, or woke too late, since the
+//! figures are then the bench's and not the server's.
 
 mod drive;
 mod job;
@@ -31,29 +31,29 @@ use crate::result::{self, Recorder};
 use job::RunningPhase;
 use worker::{Busy, Workers};
 
-/// How often an observer hears of progress.
+/// How often an observer gets progress.
 const TICK: Duration = Duration::from_millis(250);
 /// How long clients may take to end once the run is over.
 const GOODBYE: Duration = Duration::from_secs(10);
-/// A thread that worked for so much of a phase was the bottleneck.
+/// A thread that was busy for this part of a phase was the bottleneck.
 const BUSY: f64 = 0.85;
-/// Shorter phases say nothing about how busy a thread was.
+/// Shorter phases do not show how busy a thread was.
 const JUDGED: Duration = Duration::from_millis(100);
 
 /// How a scenario is run.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The same sends the same bytes.
+    /// The same seed sends the same bytes.
     pub seed: u64,
-    /// Threads that send.
+    /// Sending threads.
     pub threads: usize,
     /// How long a command, a connection or a delivery may take as a whole.
     pub command_timeout: Duration,
-    /// The server does nothing: whatever is too slow is the bench.
+    /// The server does nothing: a slow result is the bench's.
     pub null: bool,
-    /// Leave the bench's mailboxes where they are.
+    /// Keep the bench's mailboxes.
     pub keep: bool,
-    /// Where data sets are taken from, shared by runs that follow each other.
+    /// The source of data sets, shared by successive runs.
     pub library: Library,
 }
 
@@ -70,30 +70,30 @@ impl Default for Options {
     }
 }
 
-/// Who is told how a run goes.
+/// Receives the progress of a run.
 pub trait Observer {
     /// A phase begins, the `nth` of `of`, from 1.
     fn begins(&mut self, phase: &Phase, nth: usize, of: usize);
-    /// It goes on.
+    /// Progress of the phase.
     fn progress(&mut self, progress: &Progress);
-    /// It is over.
+    /// The phase is over.
     fn ended(&mut self, phase: &Phase, result: &result::Phase);
 }
 
-/// How far a phase is.
+/// The progress of a phase.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Progress {
     /// Since it began.
     pub elapsed: Duration,
     /// How long it will take, if it has a duration.
     pub duration: Option<Duration>,
-    /// Rounds begun.
+    /// Rounds that were begun.
     pub rounds: u64,
-    /// Rounds there will be, if they are counted.
+    /// Rounds in all, if they are counted.
     pub of_rounds: Option<u64>,
     /// Open connections.
     pub open: u64,
-    /// Commands that ended well, since it began.
+    /// Successful commands since it began.
     pub done: u64,
     /// Errors, since it began.
     pub errors: u64,
@@ -103,7 +103,7 @@ pub struct Progress {
     pub received: u64,
 }
 
-/// What a run saw.
+/// The outcome of a run.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// Its phases.
@@ -120,24 +120,24 @@ pub struct Outcome {
     pub stopped: bool,
 }
 
-/// What all threads share.
+/// State shared by all threads.
 pub struct Shared {
-    /// The time.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
     /// The server.
     pub target: Target,
     /// Mail, by the name of its set.
     pub data: HashMap<String, Arc<DataSet>>,
-    /// Who waits for which delivery.
+    /// Clients in IDLE that wait for deliveries.
     pub notices: Notices,
-    /// Of everything random.
+    /// The seed of all random numbers.
     pub seed: u64,
     /// How long a command, a connection or a delivery may take as a whole.
     pub command_timeout: Duration,
     null: bool,
-    /// Commands that ended well.
+    /// Successful commands.
     pub done: AtomicU64,
-    /// Those that did not.
+    /// Failed commands.
     pub errors: AtomicU64,
     /// Bytes sent.
     pub sent: AtomicU64,
@@ -145,16 +145,16 @@ pub struct Shared {
     pub received: AtomicU64,
     /// Open connections.
     pub open: AtomicU64,
-    /// The most there were.
+    /// The most connections that were open at once.
     pub most_open: AtomicU64,
     names: OnceLock<Names>,
 }
 
 impl Shared {
-    /// Ready to run `scenario`: its mail is made.
+    /// Prepares to run `scenario`: its mail is generated.
     ///
     /// # Errors
-    /// If a data set is not there.
+    /// If a data set does not exist.
     pub fn new(
         scenario: &Scenario,
         target: Target,
@@ -180,7 +180,7 @@ impl Shared {
         })
     }
 
-    /// How the server writes names of mailboxes.
+    /// The server's syntax of mailbox names.
     pub fn names(&self) -> &Names {
         self.names.get_or_init(Names::default)
     }
@@ -190,12 +190,12 @@ impl Shared {
     }
 }
 
-/// Runs `scenario` against `target`. `sampler` watches the server's processes, if they are known;
+/// Runs `scenario` against `target`. `sampler` monitors the server's processes, if they are known;
 /// `stop` ends it early.
 ///
 /// # Errors
-/// If it cannot begin: no server for a protocol, no account, no mail; or if a phase that prepares
-/// did not end well, for then nothing after it would measure what it says.
+/// If it cannot begin: no server for a protocol, no account, no mail; or if a setup phase failed,
+/// as the phases after it would not measure what they claim.
 pub async fn run(
     scenario: &Scenario,
     target: Target,
@@ -249,7 +249,7 @@ struct Run<'a> {
     alongside: Vec<Arc<RunningPhase>>,
     held: Vec<Arc<RunningPhase>>,
     outcome: Outcome,
-    /// What went wrong with the preparations.
+    /// What failed in the setup.
     unprepared: Option<String>,
     /// When it was stopped.
     stopped_at: Option<Duration>,
@@ -358,7 +358,7 @@ impl<'a> Run<'a> {
         result
     }
 
-    /// Waits until all clients of `job` are done, telling the observer how it goes.
+    /// Waits until all clients of `job` are done, reporting progress to the observer.
     async fn wait(&mut self, job: &RunningPhase, before: [u64; 4]) {
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -368,7 +368,7 @@ impl<'a> Run<'a> {
             Extent::Time(time) => Some(time),
             _ => None,
         };
-        // A phase without clients is a time in which nothing is sent.
+        // In a phase without clients nothing is sent.
         let silence = duration.filter(|_| job.phase.connections == 0).unwrap_or(Duration::ZERO);
         let done = async {
             tokio::time::sleep(silence).await;
@@ -413,7 +413,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Says so if the figures of a phase are rather the bench's than the server's.
+    /// Adds warnings if the figures of a phase are rather the bench's than the server's.
     fn judge(&mut self, job: &RunningPhase, recorder: &Recorder, busy: &[Busy], wall: Duration) {
         let phase = &job.phase;
         if phase.setup {
@@ -464,7 +464,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Asks the server, as the first account, how it writes names of mailboxes.
+    /// Asks the server, as the first account, for its syntax of mailbox names.
     async fn learn_names(&mut self) -> Result<()> {
         let names = self.workers.names().await?;
         let _ = self.shared.names.set(names);
@@ -477,19 +477,19 @@ impl<'a> Run<'a> {
             self.scenario.phases.iter().filter(|p| p.protocol == Protocol::Imap).map(|p| p.connections).max();
         let accounts = most.unwrap_or(0).min(self.shared.target.users.len() as u64);
         let phase = Phase {
-            // Not all at once: logins cost a server what they cost.
+            // Not all at once: logins are expensive for a server.
             at_once: Some(16 * self.workers.count() as u64),
             first: vec![Step::plain(Action::Login)],
             steps: vec![Step::plain(Action::Clean)],
             ..Phase::bare("clean up", accounts)
         };
-        // Whoever stopped the run wants to find nothing left of it.
+        // A stopped run must not leave mailboxes behind.
         self.stop = watch::channel(false).1;
         let stopped = self.outcome.stopped;
         self.observer.begins(&phase, self.scenario.phases.len() + 1, self.scenario.phases.len() + 1);
         let before = self.shared.counts();
         let job = self.begin(self.scenario.phases.len(), &phase);
-        // Who stopped the run waits as long as for any command, for this and what was under way together.
+        // After a stop, this and the pending commands together get one command timeout.
         let left = self.stopped_at.map_or(Duration::MAX, |at| {
             self.shared.command_timeout.saturating_sub(self.shared.clock.monotonic().saturating_sub(at))
         });
@@ -516,7 +516,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// What is to be said of threads that were busy, or would have been with a processor, most of the time.
+/// The warning about threads that were busy, or would have been with a processor, most of the time.
 fn bottleneck(busy: &[Busy], wall: Duration) -> Option<String> {
     let most = busy.iter().max_by_key(|busy| busy.cpu + busy.waited)?;
     let part = |time: Duration| (time.as_secs_f64() / wall.as_secs_f64().max(1e-9)).min(1.0);
@@ -538,7 +538,7 @@ fn bottleneck(busy: &[Busy], wall: Duration) -> Option<String> {
     })
 }
 
-/// What did not end well in a phase that prepares, for people.
+/// What failed in a setup phase, as text.
 fn what_failed(phase: &result::Phase) -> Option<String> {
     let failed = || phase.commands.iter().filter(|command| command.errors() > 0);
     let errors: u64 = failed().map(result::Command::errors).sum();
@@ -551,7 +551,7 @@ fn what_failed(phase: &result::Phase) -> Option<String> {
     ))
 }
 
-/// For tests: runs a scenario on the present thread's `LocalSet`, with a clock of the caller's.
+/// For tests: runs a scenario on the present thread's `LocalSet`, with the caller's clock.
 #[doc(hidden)]
 pub async fn run_here(
     scenario: &Scenario,

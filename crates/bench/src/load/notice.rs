@@ -1,4 +1,4 @@
-//! Who waits in IDLE for a delivery, and how long it took until they were told.
+//! Clients that wait in IDLE for a delivery, and how long the notification took.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-/// Deliveries that clients in IDLE are to be told of, by account.
+/// Deliveries that clients in IDLE wait for, by account.
 #[derive(Debug, Default)]
 pub struct Notices(Mutex<HashMap<usize, Account>>);
 
@@ -14,9 +14,9 @@ pub struct Notices(Mutex<HashMap<usize, Account>>);
 struct Account {
     /// Clients in IDLE.
     waiting: usize,
-    /// Deliveries not everybody was told of, oldest first.
+    /// Deliveries that some clients have not been notified of, oldest first.
     due: VecDeque<Due>,
-    /// How many there ever were.
+    /// How many deliveries there were.
     count: u64,
 }
 
@@ -24,12 +24,12 @@ struct Account {
 struct Due {
     id: u64,
     sent: Duration,
-    /// Clients that were not told yet.
+    /// Clients that were not notified yet.
     left: usize,
     told: Arc<Notify>,
 }
 
-/// A delivery under way.
+/// A delivery in progress.
 #[derive(Debug)]
 pub struct Announced {
     account: usize,
@@ -38,14 +38,15 @@ pub struct Announced {
 }
 
 impl Announced {
-    /// Returns when everybody who was in IDLE has been told.
+    /// Returns when all clients that were in IDLE were notified.
     pub async fn told(&self) {
         self.told.notified().await;
     }
 }
 
 impl Notices {
-    /// A client of `account` is in IDLE from now on. What it hands to [`Notices::told`] first.
+    /// A client of `account` is in IDLE from now on. Returns the first `next` for
+    /// [`Notices::told`].
     pub fn enter(&self, account: usize) -> u64 {
         let mut accounts = self.lock();
         let account = accounts.entry(account).or_default();
@@ -53,7 +54,7 @@ impl Notices {
         account.count
     }
 
-    /// It is not any more; `next` says what it was told of.
+    /// It left IDLE; `next` is its next delivery without a notification.
     pub fn leave(&self, account: usize, next: u64) {
         let mut accounts = self.lock();
         let Some(account) = accounts.get_mut(&account) else { return };
@@ -62,7 +63,7 @@ impl Notices {
         account.due.retain(|due| due.left > 0);
     }
 
-    /// A delivery to `account` is completely sent now. `None` if nobody waits for it.
+    /// A delivery to `account` is completely sent now. `None` if no client waits for it.
     pub fn announce(&self, account: usize, now: Duration) -> Option<Announced> {
         let mut accounts = self.lock();
         let of = accounts.get_mut(&account).filter(|of| of.waiting > 0)?;
@@ -72,7 +73,8 @@ impl Notices {
         Some(Announced { account, id, told })
     }
 
-    /// It was not accepted, or nobody was told in time: it is waited for no longer. How many were not told.
+    /// It was rejected, or not all clients were notified in time: ends the wait. Returns how many
+    /// were not notified.
     pub fn retract(&self, announced: &Announced) -> usize {
         let mut accounts = self.lock();
         let Some(account) = accounts.get_mut(&announced.account) else { return 0 };
@@ -81,7 +83,7 @@ impl Notices {
         left
     }
 
-    /// A client in IDLE was told of one more message: when it was sent, if that is known.
+    /// A client in IDLE was notified of one more message: returns when it was sent, if known.
     pub fn told(&self, account: usize, next: &mut u64) -> Option<Duration> {
         let mut accounts = self.lock();
         let account = accounts.get_mut(&account)?;
@@ -116,9 +118,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn everybody_in_idle_is_told_once_of_each() {
+    async fn each_idle_client_is_notified_once_per_delivery() {
         let notices = Notices::default();
-        assert!(notices.announce(3, ms(1)).is_none(), "nobody waits");
+        assert!(notices.announce(3, ms(1)).is_none(), "no client waits");
         let (mut a, mut b) = (notices.enter(3), notices.enter(3));
         let first = notices.announce(3, ms(10)).unwrap();
         let second = notices.announce(3, ms(20)).unwrap();
@@ -133,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_later_is_not_told_of_what_was_before() {
+    fn later_idle_clients_get_no_earlier_deliveries() {
         let notices = Notices::default();
         let mut early = notices.enter(1);
         let announced = notices.announce(1, ms(5)).unwrap();

@@ -1,8 +1,9 @@
-//! A server that does nothing: it answers at once and forgets. To measure the bench itself, and to test it.
+//! A server that does nothing: it answers at once and stores nothing. To measure the bench itself,
+//! and to test it.
 //!
-//! It knows as much of IMAP, SMTP and LMTP as a client of the bench must hear: every command is
-//! answered OK, every mailbox has as many messages as it was told, [`MESSAGES`] if nothing was
-//! said, FETCH brings a canned response for each that was asked for.
+//! It implements as much of IMAP, SMTP and LMTP as a client of the bench needs: every command is
+//! answered OK, every mailbox has the given number of messages, [`MESSAGES`] by default, FETCH
+//! returns a canned response for each requested one.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -16,16 +17,16 @@ use super::protocol::Protocol;
 use super::target::{Endpoint, TargetAddr};
 use super::wire::Io;
 
-/// Messages in every mailbox, if nobody says how many.
+/// Messages in every mailbox by default.
 pub const MESSAGES: u32 = 1000;
 /// Bytes of each.
 const MESSAGE_BYTES: usize = 1000;
-/// What it says that it can.
+/// The announced capabilities.
 const CAPABILITIES: &str = "IMAP4rev1 LITERAL+ MULTIAPPEND IDLE MOVE NAMESPACE";
-/// The longest line it takes.
+/// The longest accepted line.
 const LINE_BYTES: usize = 64 * 1024;
 
-/// Listens on a free port of this machine, on threads of its own, until the process ends; with so
+/// Listens on a free port of this machine, on separate threads, until the process ends; with so
 /// many messages in every mailbox.
 ///
 /// # Errors
@@ -60,7 +61,7 @@ pub fn inside(protocol: Protocol) -> Endpoint {
 /// Serves one connection until it ends.
 ///
 /// # Errors
-/// If it breaks.
+/// If the connection breaks.
 pub async fn serve(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
     protocol: Protocol,
@@ -96,19 +97,19 @@ pub async fn serve(
 
 struct Session {
     protocol: Protocol,
-    /// In every mailbox.
+    /// Messages in every mailbox.
     messages: u32,
     /// Within the message after DATA.
     data: bool,
     literal: usize,
     idle: Option<Vec<u8>>,
-    /// Of the command whose literals are coming.
+    /// The tag of the command whose literals are being received.
     tag: Vec<u8>,
     accepted: usize,
 }
 
 impl Session {
-    /// Answers what is complete of `input`; how much that was.
+    /// Answers the complete part of `input`; returns its length.
     fn take(&mut self, input: &[u8], out: &mut Vec<u8>) -> usize {
         let mut at = 0;
         while at < input.len() {
@@ -220,8 +221,8 @@ fn word(line: &[u8]) -> (&[u8], &[u8]) {
     memchr(b' ', line).map_or((line, &[]), |at| (&line[..at], &line[at + 1..]))
 }
 
-/// `{5}` or `{5+}` at the end of a line: how many bytes follow, and whether the client waits to be
-/// asked for them.
+/// `{5}` or `{5+}` at the end of a line: how many bytes follow, and whether the client waits for a
+/// continuation request.
 fn literal(line: &[u8]) -> Option<(usize, bool)> {
     let inner = line[memchr::memrchr(b'{', line)? + 1..].strip_suffix(b"}")?;
     let digits = inner.strip_suffix(b"+");

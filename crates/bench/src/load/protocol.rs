@@ -1,6 +1,6 @@
-//! What a client speaks.
+//! The protocols of clients.
 
-/// What is spoken.
+/// A protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Protocol {
     /// RFC 3501, RFC 9051.
@@ -12,7 +12,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// As it is written.
+    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Protocol::Imap => "imap",

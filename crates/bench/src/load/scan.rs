@@ -1,14 +1,14 @@
-//! Where responses begin and end, for a client that keeps none of them.
+//! Finds the boundaries of responses, for a client that keeps none of them.
 //!
 //! IMAP responses are lines that literals may interrupt (RFC 3501 §2.2, §4.3); SMTP and LMTP
-//! replies are lines. A
-//! [`Scanner`] takes bytes cut anywhere and hands out each line as it was, with at most [`HEAD_BYTES`] of a line that
-//! came in pieces; what is in literals goes by. So a connection costs a few dozen bytes while
-//! nothing comes, and hundreds of megabytes of mail cost a search for line ends.
+//! replies are lines. A [`Scanner`] takes bytes in arbitrary pieces and passes on each line, with
+//! at most [`HEAD_BYTES`] of a line that came in pieces; literals are skipped. So a connection
+//! costs a few dozen bytes while nothing comes, and hundreds of megabytes of mail cost a search for
+//! line ends.
 
 use memchr::memchr;
 
-/// Of a line that came in pieces, so many bytes are handed out.
+/// At most so many bytes of a line that came in pieces are passed on.
 pub const HEAD_BYTES: usize = 4096;
 /// Enough for `~{18446744073709551615+}` and a CR.
 const TAIL_BYTES: usize = 32;
@@ -16,17 +16,17 @@ const TAIL_BYTES: usize = 32;
 /// A line of a response, without its line end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Line<'a> {
-    /// What it says; only its beginning, if it is long and came in pieces.
+    /// Its text; only its beginning, if it is long and came in pieces.
     pub text: &'a [u8],
     /// It begins a response: no literal came before it.
     pub first: bool,
     /// It ends the response: no literal follows it.
     pub last: bool,
-    /// Bytes since the line before it, literals and line end included.
+    /// Bytes since the previous line, literals and line end included.
     pub bytes: u64,
 }
 
-/// What a literal may interrupt.
+/// Whether literals may interrupt lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Syntax {
     /// IMAP: `{5}` at the end of untagged data announces five bytes.
@@ -39,15 +39,15 @@ pub enum Syntax {
 #[derive(Debug)]
 pub struct Scanner {
     syntax: Syntax,
-    /// The beginning of a line whose end has not come.
+    /// The beginning of an incomplete line.
     head: Vec<u8>,
     /// The last bytes of a line longer than `head` may be.
     tail: Vec<u8>,
-    /// Bytes of a literal still to come.
+    /// Bytes of a literal that are still expected.
     literal: u64,
     /// A literal has come and its response has not ended.
     within: bool,
-    /// The response that goes on is data, so its lines may end in literals.
+    /// The current response is data, so its lines may end in literals.
     bytes: u64,
 }
 
@@ -57,7 +57,7 @@ impl Scanner {
         Scanner { syntax, head: Vec::new(), tail: Vec::new(), literal: 0, within: false, bytes: 0 }
     }
 
-    /// Takes what came, and hands each line that is complete by now to `sink`.
+    /// Takes the next bytes, and passes each complete line to `sink`.
     pub fn feed(&mut self, mut input: &[u8], mut sink: impl FnMut(Line<'_>)) {
         while !input.is_empty() {
             if self.literal > 0 {
@@ -81,7 +81,7 @@ impl Scanner {
                 self.keep(line);
                 let (head, tail) = (std::mem::take(&mut self.head), std::mem::take(&mut self.tail));
                 self.line(&head, if tail.is_empty() { &head } else { &tail }, &mut sink);
-                // An idle connection must not hold what one long line needed.
+                // An idle connection must not keep the memory of one long line.
                 if head.capacity() <= 256 {
                     self.head = head;
                     self.head.clear();
@@ -117,8 +117,8 @@ impl Scanner {
     }
 }
 
-/// Whether the line begins untagged data. The text of status responses is for people, who may write
-/// `{5}` at its end.
+/// Whether the line begins untagged data. The text of status responses is free, and may end in
+/// `{5}`.
 fn is_data(line: &[u8]) -> bool {
     let Some(rest) = line.strip_prefix(b"* ") else { return false };
     let end = rest.iter().position(|b| matches!(b, b' ' | b'\r')).unwrap_or(rest.len());
@@ -127,8 +127,8 @@ fn is_data(line: &[u8]) -> bool {
         .any(|word| word.eq_ignore_ascii_case(&rest[..end]))
 }
 
-/// `{123}`, `{123+}` at the end: how many bytes follow. After `~` they may be anything (RFC 3516
-/// §4.2), which is the same here.
+/// `{123}`, `{123+}` at the end: how many bytes follow. After `~` they may be any bytes (RFC 3516
+/// §4.2), which makes no difference here.
 fn literal(line: &[u8]) -> Option<u64> {
     let inner = line.strip_suffix(b"}")?;
     let inner = inner.strip_suffix(b"+").unwrap_or(inner);
@@ -138,7 +138,8 @@ fn literal(line: &[u8]) -> Option<u64> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// Scans `input` cut into pieces of those lengths; for fuzzing and tests. What was seen, joined.
+/// Scans `input` cut into pieces of those lengths; for fuzzing and tests. Returns the lines,
+/// joined.
 #[doc(hidden)]
 pub fn scan_in_pieces(input: &[u8], cuts: &[usize]) -> Vec<(Vec<u8>, bool, bool, u64)> {
     let mut scanner = Scanner::new(Syntax::Imap);

@@ -1,9 +1,9 @@
-//! Scenarios: what clients do, in phases, as small TOML files say it.
+//! Scenarios: what clients do, in phases, described in small TOML files.
 //!
-//! A [`Scenario`] is complete and cannot be wrong: parameters are filled in, commands are cut at
-//! their placeholders, numbers are within bounds. Whoever wrote the file is told of everything that
-//! is wrong with it at once, each with its line and, where there is one, the name that was probably
-//! meant. `docs/guide/bench.md` is the reference.
+//! A [`Scenario`] is complete and valid: parameters are filled in, commands are cut at their
+//! placeholders, numbers are within bounds. All mistakes of a file are reported at once, each with
+//! its line and, where there is one, the name that was probably meant. `docs/guide/bench.md` is the
+//! reference.
 
 mod bar;
 mod builtin;
@@ -31,67 +31,67 @@ pub const STEPS: usize = 200;
 /// The most connections of a phase.
 pub const CONNECTIONS: u64 = 100_000;
 
-/// What is to be done.
+/// A scenario.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What it does, in one line.
+    /// A description, in one line.
     pub about: String,
-    /// Parameters that may be given, with what they are.
+    /// Parameters that may be set, with their values.
     pub set: Vec<(String, String)>,
     /// Phases, in order.
     pub phases: Vec<Phase>,
 }
 
-/// Clients that all do the same.
+/// A phase: clients that all do the same.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Phase {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What is spoken.
+    /// Its protocol.
     pub protocol: Protocol,
-    /// It prepares what the next ones measure.
+    /// It prepares the measurements of later phases.
     pub setup: bool,
-    /// How many clients.
+    /// The number of clients.
     pub connections: u64,
-    /// How long they go on.
+    /// How long they run.
     pub extent: Extent,
-    /// Rounds a second in all: an open loop. Without, every client begins its next round when it is
-    /// done: a closed one.
+    /// Rounds a second in all: an open loop. Without it, every client begins its next round after
+    /// the last: a closed loop.
     pub rate: Option<f64>,
-    /// How the rounds of an open loop are spread.
+    /// The distribution of the rounds of an open loop.
     pub arrivals: Arrivals,
-    /// Over how long clients come in.
+    /// The time over which clients start.
     pub ramp: Duration,
-    /// How many clients are there at a time at most; all, if none.
+    /// How many clients may be active at once; `None`: all.
     pub at_once: Option<u64>,
-    /// How long a client waits after a round.
+    /// A client's pause after a round.
     pub think: Pause,
-    /// How many commands a client has under way at most.
+    /// How many commands a client has in flight at most.
     pub pipeline: usize,
-    /// What a client does once it is connected, and again whenever it had to reconnect.
+    /// Steps of a client after connecting, and again after each reconnect.
     pub first: Vec<Step>,
     /// A round: all of them in order, or one of them by weight.
     pub steps: Vec<Step>,
-    /// What it does before it goes.
+    /// Steps before it leaves.
     pub last: Vec<Step>,
     /// Clients stay as they are until the scenario ends, in IDLE if that was their last step.
     pub hold: bool,
-    /// It goes on while the phases after it run, up to the first that is not alongside too.
+    /// It continues while the phases after it run, up to the first that is not alongside too.
     pub alongside: bool,
     /// Recipients of a delivery.
     pub recipients: usize,
     /// SMTP clients log in.
     pub auth: bool,
-    /// Messages that a round reads or writes, if that is to be reported.
+    /// Messages that a round reads or writes, if they are to be reported.
     pub messages: Option<u64>,
-    /// What must hold in the end.
+    /// Conditions that must hold at the end.
     pub bars: Vec<Bar>,
 }
 
 impl Phase {
-    /// One that prepares, speaks IMAP and has nothing to do yet: each client's single round, all at once.
+    /// A setup phase that speaks IMAP and has no steps yet: one round for each client, all at once.
     pub fn bare(name: impl Into<String>, connections: u64) -> Self {
         Phase {
             name: name.into(),
@@ -118,21 +118,21 @@ impl Phase {
     }
 }
 
-/// How long a phase goes on.
+/// The extent of a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
     /// So many rounds of every client.
     Each(u64),
     /// So many rounds of all clients together.
     Total(u64),
-    /// Rounds are begun for so long.
+    /// Rounds are begun for this time.
     Time(Duration),
 }
 
 /// How the rounds of an open loop are spread over time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrivals {
-    /// Independently of each other, as those of many people are.
+    /// Independently of each other, like those of many users.
     Poisson,
     /// Evenly.
     Constant,
@@ -156,20 +156,20 @@ impl Phase {
 }
 
 impl Scenario {
-    /// Reads a scenario; `file` is what it is called in messages.
+    /// Reads a scenario; `file` is its name in messages.
     ///
     /// # Errors
-    /// Everything that is wrong, a line each.
+    /// All mistakes, a line each.
     pub fn parse(file: &str, text: &str, overrides: &Overrides) -> Result<Self, String> {
         read::scenario(file, text, overrides)
     }
 
-    /// Protocols that are spoken.
+    /// The protocols that it uses.
     pub fn protocols(&self) -> BTreeSet<Protocol> {
         self.phases.iter().map(|phase| phase.protocol).collect()
     }
 
-    /// The most clients that are there at once.
+    /// The most clients that are active at once.
     pub fn most_connections(&self) -> u64 {
         let (mut most, mut stay, mut alongside) = (0, 0, 0);
         for phase in &self.phases {
@@ -200,7 +200,7 @@ impl Scenario {
         self.phases.iter().flat_map(Phase::actions).filter_map(Action::data).map(str::to_owned).collect()
     }
 
-    /// What it changes outside the bench's own mailboxes, for people; empty if nothing.
+    /// The changes outside the bench's own mailboxes, as text; empty if there are none.
     pub fn writes_elsewhere(&self) -> Vec<String> {
         safety::writes_elsewhere(self)
     }

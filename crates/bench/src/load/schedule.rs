@@ -1,11 +1,10 @@
 //! When rounds begin.
 //!
-//! In a closed loop a client begins its next round when it is done with the last. In an open loop
-//! rounds are due at times that the server has no influence on, and how long one takes is counted
-//! from when it was due: a server that stalls for a second is charged for all that should have
-//! happened in it, not for the one request that was under way (coordinated omission). Every client
-//! has its own part of the rate: the sum of many Poisson processes is one again, and constant
-//! arrivals are dealt out in turn.
+//! In a closed loop a client begins its next round after the last. In an open loop rounds are due
+//! at times that the server does not influence, and the time of a round counts from when it was
+//! due: a server that stalls for a second is charged for all rounds due in it, not only for the one
+//! that was in flight (coordinated omission). Every client has its own part of the rate: the sum of
+//! many Poisson processes is one again, and constant arrivals are dealt out in turn.
 
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use sealpost_base::SeededRandom;
 
 use super::scenario::{Arrivals, exponential};
 
-/// How late a timer of the system may wake us without anybody being charged for it.
+/// How late a system timer may wake a client without being counted.
 pub const TIMER: Duration = Duration::from_millis(2);
 
 /// The times at which the rounds of one client are due, from the beginning of the phase.
@@ -31,7 +30,7 @@ enum Kind {
 }
 
 impl Schedule {
-    /// That of client `nth` of `clients`, who comes in `start` after the phase began.
+    /// That of client `nth` of `clients`, which starts `start` after the phase began.
     pub fn new(
         rate: Option<f64>,
         arrivals: Arrivals,
@@ -55,7 +54,7 @@ impl Schedule {
         }
     }
 
-    /// How many more are due until `end`, about.
+    /// About how many more are due until `end`.
     pub fn left(&self, end: Duration) -> u64 {
         let every = match &self.kind {
             Kind::Closed => return 0,
@@ -77,9 +76,9 @@ impl Schedule {
     }
 }
 
-/// From when a round counts that was due at `due` and begins at `now`. If the client was `free` in
-/// time and only woke late, the bench is at fault; up to [`TIMER`] of that is nobody's concern.
-/// Else the server is.
+/// The time from which a round counts that was due at `due` and begins at `now`. If the client was
+/// `free` in time and only woke late, the delay is the bench's, and up to [`TIMER`] of it is
+/// ignored. Otherwise it is the server's.
 pub fn counted_from(due: Duration, now: Duration, free: bool) -> Duration {
     if free && now.saturating_sub(due) <= TIMER { now.max(due) } else { due.min(now) }
 }
@@ -107,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn poisson_arrivals_have_the_rate_and_are_the_same_for_a_seed() {
+    fn poisson_arrivals_match_the_rate_and_the_seed() {
         let schedule = |nth| Schedule::new(Some(100.0), Arrivals::Poisson, nth, 10, Duration::ZERO, nth);
         let all: usize = (0..10).map(|nth| until(100.0, schedule(nth)).len()).sum();
         assert!((9_600..10_400).contains(&all), "{all}");
@@ -115,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_late_decides_from_when_it_counts() {
+    fn a_late_client_is_counted_from_wakeup_or_due_time() {
         let ms = Duration::from_millis;
         assert_eq!(counted_from(ms(100), ms(101), true), ms(101), "a timer");
         assert_eq!(counted_from(ms(100), ms(150), true), ms(100), "the bench fell behind, and hides nothing");

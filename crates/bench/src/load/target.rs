@@ -1,4 +1,4 @@
-//! The server that is measured: where it is and who may log in.
+//! The server under test: its addresses and accounts.
 
 use std::fmt;
 use std::io;
@@ -14,10 +14,10 @@ use tokio_rustls::TlsConnector;
 use super::protocol::Protocol;
 use super::wire::Io;
 
-/// A server, as far as a client must know it.
+/// A server, as clients need to know it.
 #[derive(Clone, Default)]
 pub struct Target {
-    /// What it is called in the report.
+    /// Its name in the report.
     pub name: String,
     /// IMAP.
     pub imap: Option<Endpoint>,
@@ -34,7 +34,7 @@ pub struct Target {
 pub struct User {
     /// Its name, and its address.
     pub name: String,
-    /// Its password. Not shown anywhere.
+    /// Its password, which is never shown.
     pub password: Arc<str>,
 }
 
@@ -43,7 +43,7 @@ pub struct User {
 pub struct Endpoint {
     /// The address.
     pub addr: TargetAddr,
-    /// Whether and how TLS is spoken.
+    /// Whether and how to use TLS.
     pub tls: Option<Tls>,
 }
 
@@ -64,9 +64,9 @@ pub type Inside = Arc<dyn Fn() -> Box<dyn Io> + Send + Sync>;
 /// TLS to one server.
 #[derive(Clone)]
 pub struct Tls {
-    /// Whom to trust.
+    /// Which certificates to trust.
     pub config: Arc<ClientConfig>,
-    /// Who must be there.
+    /// The expected name of the server.
     pub name: ServerName<'static>,
     /// From the first byte, not after STARTTLS.
     pub implicit: bool,
@@ -82,7 +82,7 @@ impl Target {
         }
     }
 
-    /// How it is reached, for reports.
+    /// Its addresses, for reports.
     pub fn reached(&self) -> String {
         let all = [Protocol::Imap, Protocol::Smtp, Protocol::Lmtp];
         let each = all.iter().filter_map(|p| Some(format!("{} {}", p.name(), self.endpoint(*p)?)));
@@ -106,10 +106,10 @@ impl fmt::Display for Endpoint {
 }
 
 impl Endpoint {
-    /// Connects, with TLS if that comes first.
+    /// Connects, with TLS if it is implicit.
     ///
     /// # Errors
-    /// If nobody listens there, or is not who should be there.
+    /// If there is no listener, or the certificate is not trusted.
     pub async fn connect(&self) -> io::Result<Box<dyn Io>> {
         let stream: Box<dyn Io> = match &self.addr {
             TargetAddr::Tcp(_, addresses) => {
@@ -126,7 +126,7 @@ impl Endpoint {
         }
     }
 
-    /// What is to be said before anything else, if TLS comes after STARTTLS.
+    /// The TLS configuration to use after STARTTLS, if that is configured.
     pub fn starts_tls(&self) -> Option<&Tls> {
         self.tls.as_ref().filter(|tls| !tls.implicit)
     }

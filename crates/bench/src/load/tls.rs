@@ -1,4 +1,4 @@
-//! Whom to trust.
+//! Which certificates to trust.
 
 use std::io;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signat
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, InvalidMessage, SignatureScheme};
 
-/// Whose certificates are good.
+/// Which certificates are trusted.
 #[derive(Clone)]
 pub enum Trust {
-    /// Anybody's: the bench sends no real mail and its passwords are for testing.
+    /// All: the bench sends no real mail and its passwords are for testing.
     Anybody,
-    /// Those that this verifies.
+    /// Those that this configuration verifies.
     Those(Arc<ClientConfig>),
 }
 
@@ -34,12 +34,12 @@ pub fn client_config(trust: &Trust) -> Result<Arc<ClientConfig>> {
         }
         Trust::Those(config) => ClientConfig::clone(config),
     };
-    // Every connection pays for its handshake, as those of different clients do.
+    // Every connection makes a full handshake, as those of different clients do.
     config.resumption = rustls::client::Resumption::disabled();
     Ok(Arc::new(config))
 }
 
-/// What went wrong with a handshake, and what to do about it.
+/// The error of a handshake, with the remedy.
 pub fn explained(error: io::Error) -> io::Error {
     let why = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     let hint = match why {
@@ -54,7 +54,7 @@ pub fn explained(error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{error}: {hint}"))
 }
 
-/// Believes everybody, but that they hold the key they show.
+/// Trusts every certificate, but verifies that the server holds its key.
 #[derive(Debug)]
 struct Anybody(Arc<CryptoProvider>);
 
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_to_do_about_a_certificate_or_a_port_without_tls_is_said() {
+    fn certificate_and_tls_errors_name_the_remedy() {
         let said = |error| explained(io::Error::new(io::ErrorKind::InvalidData, error)).to_string();
         let unknown = said(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer));
         assert!(unknown.contains("UnknownIssuer: --ca FILE") && unknown.contains("--insecure"), "{unknown}");

@@ -1,8 +1,7 @@
-//! A connection that holds no buffer while it waits: ten thousand of them cost their sockets.
+//! A connection without a buffer while it waits: ten thousand of them cost their sockets.
 //!
-//! Bytes are read into one buffer of the thread, scanned at once and forgotten. While something is
-//! sent, what comes in is read too, so that client and server never wait for each other with full
-//! sockets.
+//! Bytes are read into one buffer of the thread, scanned at once and dropped. Sending also reads
+//! what comes in, so that client and server never wait for each other with full sockets.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -20,11 +19,11 @@ thread_local! {
     static BUFFER: RefCell<Box<[u8]>> = RefCell::new(vec![0; BUFFER_BYTES].into_boxed_slice());
 }
 
-/// What bytes travel over: a socket, TLS over one, or a pipe within the process.
+/// A byte stream: a socket, TLS over one, or a pipe within the process.
 pub trait Io: AsyncRead + AsyncWrite + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Unpin> Io for T {}
 
-/// Who is told what the server says. It must not read or send itself.
+/// Receives the server's lines. It must not read or send itself.
 pub trait Sink {
     /// A line came.
     fn line(&mut self, line: Line<'_>);
@@ -36,28 +35,28 @@ pub struct Wire {
     scanner: Scanner,
     sent: u64,
     received: u64,
-    /// Something came, ever.
+    /// Whether any bytes came.
     heard: bool,
 }
 
 impl Wire {
-    /// Over a stream just opened.
+    /// Over a stream that was just opened.
     pub fn new(stream: Box<dyn Io>, syntax: Syntax) -> Self {
         Wire { stream, scanner: Scanner::new(syntax), sent: 0, received: 0, heard: false }
     }
 
-    /// One that goes nowhere, to stand where another was taken from.
+    /// One without a peer, as a placeholder.
     pub fn closed(syntax: Syntax) -> Self {
         Wire::new(Box::new(tokio::io::join(tokio::io::empty(), tokio::io::sink())), syntax)
     }
 
-    /// The stream below, to put TLS over it. What was not scanned is lost: nothing may come before
-    /// that (RFC 3207 §4).
+    /// The underlying stream, for TLS over it. Unscanned bytes are lost: none may come before that
+    /// (RFC 3207 §4).
     pub fn into_stream(self) -> Box<dyn Io> {
         self.stream
     }
 
-    /// Bytes sent and received since this was last asked.
+    /// Bytes sent and received since the last call.
     pub fn traffic(&mut self) -> (u64, u64) {
         (std::mem::take(&mut self.sent), std::mem::take(&mut self.received))
     }
@@ -67,7 +66,7 @@ impl Wire {
         self.heard
     }
 
-    /// Sends all of `bytes`; what comes meanwhile goes to `sink`.
+    /// Sends all of `bytes`; lines that come meanwhile go to `sink`.
     ///
     /// # Errors
     /// If the connection is gone.
@@ -85,7 +84,7 @@ impl Wire {
                     Poll::Ready(Ok(Some(0))) => return Poll::Ready(Err(ErrorKind::WriteZero.into())),
                     Poll::Ready(Ok(Some(count))) => bytes = &bytes[count..],
                     Poll::Ready(Err(e)) => return Poll::Ready(Err(e)),
-                    // The server may be waiting for us to read.
+                    // The server may be waiting for the client to read.
                     Poll::Pending => ready!(self.poll_receive(cx, sink))?,
                 }
             }
@@ -93,7 +92,7 @@ impl Wire {
         .await
     }
 
-    /// Waits until something comes and hands the lines of it to `sink`.
+    /// Waits for bytes and passes their lines to `sink`.
     ///
     /// # Errors
     /// `UnexpectedEof` if the server has closed; if the connection is gone.

@@ -1,10 +1,10 @@
-//! A mailbox of years of correspondence: any number of messages, no two alike, of people who answer
-//! each other.
+//! A mailbox of years of correspondence: any number of distinct messages, by people who answer each
+//! other.
 //!
-//! Message `nth` follows from the seed and its number alone, so that a mailbox of a hundred
-//! thousand is never held: what it answers is found by counting back. Headers are those that
-//! clients ask for: several recipients, threads, lists, priorities, clients' own fields; a third of
-//! the messages have alternatives, some have attachments.
+//! Message `nth` depends on the seed and its number only, so that a mailbox of a hundred thousand
+//! is never held in memory: the message that it answers is found by counting back. It has the
+//! headers that clients ask for: several recipients, threads, lists, priorities, clients' own
+//! fields; a third of the messages have alternatives, some have attachments.
 
 use sealpost_base::{Random, SeededRandom, Timestamp};
 use sealpost_mailformat::date::rfc3339;
@@ -14,24 +14,26 @@ use crate::words;
 
 /// People who write.
 const PEOPLE: u64 = 400;
-/// Of a hundred messages, so many answer another.
+/// How many of a hundred messages are answers.
 const ANSWERS: u64 = 60;
-/// How far back the answered one may be.
+/// How far back the answered message may be.
 const RECENT: u64 = 200;
 /// The most identifiers in one References field.
 const REFERENCES: usize = 8;
-/// When the first message arrived: 1 September 2023, 0:00 UTC. The trace's searches are for dates
-/// of the half year after it.
+/// When the first message arrived: 1 September 2023, 0:00 UTC. The trace searches for dates of the
+/// half year after it.
 const BEGAN: i64 = 1_693_526_400;
 /// The time over which a mailbox filled up, in seconds: 182 days.
 const SPAN: i64 = 182 * 86_400;
-/// Between the dates that two messages bear, in seconds.
+/// Between the Date fields of successive messages, in seconds.
 const APART: i64 = 1_500;
-/// Small messages have at least this and less than twice as many bytes, as far as their headers allow.
+/// Small messages have at least this and less than twice as many bytes, as far as their headers
+/// allow.
 const SMALL_BYTES: u64 = 1_000;
-/// From so many bytes on a message has the headers of mail that crossed the Internet: relays, signatures.
+/// From this size on a message has the headers of mail that crossed the Internet: relays,
+/// signatures.
 const TRACED_BYTES: usize = 3_000;
-/// From so many on, attachments.
+/// From this size on, attachments.
 const ATTACHED_BYTES: usize = 100_000;
 
 const FIRST: [&str; 20] = [
@@ -45,7 +47,7 @@ const LAST: [&str; 20] = [
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// How long its messages are.
+/// The length of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Length {
     /// 1 to 2 kB.
@@ -85,7 +87,7 @@ pub fn flags(seed: u64, nth: u64) -> &'static str {
     }
 }
 
-/// When message `nth` of `of` arrived: evenly over half a year.
+/// When message `nth` of `of` arrived: evenly spread over half a year.
 pub fn received(nth: u64, of: u64) -> Timestamp {
     let share = i128::from(SPAN) * i128::from(nth) / i128::from(of.max(1));
     Timestamp::from_seconds(BEGAN + i64::try_from(share).unwrap_or(SPAN))
@@ -99,12 +101,12 @@ pub fn date_text(at: Timestamp, between: char) -> String {
     format!("{}{between}{month}{between}{} {} +0000", &text[8..10], &text[..4], &text[11..19])
 }
 
-/// A number that follows from the seed and that of a message.
+/// A number derived from the seed and the message's number.
 fn number(seed: u64, nth: u64) -> u64 {
     SeededRandom::new(seed.rotate_left(32) ^ nth.wrapping_mul(0x9e37_79b9_7f4a_7c15)).next_u64()
 }
 
-/// What message `nth` answers, if it does.
+/// The message that `nth` answers, if any.
 fn answered(seed: u64, nth: u64) -> Option<u64> {
     let draw = number(seed ^ 0xa45e, nth);
     (nth > 0 && draw % 100 < ANSWERS).then(|| nth - 1 - (draw >> 8) % nth.min(RECENT))
@@ -139,7 +141,7 @@ impl Letter {
         self.writer.random.below(many) == 0
     }
 
-    /// The few who write much, and the many who write little.
+    /// A sender: few write much, many write little.
     fn person(&self) -> u64 {
         self.writer.random.below(PEOPLE).min(self.writer.random.below(PEOPLE))
     }
@@ -200,7 +202,7 @@ impl Letter {
         }
     }
 
-    /// Fields that some clients and lists write, and that others ask for.
+    /// Fields that some clients and lists write, and others ask for.
     fn of_clients(&mut self, from: u64) {
         match from % 6 {
             0 => self.line("X-Mailer: Example Mail 12.4 (2131)"),
@@ -282,7 +284,7 @@ fn address(person: u64) -> String {
     }
 }
 
-/// As RFC 2047 §4.2 writes what is not ASCII.
+/// Encoded as RFC 2047 §4.2 requires for non-ASCII text.
 fn encoded(subject: &str) -> String {
     if subject.is_ascii() {
         return subject.to_owned();

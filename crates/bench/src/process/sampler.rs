@@ -1,8 +1,8 @@
-//! A process tree watched over time, by a thread of its own.
+//! Samples a process tree over time, on a separate thread.
 //!
-//! Looking costs the machine something, most of all proportional set sizes, for which the kernel
-//! walks page tables while the server waits for the lock on its memory. So each kind of sample
-//! waits at least [`REST`] times as long as the last one took, however often it was asked for.
+//! Sampling costs the machine time, most of all proportional set sizes, for which the kernel walks
+//! page tables while the server waits for the lock on its memory. So each kind of sample waits at
+//! least [`REST`] times as long as the last one took, whatever the interval.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -16,18 +16,18 @@ use crate::result::Sample;
 /// A sample may take one part of this many of the time.
 const REST: u32 = 20;
 
-/// Of several processes the kernel keeps no common high-water mark, so their memory is looked at so
-/// often at least.
+/// The kernel keeps no common high-water mark of several processes, so their memory is sampled at
+/// least this often.
 const SEVERAL: Duration = Duration::from_millis(100);
-/// Whoever looked less often than this did not see a peak.
+/// With fewer samples than this a peak may be missed.
 const LOOKS: u32 = 4;
 
-/// How often to look.
+/// The sampling intervals.
 #[derive(Debug, Clone, Copy)]
 pub struct Every {
-    /// At CPU time, resident sets, threads.
+    /// Of CPU time, resident sets, threads.
     pub usage: Duration,
-    /// At proportional set sizes and file descriptors; more often at those of several processes.
+    /// Of proportional set sizes and file descriptors; shorter with several processes.
     pub memory: Duration,
 }
 
@@ -43,14 +43,14 @@ impl Every {
     }
 }
 
-/// Watches a tree until it is finished or dropped.
+/// Samples a tree until it is finished or dropped.
 #[derive(Debug)]
 pub struct Sampler {
     ask: Sender<Ask>,
     thread: Option<JoinHandle<Vec<Sample>>>,
 }
 
-/// The beginning of something that is measured.
+/// The beginning of a measurement.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Mark {
     /// When, in seconds since the sampler began.
@@ -60,7 +60,7 @@ pub struct Mark {
     single: bool,
 }
 
-/// What was used since a [`Mark`].
+/// The use since a [`Mark`].
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Use {
     /// When it ended, in seconds since the sampler began.
@@ -72,10 +72,10 @@ pub struct Use {
     /// The highest memory since then, in bytes: exact for a single process whose marks we may
     /// reset, else the highest proportional set size that was sampled.
     pub peak_bytes: u64,
-    /// There may have been more: nobody looked often enough, or until the end.
+    /// There may have been more: samples were too rare, or ended early.
     pub peak_at_least: bool,
-    /// When no process of the tree was there any more, in seconds since the sampler began: what is
-    /// said here is what was seen until then.
+    /// When no process of the tree was left, in seconds since the sampler began: the figures are
+    /// those until then.
     pub gone: Option<f64>,
 }
 
@@ -86,21 +86,21 @@ enum Ask {
 }
 
 impl Sampler {
-    /// Begins to watch `tree`; times are counted from `start` of `clock`.
+    /// Begins to sample `tree`; times are counted from `start` of `clock`.
     pub fn start(tree: Tree, every: Every, clock: SystemClock) -> Self {
         let (ask, asked) = channel();
         let thread = std::thread::spawn(move || SamplerThread::new(tree, every, clock).run(&asked));
         Sampler { ask, thread: Some(thread) }
     }
 
-    /// Begins to measure: what follows has peaks of its own.
+    /// Begins a measurement with peaks of its own.
     pub fn begin(&self) -> Mark {
         let (to, from) = channel();
         let sent = self.ask.send(Ask::Begin(to)).is_ok();
         sent.then(|| from.recv().ok()).flatten().unwrap_or_default()
     }
 
-    /// What was used since `mark`, which must be the last that was made.
+    /// The use since `mark`, which must be the last one.
     pub fn end(&self, mark: Mark) -> Use {
         let (to, from) = channel();
         let nothing = Use { at: mark.at, begin_bytes: mark.bytes, peak_bytes: mark.bytes, ..Use::default() };
@@ -108,15 +108,15 @@ impl Sampler {
         sent.then(|| from.recv().ok()).flatten().unwrap_or(nothing)
     }
 
-    /// When no process of the tree was there any more, in seconds since the sampler began; `None`
-    /// as long as one lives.
+    /// When no process of the tree was left, in seconds since the sampler began; `None` as long as
+    /// one lives.
     pub fn gone(&self) -> Option<f64> {
         let (to, from) = channel();
         let sent = self.ask.send(Ask::Gone(to)).is_ok();
         sent.then(|| from.recv().ok()).flatten().flatten()
     }
 
-    /// Does `work`: what came of it, how many seconds of `clock` it took, and what was used meanwhile.
+    /// Runs `work`; returns its result, its duration in seconds of `clock`, and the use meanwhile.
     pub async fn measured<T>(&self, clock: &SystemClock, work: impl Future<Output = T>) -> (T, f64, Use) {
         let mark = self.begin();
         let start = clock.monotonic();
@@ -125,9 +125,9 @@ impl Sampler {
         (done, seconds, self.end(mark))
     }
 
-    /// Ends it: all samples, in order.
+    /// Ends it; returns all samples, in order.
     pub fn finish(mut self) -> Vec<Sample> {
-        // The thread ends when nobody can ask any more.
+        // The thread ends when the sender is gone.
         self.ask = channel().0;
         self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
     }
@@ -142,15 +142,15 @@ struct SamplerThread {
     /// When, on the clock, the next sample is due, and the next with memory.
     usage_due: Duration,
     memory_due: Duration,
-    /// CPU seconds so far. They never become less: what cannot be seen any more was used all the same.
+    /// CPU seconds so far. They never decrease: the use of ended processes stays counted.
     cpu_seconds: f64,
-    /// The highest proportional set size since the last mark, and how often it was looked at.
+    /// The highest proportional set size since the last mark, and how many samples there were.
     peak_pss: u64,
     looks: u32,
-    /// The mark is one of a single process, and the kernel's high-water mark when it was last seen.
+    /// The mark is of a single process, with the kernel's high-water mark when it was last read.
     single: bool,
     high_water: u64,
-    /// When no process was there any more.
+    /// When no process was left.
     gone: Option<f64>,
 }
 
@@ -221,7 +221,7 @@ impl SamplerThread {
         }
     }
 
-    /// Looks at the processes; when that was, in seconds since it began.
+    /// Takes a sample; returns its time, in seconds since it began.
     fn sample(&mut self, memory: bool) -> f64 {
         let start = self.clock.monotonic();
         let at = (start - self.began).as_secs_f64();
@@ -241,7 +241,7 @@ impl SamplerThread {
         }
         self.cpu_seconds = self.cpu_seconds.max(usage.cpu_seconds);
         if usage.processes == 0 {
-            // It has ended: nothing is not what it used.
+            // It has ended: its earlier use stays.
             self.gone.get_or_insert(at);
             return at;
         }
@@ -269,7 +269,7 @@ mod tests {
         let tree = Tree::new(std::process::id());
         let sampler = Sampler::start(tree, every, SystemClock::new());
         let mark = sampler.begin();
-        // Enough work for the clock of the kernel, which ticks every 10 ms.
+        // Enough work for the kernel's clock, which ticks every 10 ms.
         let mut filled = vec![1u8; 64 << 20];
         let start = crate::process::own_cpu();
         while crate::process::own_cpu() - start < Duration::from_millis(50) {
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peak_of_several_processes_that_was_looked_at_too_rarely_is_a_bound() {
+    fn a_rarely_sampled_peak_of_several_processes_is_a_bound() {
         let mut child = std::process::Command::new("sh").args(["-c", "sleep 60 & wait"]).spawn().unwrap();
         let tree = Tree::new(child.id());
         let (clock, wait) = (SystemClock::new(), Duration::from_secs(10));
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_nobody_waits_for_has_ended_all_the_same() {
+    fn an_unreaped_server_counts_as_ended() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let tree = Tree::new(child.id());
         let sampler = Sampler::start(tree, Every::default(), SystemClock::new());

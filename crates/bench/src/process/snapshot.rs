@@ -1,27 +1,27 @@
-//! One look at a process and its descendants while they come and go.
+//! A consistent read of a process and its descendants while they come and go.
 //!
-//! A child that is waited for hands its CPU time to its parent. Whoever reads the parent before
-//! that and the child after it misses all of it, and whoever reads them the other way round counts
-//! it twice. So the tree is found first and then read from the root down: if everybody is still
-//! there, nobody handed anything over unseen. If not, it is read again.
+//! A child that is waited for adds its CPU time to its parent's. Reading the parent before that and
+//! the child after it misses all of it, and the other order counts it twice. So the tree is found
+//! first and then read from the root down: if all processes are still there, no time moved in
+//! between. If not, it is read again.
 
 use std::collections::HashMap;
 
 use super::Usage;
 
-/// How often a tree is read that changes all the time.
+/// How often a changing tree is read.
 const TRIES: u32 = 5;
 
-/// What is known of one process.
+/// The data of one process.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Stat {
     pub parent: u32,
     pub usage: Usage,
 }
 
-/// The root and all below it, parents first; `pids` lists all processes of the machine, `stat` says
-/// what one of them uses. CPU time that is missing because the tree never stood still is missing
-/// from the result, but none is in it twice.
+/// The root and its descendants, parents first; `pids` lists all processes of the machine, `stat`
+/// reads one of them. If the tree keeps changing, some CPU time may be missing from the result, but
+/// none is counted twice.
 pub(super) fn snapshot(
     root: u32,
     pids: &mut dyn FnMut() -> Vec<u32>,
@@ -35,7 +35,7 @@ pub(super) fn snapshot(
         if read.len() == family.len() {
             return read;
         }
-        // What is missing makes it less: the most is the nearest.
+        // Missing processes reduce the sum: the highest one is the nearest.
         if best.is_empty() || cpu(&read) > cpu(&best) {
             best = read;
         }
@@ -43,7 +43,7 @@ pub(super) fn snapshot(
     best
 }
 
-/// Who belongs to the root, parents first.
+/// The root and its descendants, parents first.
 fn family(
     root: u32,
     pids: &mut dyn FnMut() -> Vec<u32>,
@@ -70,7 +70,7 @@ fn family(
 mod tests {
     use super::*;
 
-    /// A master (5) whose child is waited for when so many files were read. They used 1 and 8 seconds.
+    /// A parent (5) whose child is waited for after so many reads. They used 1 and 8 seconds.
     fn seen(child: u32, reaped_after: u32) -> f64 {
         let mut reads = 0;
         let mut stat = |pid: u32| {
@@ -99,8 +99,8 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_that_never_stands_still_is_read_all_the_same() {
-        // A new child each time, gone before it can be read again.
+    fn an_ever_changing_tree_is_still_read() {
+        // A new child each time, which ends before it can be read again.
         let (mut nth, mut last) = (100, 0);
         let mut pids = || {
             nth += 1;

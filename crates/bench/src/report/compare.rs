@@ -1,9 +1,9 @@
-//! Runs beside each other: times, CPU and memory as ratios to the first, and whether a difference
-//! is more than chance.
+//! Compares runs: times, CPU and memory as ratios to the first, and whether a difference is
+//! significant.
 //!
-//! Chance is judged by the exact Mann-Whitney test on one figure of each run, since times within
-//! one run depend on each other. It can tell nothing with fewer than [`ENOUGH`] runs on both sides,
-//! and then says nothing.
+//! Significance is judged by the exact Mann-Whitney test on one figure of each run, since times
+//! within one run depend on each other. It needs at least [`ENOUGH`] runs on both sides, and gives
+//! no result with fewer.
 
 use std::path::Path;
 
@@ -16,20 +16,20 @@ use crate::result::{Latency, Phase, Run, ServerRun};
 use super::terminal::{Paint, Table, printable, wrapped};
 use super::units;
 
-/// Runs on both sides from which a difference can be called one at [`LEVEL`].
+/// Runs on both sides from which a difference can be significant at [`LEVEL`].
 pub const ENOUGH: usize = 4;
-/// The probability below which a difference is not chance.
+/// The probability below which a difference counts as significant.
 pub const LEVEL: f64 = 0.05;
-/// Less CPU time, in seconds, cannot be told from none: the kernel counts in hundredths, and adding
-/// them up loses a little.
+/// Less CPU time, in seconds, cannot be distinguished from none: the kernel counts in hundredths,
+/// and adding them up loses a little.
 const TICK: f64 = 0.0099;
-/// Runs of one side that are looked at: the test enumerates all ways to divide them.
+/// Runs of one side that are used: the test enumerates all ways to divide them.
 const MOST: usize = 10;
 
 /// Runs of the same thing.
 #[derive(Debug)]
 pub struct Group<'a> {
-    /// What it is called.
+    /// Its name.
     pub label: String,
     runs: Vec<&'a ServerRun>,
 }
@@ -37,19 +37,20 @@ pub struct Group<'a> {
 /// One line of a comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
-    /// Phase, and command if it is about one.
+    /// The phase, and the command if it is about one.
     pub name: String,
-    /// What is compared.
+    /// The compared figure.
     pub figure: &'static str,
     /// The median over the runs of each group, as shown; `None` where a group has no such figure.
     pub values: Vec<Option<(f64, String)>>,
-    /// How probable a difference from the first group as large as this is by chance, where that can be told.
+    /// The probability that a difference from the first group as large as this is random, where it
+    /// is known.
     pub chance: Vec<Option<f64>>,
 }
 
 impl Line {
-    /// The figure of the `nth` group as a part of the first; `None` where one of both is too small
-    /// to be told from nothing.
+    /// The figure of the `nth` group relative to the first; `None` where one of both cannot be
+    /// distinguished from zero.
     fn ratio(&self, nth: usize) -> Option<f64> {
         let value = |nth: usize| self.values.get(nth)?.as_ref().map(|(value, _)| *value);
         let least = if self.figure == "CPU" { TICK } else { f64::MIN_POSITIVE };
@@ -58,13 +59,13 @@ impl Line {
     }
 }
 
-/// A comparison as a document. Values are medians over the runs of each group; the first group is
-/// what others are compared with.
+/// A comparison as a document. Values are medians over the runs of each group; the others are
+/// compared with the first group.
 #[derive(Debug, Serialize)]
 pub struct Comparison {
-    /// What is compared.
+    /// The compared groups.
     pub groups: Vec<Compared>,
-    /// What makes it doubtful.
+    /// Reasons to doubt it.
     pub warnings: Vec<String>,
     /// The figures.
     pub figures: Vec<ComparedFigure>,
@@ -73,7 +74,7 @@ pub struct Comparison {
 /// Runs of the same thing.
 #[derive(Debug, Serialize)]
 pub struct Compared {
-    /// What they are called.
+    /// Their name.
     pub label: String,
     /// How many there are.
     pub runs: usize,
@@ -82,22 +83,23 @@ pub struct Compared {
 /// One figure in every group.
 #[derive(Debug, Serialize)]
 pub struct ComparedFigure {
-    /// Phase, and command if it is about one.
+    /// The phase, and the command if it is about one.
     pub name: String,
-    /// What is compared.
+    /// The compared figure.
     pub figure: &'static str,
-    /// Of the values: `s`, `bytes`, `us`.
+    /// The unit of the values: `s`, `bytes`, `us`.
     pub unit: &'static str,
-    /// Of every group, as far as it has the figure.
+    /// The values of all groups, as far as they have the figure.
     pub values: Vec<Option<f64>>,
-    /// As parts of the first.
+    /// Relative to the first.
     pub ratios: Vec<Option<f64>>,
-    /// How probable a difference from the first as large as this is by chance, where that can be told.
+    /// The probability that a difference from the first as large as this is random, where it is
+    /// known.
     pub chance: Vec<Option<f64>>,
 }
 
 impl Comparison {
-    /// Of these groups, with what is to be said about them.
+    /// The comparison of these groups, with warnings.
     pub fn of(groups: &[Group<'_>], warnings: Vec<String>) -> Self {
         let compared = |group: &Group<'_>| Compared { label: group.label.clone(), runs: group.runs.len() };
         let figure = |line: Line| {
@@ -123,7 +125,8 @@ impl Comparison {
     }
 }
 
-/// Reads what the arguments of a command line name: files of runs of the same thing are joined by commas.
+/// Reads the files named by the arguments of a command line: runs of the same thing are joined by
+/// commas.
 pub fn read(arguments: &[String]) -> Result<Vec<(String, Vec<Run>)>> {
     let read = |argument: &String| {
         if argument.split(',').any(str::is_empty) {
@@ -135,8 +138,8 @@ pub fn read(arguments: &[String]) -> Result<Vec<(String, Vec<Run>)>> {
     arguments.iter().map(read).collect()
 }
 
-/// Groups of runs, from what was given: each element a label and documents that are runs of the
-/// same thing. A document of several servers makes a group for each.
+/// Groups of runs: each element has a label and documents that are runs of the same thing. A
+/// document of several servers makes a group for each.
 pub fn groups(given: &[(String, Vec<Run>)]) -> Vec<Group<'_>> {
     let mut groups: Vec<(usize, &str, Group<'_>)> = Vec::new();
     for (nth, (label, runs)) in given.iter().enumerate() {
@@ -156,8 +159,8 @@ pub fn groups(given: &[(String, Vec<Run>)]) -> Vec<Group<'_>> {
     named.collect()
 }
 
-/// One document of all groups, for the page that shows them beside each other. Of runs of the same
-/// thing it has the one whose time is in the middle, and says so. `None` if nothing was given.
+/// One document of all groups, for a page that shows them side by side. Of runs of the same thing
+/// it has the one with the median time, and notes that. `None` if there are no runs.
 pub fn side_by_side(
     given: &[(String, Vec<Run>)],
     groups: &[Group<'_>],
@@ -181,7 +184,7 @@ pub fn side_by_side(
     Some(Run { warnings, servers, ..like.clone() })
 }
 
-/// What it is called, where it is, how it is shown.
+/// Its name, how to read it, how to format it.
 type Figure = (&'static str, fn(&Phase) -> Option<f64>, fn(f64) -> String);
 type Quantile = (&'static str, fn(&Latency) -> u64);
 
@@ -235,7 +238,7 @@ fn line(
     Some(Line { name, figure, values, chance })
 }
 
-/// The median of what there is.
+/// The median of the values that exist.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -247,7 +250,7 @@ pub fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// How probable it is that two samples of the same thing differ at least as much as `a` and `b`
+/// The probability that two samples of the same thing differ at least as much as `a` and `b`
 /// (two-sided, exact Mann-Whitney U); `None` if there are too few.
 pub fn chance(a: &[f64], b: &[f64]) -> Option<f64> {
     let (a, b) = (&a[..a.len().min(MOST)], &b[..b.len().min(MOST)]);
@@ -274,7 +277,7 @@ pub fn chance(a: &[f64], b: &[f64]) -> Option<f64> {
     Some(f64::from(extreme) / f64::from(ways))
 }
 
-/// The comparison as text, after what makes it doubtful.
+/// The comparison as text, after the doubts.
 pub fn text(groups: &[Group<'_>], doubts: &[String], width: usize, colours: bool) -> String {
     let paint = Paint::new(colours);
     let mut out = Vec::new();
@@ -337,7 +340,7 @@ mod tests {
 
     #[test]
     fn chance_is_that_of_the_tables() {
-        // Four against four, wholly apart: 2 of 70 ways. From any table of the test.
+        // Four against four, completely separated: 2 of 70 ways. From any table of the test.
         let p = chance(&[1.0, 2.0, 3.0, 4.0], &[5.0, 6.0, 7.0, 8.0]).unwrap();
         assert!((p - 2.0 / 70.0).abs() < 1e-12);
         // U = 4 with five and five: p = 0.0952.

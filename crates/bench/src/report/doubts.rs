@@ -1,5 +1,5 @@
-//! What makes a comparison doubtful: runs that are not of the same thing, did not go well, or are
-//! one and the same.
+//! Reasons to doubt a comparison: runs that are not of the same thing, had errors, or are
+//! identical.
 
 use std::collections::BTreeSet;
 
@@ -10,12 +10,12 @@ use sealpost_base::counted;
 use crate::UsageError;
 use crate::result::Run;
 
-/// Leaves out of each side what was given twice, and says what makes the comparison doubtful.
+/// Removes duplicate runs from each side, and returns the reasons to doubt the comparison.
 /// `arguments` are those that `given` was read from: files of runs of the same thing, joined by
 /// commas.
 ///
 /// # Errors
-/// If they are runs of different scenarios, which have nothing to be compared.
+/// If they are runs of different scenarios, which cannot be compared.
 pub fn doubts(arguments: &[String], given: &mut [(String, Vec<Run>)]) -> Result<Vec<String>> {
     let mut doubts = Vec::new();
     let mut names = Vec::new();
@@ -55,7 +55,7 @@ pub fn doubts(arguments: &[String], given: &mut [(String, Vec<Run>)]) -> Result<
     Ok(doubts)
 }
 
-/// Seed, data, connections and whatever else the load depended on.
+/// Seed, data, connections and all else that the load depended on.
 fn differences(all: &[(&str, &Run)], doubts: &mut Vec<String>) {
     let keys: BTreeSet<&str> =
         all.iter().flat_map(|(_, run)| run.parameters.keys()).map(String::as_str).collect();

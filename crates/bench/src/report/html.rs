@@ -1,4 +1,4 @@
-//! The page: what makes the figures doubtful first, then plots, then tables, then how it was measured.
+//! The page: doubts about the figures first, then plots, then tables, then the method.
 
 use std::fmt::Write as _;
 

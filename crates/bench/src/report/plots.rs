@@ -1,5 +1,5 @@
-//! Which plots a run has: bars that compare servers phase by phase, times of commands, what was
-//! used over time.
+//! The plots of a run: bars that compare servers phase by phase, times of commands, resource use
+//! over time.
 
 use crate::result::{Command, Latency, Phase, Run, ServerRun};
 
@@ -8,20 +8,20 @@ use super::svg::{Anchor, Scale, Svg, shortened};
 use super::timeline::{self, Extent};
 use super::units;
 
-/// The width of a plot that has a row of its own, and of one that shares it.
+/// The width of a plot with a row of its own, and of one that shares it.
 const WIDE: f64 = 1040.0;
 const HALF: f64 = 496.0;
 const THIRD: f64 = 314.0;
-/// Fewer times than this have no percentiles worth a curve.
+/// With fewer times than this a percentile curve is not useful.
 const CURVE_COUNT: u64 = 50;
-/// Curves beyond this say nothing any more.
+/// More curves than this are not readable.
 const CURVES: usize = 24;
-/// Rows beyond this are left to the tables.
+/// Further rows are only in the tables.
 const ROWS: usize = 60;
 const ROW: f64 = 15.0;
 const GAP: f64 = 9.0;
 
-/// Where a plot belongs.
+/// The section of a plot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Section {
     Comparison,
@@ -38,7 +38,7 @@ pub(super) struct Plot {
     pub(super) svg: Svg,
 }
 
-/// All of a run, in order.
+/// All plots of a run, in order.
 pub(super) fn all(run: &Run) -> Vec<Plot> {
     let plot = |file: &str, section, svg| Plot { file: file.to_owned(), section, svg };
     let mut plots = Vec::new();
@@ -82,7 +82,7 @@ pub(super) fn phases(run: &Run) -> Vec<&str> {
     names
 }
 
-/// A bar for each server and phase; `None` if nobody has the figure.
+/// A bar for each server and phase; `None` if no server has the figure.
 fn bars_of(run: &Run, title: &str, figure: Figure, shown: Formatter) -> Option<Svg> {
     let value = |server: &ServerRun, name: &str| server.phase(name).and_then(figure);
     let mut names = phases(run);
@@ -112,7 +112,7 @@ fn bars_of(run: &Run, title: &str, figure: Figure, shown: Formatter) -> Option<S
     Some(svg)
 }
 
-/// One command of one phase: of each server the count and the times.
+/// One command of one phase: count and times of each server.
 struct Row<'a> {
     phase: &'a str,
     command: &'a str,
@@ -158,7 +158,7 @@ fn commands<'a>(server: &'a ServerRun, phase: &str) -> &'a [Command] {
     server.phase(phase).map_or(&[], |phase| &phase.commands)
 }
 
-/// Of each command the median, the reach of 99 in 100 and the longest time, on one scale.
+/// For each command the median, the range of 99 in 100 and the longest time, on one scale.
 fn ranges(run: &Run, rows: &[Row<'_>]) -> Option<Svg> {
     const LABELS: f64 = 300.0;
     let rows = &rows[..rows.len().min(ROWS)];
@@ -203,7 +203,7 @@ fn ranges(run: &Run, rows: &[Row<'_>]) -> Option<Svg> {
     Some(svg)
 }
 
-/// Percentiles of one command: towards the right, every step leaves out a tenth of what was left.
+/// Percentiles of one command: towards the right, every step leaves out a tenth of the rest.
 fn curve(row: &Row<'_>) -> Svg {
     const LEFT: f64 = 56.0;
     const RIGHT: f64 = 18.0;

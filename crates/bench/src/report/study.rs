@@ -1,5 +1,5 @@
-//! Aerogramme's published figures, which [`crate::seeds`] measures again, beside those of the
-//! servers of a page.
+//! Aerogramme's published figures, which [`crate::seeds`] measures again, beside those of a page's
+//! servers.
 
 use std::fmt::Write as _;
 

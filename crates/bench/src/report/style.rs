@@ -1,6 +1,7 @@
-//! Colours and type of the page and of its plots. Text keeps a contrast of at least 4.5 on either ground.
+//! Colours and type of the page and of its plots. Text keeps a contrast of at least 4.5 on both
+//! backgrounds.
 
-/// Series that are told apart by colour; more begin again.
+/// Series with different colours; more repeat them.
 pub(super) const SERIES: usize = 6;
 
 /// Light and dark.
@@ -23,7 +24,7 @@ text.name{fill:var(--ink)}text.head{fill:var(--ink);font-size:12.5px;font-weight
 .f0{fill:var(--s0)}.f1{fill:var(--s1)}.f2{fill:var(--s2)}.f3{fill:var(--s3)}.f4{fill:var(--s4)}.f5{fill:var(--s5)}\
 .area{fill-opacity:.14}.span{fill-opacity:.30}.tail{stroke-width:1.5;stroke-opacity:.55}";
 
-/// The page around them.
+/// The page around the plots.
 pub(super) const PAGE: &str = "\
 *{box-sizing:border-box}body{margin:0;background:var(--page);color:var(--ink);font:15px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,sans-serif}\
 main{max-width:1120px;margin:0 auto;padding:32px 24px 64px}h1{font-size:28px;line-height:1.2;margin:0 0 4px}h2{font-size:19px;margin:44px 0 12px}h3{font-size:15px;margin:26px 0 8px}\

@@ -1,14 +1,14 @@
 //! SVG, as far as plots need it: shapes, text, and scales with readable ticks.
 //!
-//! Colours are classes, so that one drawing serves light and dark; a file of its own carries their
-//! definitions along.
+//! Colours are classes, so that one drawing serves light and dark; a separate file includes their
+//! definitions.
 
 use std::fmt::Write as _;
 
 use super::style;
 
-/// `text` for XML and HTML, in elements and quoted attributes. Characters that XML 1.0 §2.2 does
-/// not allow are replaced.
+/// `text` for XML and HTML, in elements and quoted attributes. Characters that XML 1.0 §2.2 forbids
+/// are replaced.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -26,7 +26,7 @@ pub fn escape(text: &str) -> String {
     out
 }
 
-/// `text` cut to so many characters.
+/// `text` cut to at most `most` characters.
 pub(super) fn shortened(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();
@@ -36,7 +36,7 @@ pub(super) fn shortened(text: &str, most: usize) -> String {
 
 /// Characters of a name in a legend.
 const LEGEND_CHARS: usize = 40;
-/// About how wide one of them is, and how high a row of them.
+/// The approximate width of one of them, and the height of a row.
 const CHAR: f64 = 6.5;
 const LEGEND_ROW: f64 = 18.0;
 
@@ -62,7 +62,7 @@ impl Svg {
         Svg { width, height, title: title.to_owned(), body: String::new() }
     }
 
-    /// To stand in a page that has the style.
+    /// For a page that has the style.
     pub fn inline(&self) -> String {
         let (width, height, title) = (self.width, self.height, escape(&self.title));
         format!(
@@ -71,7 +71,7 @@ impl Svg {
         )
     }
 
-    /// As a file of its own; series by their names, which a page has above all its plots.
+    /// As a separate file; with the names of the series, which a page has above all its plots.
     pub fn document(&self, series: &[&str]) -> String {
         let mut drawn = self.clone();
         drawn.legend(series);
@@ -85,7 +85,7 @@ impl Svg {
         )
     }
 
-    /// Which colour is whose, below the drawing.
+    /// The colours of the series, below the drawing.
     fn legend(&mut self, series: &[&str]) {
         let (mut x, mut y) = (0.0, self.height + 6.0);
         for (nth, name) in series.iter().enumerate() {
@@ -160,7 +160,8 @@ fn tooltip(tip: &str) -> String {
     if tip.is_empty() { String::new() } else { format!("<title>{}</title>", escape(tip)) }
 }
 
-/// Values to places on a line of `length`, from `origin`; upwards if the length is negative.
+/// Maps values to positions on a line of `length`, from `origin`; upwards if the length is
+/// negative.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scale {
     low: f64,
@@ -236,7 +237,7 @@ mod tests {
         let svg = Svg::new(100.0, 10.0, "x");
         let document = svg.document(&["Sealpost", "Dovecot"]);
         assert!(document.contains(">Sealpost</text>") && document.contains("class=\"f1\""), "{document}");
-        // Two rows: both have no room beside each other.
+        // Two rows: both do not fit side by side.
         assert!(document.contains("viewBox=\"0 0 100 52\""), "{document}");
         assert!(svg.document(&[]).contains("viewBox=\"0 0 100 10\""));
     }

@@ -1,4 +1,4 @@
-//! The summary for a terminal, of any width, with colours only where they are wanted.
+//! The summary for a terminal, of any width, with colours only if wanted.
 
 use crate::result::{Command, Phase, Run, ServerRun};
 
@@ -10,12 +10,12 @@ const BOLD: &str = "\x1b[1m";
 const DIM: &str = "\x1b[2m";
 const PLAIN: &str = "\x1b[0m";
 
-/// The narrowest terminal that is written for.
+/// The narrowest supported terminal.
 const NARROWEST: usize = 40;
-/// The least a column of names is left with before other columns are left out.
+/// The minimum width of a column of names; other columns are left out first.
 const NAME: usize = 20;
 
-/// Text from outside without what would steer a terminal.
+/// External text without control characters for a terminal.
 pub fn printable(text: &str) -> String {
     let steers = |c: char| {
         c.is_control()
@@ -24,7 +24,7 @@ pub fn printable(text: &str) -> String {
     text.chars().map(|c| if steers(c) { '\u{fffd}' } else { c }).collect()
 }
 
-/// How text is painted.
+/// Whether text gets colours.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Paint {
     colours: bool,
@@ -58,7 +58,8 @@ impl Paint {
 
 /// A table whose first column is names and whose other columns are figures.
 pub(super) struct Table {
-    /// Titles, and how soon a column is left out where there is no room: the highest first, 0 never.
+    /// Titles, and the order in which columns are left out for lack of width: the highest first, 0
+    /// never.
     columns: Vec<(&'static str, u8)>,
     rows: Vec<Vec<String>>,
 }
@@ -108,7 +109,7 @@ impl Table {
     }
 }
 
-/// Everything worth knowing at once.
+/// The summary of a run.
 pub fn summary(run: &Run, width: usize, colours: bool) -> String {
     let (width, paint) = (width.max(NARROWEST), Paint::new(colours));
     let mut lines = vec![paint.bold(&printable(&run.title))];
@@ -191,7 +192,7 @@ fn of_server(server: &ServerRun, width: usize, paint: Paint, lines: &mut Vec<Str
 fn command_row(server: &ServerRun, phase: &Phase, command: &Command) -> Vec<String> {
     let time = |us: u64| if command.count == 0 { "–".into() } else { units::time(us as f64) };
     let name = match server.phases.iter().filter(|p| p.command(&command.name).is_some()).count() {
-        // The phase is said only where it tells two rows apart.
+        // The phase is named only where it distinguishes two rows.
         ..=1 => command.name.clone(),
         _ => format!("{} · {}", phase.name, command.name),
     };

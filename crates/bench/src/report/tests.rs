@@ -3,7 +3,7 @@ use super::*;
 use crate::result::{Failure, Latency, Phase, Run, Sample, ServerRun};
 use std::time::Duration;
 
-/// A run of two servers that is like a real one, and of names that are not.
+/// A run of two servers with realistic figures, and with hostile names.
 fn example(hostile: &str) -> Run {
     let mut run = Run::new(&format!("thunderbird{hostile}"), 7, 1_760_000_000);
     run.warnings = vec![format!("the load generator used 95 % of a core{hostile}")];
@@ -141,7 +141,7 @@ fn runs_are_compared_by_server_or_by_file() {
 }
 
 #[test]
-fn the_studys_figures_stand_on_the_page_beside_those_of_every_server() {
+fn the_page_shows_study_and_server_figures() {
     let mut run = example("<");
     assert!(!html(&run).contains("Aerogramme's published figures"));
     run.title = crate::seeds::TITLE.into();

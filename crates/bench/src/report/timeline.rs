@@ -10,14 +10,14 @@ const RIGHT: f64 = 14.0;
 const MEMORY: (f64, f64) = (58.0, 150.0);
 const CPU: (f64, f64) = (252.0, 90.0);
 const HEIGHT: f64 = 376.0;
-/// Width of a character of a label, about.
+/// Approximate width of a label's character.
 const CHARACTER: f64 = 6.1;
-/// Points of a curve: more than can be seen.
+/// Points of a curve: more than are visible.
 const POINTS: usize = 480;
 /// CPU time comes in hundredths of a second: over less than this a rate is a staircase.
 const CPU_SECONDS: f64 = 0.25;
 
-/// The highest of what the plots of several servers show, so that they can share their scales.
+/// The highest values of several servers' plots, so that they can share their scales.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Extent {
     bytes: f64,
@@ -60,7 +60,7 @@ fn time_label(at: f64) -> String {
     if at == 0.0 { "0".into() } else { units::time_tick(at * 1e6) }
 }
 
-/// Every other phase has a ground of its own; names where they fit, else numbers where those do.
+/// Every other phase has its own background; names where they fit, else numbers where those do.
 fn bands(svg: &mut Svg, server: &ServerRun, x: Scale) {
     let (top, bottom) = (MEMORY.0 - 22.0, CPU.0 + CPU.1);
     let mut free = 0.0;
@@ -131,7 +131,7 @@ fn several(server: &ServerRun) -> bool {
     server.samples.iter().any(|sample| sample.processes > 1)
 }
 
-/// Several processes share pages, which count once only in proportional set sizes.
+/// Shared pages of several processes count once only in proportional set sizes.
 fn memory_of(sample: &Sample, several: bool) -> Option<f64> {
     if several { sample.pss_bytes.map(|bytes| bytes as f64) } else { Some(sample.rss_bytes as f64) }
 }
@@ -155,7 +155,7 @@ fn byte_label(bytes: f64) -> String {
     if bytes == 0.0 { "0".into() } else { units::bytes_tick(bytes) }
 }
 
-/// Cores in use up to each of some moments.
+/// Cores in use up to some of the samples.
 fn cores(samples: &[Sample]) -> Vec<(f64, f64)> {
     let (Some(first), Some(last)) = (samples.first(), samples.last()) else { return Vec::new() };
     let step = ((last.at - first.at) / (POINTS / 2) as f64).max(CPU_SECONDS);
@@ -170,7 +170,7 @@ fn cores(samples: &[Sample]) -> Vec<(f64, f64)> {
     out
 }
 
-/// So many points that they can be told apart; the highest of those that fall together.
+/// Reduces points to a distinguishable number, keeping the highest of those that coincide.
 fn thinned(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     let together = points.len().div_ceil(POINTS).max(1);
     let highest = |some: &[(f64, f64)]| some.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1));

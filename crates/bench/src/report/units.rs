@@ -1,4 +1,4 @@
-//! Numbers as people read them: three digits or so, and the unit.
+//! Numbers for readers: about three digits, and the unit.
 
 use sealpost_base::calendar::civil_from_days;
 
@@ -38,13 +38,13 @@ pub(crate) fn bytes(bytes: f64) -> String {
     format!("{} {}", three(value), UNITS[unit])
 }
 
-/// The most bytes that were seen, if any were; `at_least`: there may have been more.
+/// The highest sampled number of bytes, if any; `at_least`: there may have been more.
 pub(crate) fn peak(seen: Option<u64>, at_least: bool) -> String {
     let Some(seen) = seen else { return "–".into() };
     format!("{}{}", if at_least { "≥ " } else { "" }, bytes(seen as f64))
 }
 
-/// A count, thousands set apart.
+/// A count, with thousands separators.
 pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -57,7 +57,7 @@ pub(crate) fn count(number: u64) -> String {
     text
 }
 
-/// So many of something: `1 thread`, `2 threads`.
+/// A count with its noun: `1 thread`, `2 threads`.
 pub(super) fn many(number: u32, one: &str, more: &str) -> String {
     format!("{} {}", count(number.into()), if number == 1 { one } else { more })
 }
@@ -77,22 +77,22 @@ pub(super) fn three(value: f64) -> String {
     }
 }
 
-/// A time in microseconds beside an axis, where round numbers are short.
+/// A time in microseconds for an axis, where round numbers are short.
 pub(super) fn time_tick(us: f64) -> String {
     trimmed(&time(us))
 }
 
-/// Bytes beside an axis.
+/// Bytes for an axis.
 pub(super) fn bytes_tick(bytes: f64) -> String {
     trimmed(&self::bytes(bytes))
 }
 
-/// A number beside an axis.
+/// A number for an axis.
 pub(super) fn number_tick(number: f64) -> String {
     trimmed(&three(number))
 }
 
-/// Without zeros at the end of a fraction.
+/// Without trailing zeros of a fraction.
 fn trimmed(text: &str) -> String {
     let (number, unit) =
         text.split_once(' ').map_or((text, String::new()), |(number, unit)| (number, format!(" {unit}")));

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde::{Deserialize, Serialize};
 
-/// What there is to know about a machine.
+/// The description of a machine.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     /// Processor model.
@@ -22,7 +22,7 @@ pub struct Machine {
     /// Kernel version.
     #[serde(default)]
     pub kernel: String,
-    /// Microseconds one small durable write takes on the disk used, if that was measured.
+    /// Microseconds of one small durable write on the disk used, if that was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fsync_us: Option<u64>,
 }
@@ -48,7 +48,7 @@ impl Machine {
         }
     }
 
-    /// In one line.
+    /// As one line.
     pub fn line(&self) -> String {
         let gibibytes = self.memory_bytes as f64 / 1_073_741_824.0;
         let kernel = self.kernel.split('-').next().unwrap_or_default();

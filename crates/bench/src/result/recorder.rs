@@ -1,9 +1,9 @@
-//! Counting while a load runs: one recorder for each thread that sends, merged when the phase ends.
+//! Counts results while a load runs: one recorder for each sending thread, merged when the phase
+//! ends.
 //!
 //! Recording takes no lock and, after a command's first time, allocates nothing. A recorder keeps
 //! some tens of kilobytes for each command, so it belongs to a thread, not to a connection. It does
-//! not correct for coordinated omission: whoever sends gives the time from when a command was meant
-//! to be sent.
+//! not correct for coordinated omission: the caller gives the time from when a command was due.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,12 +17,12 @@ pub const LATENCY_MAX: Duration = Duration::from_secs(3600);
 
 /// Digits of a time that are kept.
 const DIGITS: u8 = 3;
-/// Kinds of errors that are told apart for one command; the rest is `other`.
+/// Kinds of errors that are counted separately for one command; others are `other`.
 const ERROR_KINDS: usize = 16;
 /// Characters kept of an error's text.
 const EXAMPLE_CHARS: usize = 200;
 
-/// What one thread saw, or several merged.
+/// The measurements of one thread, or of several merged.
 #[derive(Debug, Default)]
 pub struct Recorder {
     commands: BTreeMap<String, Record>,
@@ -42,7 +42,7 @@ impl Recorder {
         Self::default()
     }
 
-    /// `command` ended well, `latency` after it was meant to be sent.
+    /// `command` succeeded, `latency` after it was due.
     pub fn ok(&mut self, command: &str, latency: Duration, bytes_sent: u64, bytes_received: u64) {
         let record = self.record(command);
         count(&mut record.histogram, microseconds(latency), 1);
@@ -50,8 +50,8 @@ impl Recorder {
         record.bytes_received += bytes_received;
     }
 
-    /// `command` ended in an error of `kind`; `example` says what it was and is asked for the first
-    /// of a kind only.
+    /// `command` failed with an error of `kind`; `example` gives its text and is called for the
+    /// first of a kind only.
     pub fn error(&mut self, command: &str, kind: &str, example: impl FnOnce() -> String) {
         let errors = &mut self.record(command).errors;
         let kind = if errors.contains_key(kind) || errors.len() < ERROR_KINDS { kind } else { "other" };
@@ -64,13 +64,13 @@ impl Recorder {
         }
     }
 
-    /// How many ended well and how many did not, of all commands: for showing progress.
+    /// How many commands succeeded and how many failed, of all kinds: for progress.
     pub fn counts(&self) -> (u64, u64) {
         let errors = |record: &Record| record.errors.values().map(|failure| failure.count).sum::<u64>();
         self.commands.values().fold((0, 0), |(ok, bad), r| (ok + r.histogram.len(), bad + errors(r)))
     }
 
-    /// What went wrong most with `command`, its kind first, if it never ended well.
+    /// The most frequent error of `command` with its kind, if it never succeeded.
     pub fn only_failed(&self, command: &str) -> Option<(&str, &Failure)> {
         let record = self.commands.get(command).filter(|record| record.histogram.is_empty())?;
         let most = record.errors.iter().max_by_key(|(_, failure)| failure.count);
@@ -83,7 +83,7 @@ impl Recorder {
         each.fold((0, 0), |(sent, received), r| (sent + r.bytes_sent, received + r.bytes_received))
     }
 
-    /// Adds what another thread saw.
+    /// Adds the measurements of another thread.
     pub fn merge(&mut self, other: Recorder) {
         for (name, theirs) in other.commands {
             let Some(ours) = self.commands.get_mut(&name) else {
@@ -115,7 +115,8 @@ impl Recorder {
     }
 
     fn record(&mut self, command: &str) -> &mut Record {
-        // Looked up first: `entry` wants a String of its own, and this runs for every command that is sent.
+        // Looked up first: `entry` needs an owned String, and this runs for every command that is
+        // sent.
         if !self.commands.contains_key(command) {
             let record =
                 Record { histogram: histogram(), errors: BTreeMap::new(), bytes_sent: 0, bytes_received: 0 };
@@ -126,7 +127,7 @@ impl Recorder {
 }
 
 impl Latency {
-    /// Of times that were counted.
+    /// From counted times.
     fn of(histogram: &Histogram<u64>) -> Self {
         let buckets = histogram
             .iter_recorded()
@@ -143,7 +144,7 @@ impl Latency {
         }
     }
 
-    /// Of times given one by one.
+    /// From times given one by one.
     pub fn of_times(times: &[Duration]) -> Self {
         let mut histogram = histogram();
         times.iter().for_each(|time| count(&mut histogram, microseconds(*time), 1));
@@ -159,7 +160,7 @@ impl Latency {
         Self::of(&histogram)
     }
 
-    /// The time, in microseconds, that `quantile` (0 to 1) of all took at most.
+    /// The time, in microseconds, that is not exceeded by this `quantile` (0 to 1) of all.
     pub fn quantile_us(&self, quantile: f64) -> u64 {
         let total: u64 = self.buckets.iter().fold(0, |sum, (_, count)| sum.saturating_add(*count));
         let rank = ((total as f64 * quantile.clamp(0.0, 1.0)).ceil() as u64).max(1);
@@ -171,8 +172,7 @@ impl Latency {
         reached.map_or(0, |(value, _)| *value)
     }
 
-    /// Brings buckets that came from outside into order and believes them rather than the figures
-    /// beside them.
+    /// Sorts buckets from outside, and recomputes the figures beside them.
     pub(super) fn normalize(&mut self) {
         if !self.buckets.is_empty() {
             *self = Self::merged([&*self]);
@@ -180,8 +180,8 @@ impl Latency {
     }
 }
 
-/// Counts a time of so many microseconds. The histogram grows for it; that fails only where its
-/// size is not an address any more, which [`LATENCY_MAX`] is far from.
+/// Counts a time of so many microseconds. The histogram grows for it; that fails only if its size
+/// exceeds the address space, from which [`LATENCY_MAX`] is far.
 fn count(histogram: &mut Histogram<u64>, us: u64, times: u64) {
     histogram.record_n(us.min(microseconds(LATENCY_MAX)), times).ok();
 }

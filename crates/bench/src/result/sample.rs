@@ -1,4 +1,4 @@
-//! What the processes of a server use at one moment.
+//! The resource use of a server's processes at one moment.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 pub struct Sample {
     /// Seconds since the run against this server began.
     pub at: f64,
-    /// CPU seconds used so far, of children that have ended too.
+    /// CPU seconds used so far, also by ended children.
     pub cpu_seconds: f64,
     /// Resident set sizes, summed.
     pub rss_bytes: u64,
-    /// Proportional set sizes, summed: shared pages count once. Taken less often than the rest.
+    /// Proportional set sizes, summed: shared pages count once. Sampled less often than the rest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pss_bytes: Option<u64>,
     /// Threads.
     #[serde(default)]
     pub threads: u32,
-    /// Open file descriptors, where we may count them.
+    /// Open file descriptors, where permissions allow counting them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<u32>,
     /// Processes.

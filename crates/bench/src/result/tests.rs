@@ -5,7 +5,8 @@ use sealpost_base::SystemClock;
 use super::*;
 use crate::process::{Every, Sampler, Tree};
 
-/// Written by the first version of this format. Never rewritten: documents that people kept look like it.
+/// Written by the first version of this format. Never rewritten: stored documents of users look
+/// like it.
 const KEPT: &str = include_str!("../../tests/data/result-format-1.json");
 
 #[test]
@@ -120,5 +121,5 @@ fn processes_that_ended_used_what_was_seen_until_then() {
     assert!(first.server_ended.is_some() && first.peak_at_least, "{first:?}");
     assert!(first.peak_bytes > Some(100_000), "{first:?}");
     assert_eq!(after.server_ended, first.server_ended);
-    assert_eq!((after.peak_bytes, after.cpu_seconds), (None, None), "nothing is not what it used");
+    assert_eq!((after.peak_bytes, after.cpu_seconds), (None, None), "no figures instead of zero");
 }

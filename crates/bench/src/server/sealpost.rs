@@ -13,8 +13,7 @@ use super::{PASSWORD, Ready, Start};
 pub struct Sealpost {
     /// The binary.
     pub path: PathBuf,
-    /// The bound on its memory, as its configuration has it; a trial's if none is given, which is a
-    /// small one.
+    /// The memory limit, as in its configuration; by default that of a trial, which is small.
     pub memory: Option<&'static str>,
 }
 
@@ -36,7 +35,7 @@ impl Start for Sealpost {
         command.args(["try", "--json", "--ports", "free", "--no-samples", "--dir"]).arg(dir);
         if let Some(memory) = self.memory {
             let config = dir.with_extension("toml");
-            // All clients come from one address; how many fit into the memory is what decides.
+            // All clients come from one address; the memory decides how many there can be.
             let connections = "[connections]\ntotal = 10000\nper_address = 10000\n";
             std::fs::write(&config, format!("memory = \"{memory}\"\n{connections}"))?;
             command.arg("--config").arg(config);
@@ -52,7 +51,7 @@ impl Start for Sealpost {
         let stdout = child.stdout.take().context("no pipe from the server")?;
         let mut lines = BufReader::new(stdout).lines();
         let line = lines.next_line().await?.context("the server ended before it was ready")?;
-        // What it may print later must not fill the pipe and stop it.
+        // Later output must not fill the pipe and block the server.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         serde_json::from_str(&line).with_context(|| format!("not the line of JSON we expect: {line}"))
     }
@@ -68,15 +67,15 @@ impl Start for Sealpost {
 }
 
 impl Sealpost {
-    /// Runs `sealpost check` on a directory no server has open.
+    /// Runs `sealpost check` on a directory that no server has open.
     pub fn check(&self, dir: &Path) -> Result<std::process::Output> {
         let mut command = std::process::Command::new(&self.path);
         command.arg("check").arg("--dir").arg(dir).arg("--password-file").arg(dir.with_extension("password"));
         command.output().context("sealpost check")
     }
 
-    /// Runs `sealpost export` of one account to a Maildir; its output, and its peak resident set in
-    /// MiB as GNU `time` measures it, where that is installed.
+    /// Runs `sealpost export` of one account to a Maildir; returns its output, and its peak
+    /// resident set in MiB as GNU `time` measures it, where that is installed.
     pub fn export(
         &self,
         dir: &Path,

@@ -3,8 +3,8 @@ use crate::result::{Command, Latency, Phase as Seen};
 
 #[test]
 fn the_summary_is_complete() {
-    // The trace has 240 lines, each in one shape. Of some verbs it leaves out commands that its
-    // counts include.
+    // The trace has 240 lines, each in one shape. For some verbs it omits commands that are
+    // included in its counts.
     assert_eq!(shapes().map(|shape| shape.commands).sum::<u32>(), 240);
     assert_eq!(sent().map(|(_, sent, _)| sent).sum::<u64>(), 4619);
     for (verb, _, different) in sent() {

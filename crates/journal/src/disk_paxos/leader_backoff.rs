@@ -1,9 +1,9 @@
-//! Taking turns: of two processes that append to one chain all the time each would take the other's
-//! ballot away before it is worth what it cost. So whoever loses its ballot while it was appending
-//! lets the others append for a while before it begins the next.
+//! Backoff after a lost ballot: two processes that append to one chain all the time would take each
+//! other's ballot away before it is worth its cost. So a process that loses its ballot while it was
+//! appending lets the others append for a while before it begins the next.
 //!
-//! Nothing rests on it but how much gets done: a wait that is too short or too long, or a clock
-//! that jumps, makes no entry count that does not, nor the other way round.
+//! Only throughput depends on it: a wait that is too short or too long, or a clock that jumps,
+//! never changes which entries count.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,15 +11,15 @@ use std::time::Duration;
 use sealpost_base::Random;
 use tokio::time::Instant;
 
-/// Whoever appended so lately, or while a ballot might have been begun, loses its own to somebody
-/// who appends at the same time. Else nobody need be there to wait for.
+/// A process that appended this recently, or while a ballot might have been begun, has lost its
+/// ballot to a concurrent writer. Otherwise there may be no other writer to wait for.
 pub(super) const LATELY: Duration = Duration::from_millis(200);
-/// How many times what it costs to begin a ballot the others are left to use theirs.
+/// How long others may use their ballots, in multiples of the time to begin one.
 const WORTH: u32 = 4;
-/// The shortest and the longest turn.
+/// The shortest and the longest pause.
 const TURN: (Duration, Duration) = (Duration::from_millis(40), Duration::from_millis(800));
 
-/// When this process last appended to a chain, and how long it takes to come to that.
+/// When this process last appended to a chain, and how long beginning a ballot takes.
 #[derive(Default)]
 pub(super) struct LeaderBackoff(Mutex<BackoffState>);
 
@@ -35,13 +35,13 @@ impl LeaderBackoff {
         self.lock().appended = Some(Instant::now());
     }
 
-    /// It took so long to begin a ballot.
+    /// Beginning a ballot took so long.
     pub fn began(&self, took: Duration) {
         self.lock().begin = took;
     }
 
-    /// How long to leave the others alone before the next ballot is begun: not at all, unless this
-    /// process was appending until somebody else took over. Waits once for each time.
+    /// How long to pause before the next ballot is begun: not at all, unless this process was
+    /// appending until another one took over. Pauses once for each loss.
     pub fn pause(&self, random: &dyn Random) -> Option<Duration> {
         let mut state = self.lock();
         let appended = state.appended.take()?;
@@ -49,7 +49,7 @@ impl LeaderBackoff {
             return None;
         }
         let turn = (state.begin * WORTH).clamp(TURN.0, TURN.1);
-        // Others that wait for the same are not to come at the same moment.
+        // Spreads processes that wait for the same reason.
         Some(turn + Duration::from_micros(random.next_u64() % (turn.as_micros() as u64 / 2 + 1)))
     }
 

@@ -1,16 +1,15 @@
-//! Which of the entries that a listing shows follow each other, and which is the last: told by
-//! their names alone.
+//! The order of the entries in a listing, and the last one, from their names alone.
 
 use sealpost_base::Position;
 
 use crate::Tail;
 use crate::ballot::{Ballot, EntryName};
 
-/// The end of the chain among `places`, as far as they tell: the last of the greatest ballot.
-/// `None` if `known` is it.
+/// The end of the chain among `places`, according to their names: the last of the greatest ballot.
+/// `None` if it is `known`.
 pub(crate) fn last_of(places: &[EntryName], known: &Tail) -> Option<EntryName> {
     let plain = places.iter().filter(|place| place.is_plain()).map(|place| place.position).max();
-    // What was created conditionally counts; what has a ballot came before it, or follows it.
+    // Entries of conditional creates count; one with a ballot came before them, or follows them.
     let (position, ballot) = match plain {
         Some(plain) if plain > known.position => (plain, Ballot::NONE),
         _ => (known.position, known.ballot.unwrap_or(Ballot::NONE)),
@@ -24,9 +23,8 @@ pub(crate) fn last_of(places: &[EntryName], known: &Tail) -> Option<EntryName> {
     }
 }
 
-/// The entries behind `known` that lead to `last`, in order, as far as they are among `places`,
-/// which are in the order of their positions. Goes from one listed position to the next, however
-/// far apart they are.
+/// The entries after `known` that lead to `last`, in order, as far as they are among `places`,
+/// which are sorted by position. Steps from one listed position to the next, at any distance.
 pub(crate) fn leading_to(places: &[EntryName], last: EntryName, known: Position) -> Vec<EntryName> {
     let mut found = vec![last];
     let mut child = last;
@@ -39,14 +37,14 @@ pub(crate) fn leading_to(places: &[EntryName], last: EntryName, known: Position)
         let there = &places[begin..end];
         end = begin;
         let parent = if child.is_plain() {
-            // It was created after the one that was the end then.
+            // It was created after the entry that was the end at that time.
             let plain = there.iter().find(|place| place.is_plain());
             plain.or(there.iter().max_by_key(|place| place.ballot))
         } else {
             there.iter().find(|place| place.ballot == child.parent)
         };
-        // One that is missing was trimmed, or is lost: its children's hashes tell. It may have had
-        // its child's parent.
+        // A missing one was trimmed, or is lost: the hash in its child shows which. Its parent may
+        // be its child's.
         child = parent.copied().unwrap_or(EntryName { position, ballot: child.parent, parent: child.parent });
         found.extend(parent);
     }
@@ -59,7 +57,8 @@ mod tests {
     use super::*;
     use sealpost_base::{Random, SeededRandom};
 
-    /// Whatever is listed, what is found goes up by one from behind the known end, and ends with the last.
+    /// For any listing, the result is ascending from after the known end, and ends with the last
+    /// entry.
     #[test]
     fn any_listing_gives_a_chain_or_its_end() {
         let random = SeededRandom::new(1);
@@ -84,7 +83,7 @@ mod tests {
         }
     }
 
-    /// It takes as long as the list, and not as the positions are far apart.
+    /// The time depends on the length of the list, not on the distance between positions.
     #[test]
     fn a_far_position_is_not_counted_down_from() {
         let far = [1, 2, 1 << 47, u64::MAX].map(|position| EntryName::plain(Position(position)));

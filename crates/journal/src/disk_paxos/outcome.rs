@@ -1,4 +1,4 @@
-//! What became of an entry whose writer was passed while it wrote.
+//! The outcome of an entry whose writer lost its ballot while it wrote.
 
 use sealpost_base::{Kind, Result};
 use sealpost_vault::Hash;
@@ -9,7 +9,8 @@ use crate::ballot::EntryName;
 use crate::{Append, Tail};
 
 impl DiskPaxos {
-    /// What became of the entry at `place`, which everybody sees, now that somebody began a greater ballot.
+    /// The outcome of the entry at `place`, which all readers see, after another writer began a
+    /// greater ballot.
     pub(super) async fn resolve_outcome(
         &self,
         lead: Leadership,
@@ -21,9 +22,9 @@ impl DiskPaxos {
             if let Some(there) = places.first() {
                 return self.compare(place, tail, there).await;
             }
-            // The end before it was written once more in a greater ballot. When everybody sees
-            // that, and whoever has not seen it has a smaller one, nobody will follow this entry
-            // any more.
+            // The end before it was written once more in a greater ballot. Once all readers see
+            // that, and every writer that has not seen it has a smaller ballot, no writer will
+            // follow this entry any more.
             let places = self.list(lead.tail.position).await?;
             let Some(end) = places.into_iter().max_by_key(|end| (end.ballot, end.position)) else { break };
             let before = end.position < place.position && end.ballot > place.ballot;
@@ -58,7 +59,7 @@ impl DiskPaxos {
         if *there == place {
             return Ok(Append::Done(tail));
         }
-        // Somebody who followed it wrote it once more in another ballot, or it is another one.
+        // A writer that followed it wrote it once more in another ballot, or it is a different one.
         match self.store.read_confirmed(&self.path(there)).await {
             Ok(object) if Hash::of(&object) == tail.hash => Ok(Append::Done(tail)),
             Ok(_) => Ok(Append::Lost),

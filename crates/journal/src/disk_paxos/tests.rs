@@ -30,7 +30,7 @@ impl Fixture {
         Store::with(self.objects.clone(), Backend { append_mode })
     }
 
-    /// A writer that knows nothing of the others.
+    /// A writer without any knowledge of the others.
     fn writer(&self, append_mode: AppendMode) -> Journal {
         Journal::new(self.store(append_mode), ACCOUNT, &LogKey::for_tests(), self.random.clone())
     }
@@ -56,7 +56,7 @@ impl Fixture {
         }
     }
 
-    /// What a newcomer reads.
+    /// What a new process reads.
     async fn read(&self, append_mode: AppendMode) -> String {
         let journal = self.writer(append_mode);
         let places = journal.places_after(&Tail::EMPTY).await.unwrap().unwrap();
@@ -82,7 +82,7 @@ impl Fixture {
             .await
     }
 
-    /// A writer that begins a ballot and is never seen again.
+    /// A writer that begins a ballot and stops for ever.
     async fn begin_and_die(&self) {
         let chain = &self.writer(AppendMode::Siblings).chain;
         chain.begin(&Tail::EMPTY, None).await.unwrap();
@@ -90,20 +90,20 @@ impl Fixture {
 }
 
 #[tokio::test]
-async fn of_two_that_want_a_position_one_gets_it_and_the_other_finds_out() {
+async fn one_of_two_writers_gets_a_position() {
     let w = Fixture::new();
     let (one, two) = (w.writer(AppendMode::Siblings), w.writer(AppendMode::Siblings));
     let first = w.done(&one, &Tail::EMPTY, "a").await;
     assert_eq!(w.append(&two, &Tail::EMPTY, "b").await, Append::Lost);
     let second = w.done(&two, &first, "b").await;
-    // The first one's ballot is over. What it writes is there, and does not count.
+    // The first one's ballot is over. Its entry is stored, and does not count.
     assert_eq!(w.append(&one, &first, "c").await, Append::Lost);
     w.done(&one, &second, "c").await;
     assert_eq!(w.read(AppendMode::Siblings).await, "a b c");
 }
 
 #[tokio::test]
-async fn a_writer_that_stays_the_only_one_writes_and_lists_once() {
+async fn a_sole_writer_writes_and_lists_once() {
     let w = Fixture::new();
     let one = w.writer(AppendMode::Siblings);
     let mut tail = w.done(&one, &Tail::EMPTY, "a").await;
@@ -116,7 +116,7 @@ async fn a_writer_that_stays_the_only_one_writes_and_lists_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_writer_that_died_in_its_ballot_keeps_nobody_waiting_for_ever() {
+async fn a_writer_that_dies_in_its_ballot_blocks_no_other() {
     let w = Fixture::new();
     let one = w.writer(AppendMode::Siblings);
     let tail = w.done(&one, &Tail::EMPTY, "a").await;
@@ -126,18 +126,18 @@ async fn a_writer_that_died_in_its_ballot_keeps_nobody_waiting_for_ever() {
     assert_eq!(one.tail(Tail::EMPTY).await.unwrap().hash, tail.hash);
     w.add(&one, "b").await;
     w.begin_and_die().await;
-    // Nobody has read it since. Its writer was told that it counts, and it does.
+    // No process has read it since. Its append was acknowledged, and it counts.
     w.add(&w.writer(AppendMode::Siblings), "c").await;
     assert_eq!(w.read(AppendMode::Siblings).await, "a b c");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_written_too_late_counts_if_the_next_followed_it_and_only_then() {
+async fn a_late_entry_counts_only_if_followed() {
     for seen in [true, false] {
         let w = Fixture::new();
         let (one, two) = (w.writer(AppendMode::Siblings), w.writer(AppendMode::Siblings));
         let first = w.done(&one, &Tail::EMPTY, "a").await;
-        // What `one` would write next, had it not stood still.
+        // The entry that `one` would write next if it were not paused.
         let lead = one.chain.cache.lead.lock().await.take().unwrap();
         let place = EntryName { position: Position(2), ballot: lead.ballot, parent: lead.ballot };
         let late = sealpost_vault::entry::seal_owner(
@@ -177,7 +177,7 @@ async fn names_of_old_ballots_do_not_pile_up() {
 }
 
 #[tokio::test]
-async fn a_log_goes_on_where_it_is_moved_to_and_back() {
+async fn a_log_continues_across_append_modes() {
     let w = Fixture::new();
     let mut tail = Tail::EMPTY;
     let mut expected = Vec::new();

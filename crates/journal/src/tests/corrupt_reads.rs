@@ -1,5 +1,5 @@
-//! One answer of the store has a wrong bit: nothing of the log is lost, and nobody goes on with
-//! another state.
+//! One answer of the store has a wrong bit: nothing of the log is lost, and no process continues
+//! with another state.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ impl Fixture {
         Fixture { objects, faulty, append_mode, keys, random }
     }
 
-    /// A node that knows nothing of the others.
+    /// A node without any knowledge of the others.
     fn node(&self) -> Journal {
         let store = Store::with(Arc::new(self.faulty.clone()), Backend { append_mode: self.append_mode });
         Journal::new(store, ACCOUNT, &LogKey::for_tests(), self.random.clone())
@@ -81,7 +81,7 @@ impl Fixture {
 }
 
 #[tokio::test]
-async fn whoever_writes_the_end_once_more_leaves_it_as_it_is() {
+async fn rewriting_the_end_leaves_it_unchanged() {
     let w = Fixture::new(AppendMode::Siblings);
     let node = w.node();
     let end = w.fill(&node).await;
@@ -121,7 +121,7 @@ async fn an_entry_that_does_not_open_is_read_once_more() {
     }
 }
 
-/// A listing of a directory that grows meanwhile may have an entry, and not the one before it.
+/// A listing of a growing directory may include an entry, and not the one before it.
 #[tokio::test]
 async fn an_entry_that_a_listing_left_out_is_not_missing() {
     let w = Fixture::new(AppendMode::Conditional);
@@ -141,7 +141,7 @@ async fn an_entry_that_a_listing_left_out_is_not_missing() {
 }
 
 #[tokio::test]
-async fn the_hash_of_the_end_is_that_of_what_is_there() {
+async fn the_hash_of_the_end_matches_the_stored_entry() {
     for append_mode in [AppendMode::Conditional, AppendMode::Siblings] {
         let w = Fixture::new(append_mode);
         let end = w.fill(&w.node()).await;
@@ -156,7 +156,7 @@ async fn the_hash_of_the_end_is_that_of_what_is_there() {
 }
 
 #[tokio::test]
-async fn checkpoints_are_read_once_more_and_put_again_as_they_are() {
+async fn checkpoints_are_reread_and_rewritten_unchanged() {
     let w = Fixture::new(AppendMode::Siblings);
     let node = w.node();
     let mut tail = Tail::EMPTY;

@@ -1,5 +1,5 @@
-//! What somebody plants in the folder of manifests who can write to the store and has no key, or
-//! one that was retired.
+//! Objects that an attacker plants in the folder of manifests with write access to the store, and
+//! no key, or a retired one.
 
 use sealpost_vault::mark;
 use sealpost_vault::server_key::ServerKeys;
@@ -30,7 +30,8 @@ impl Fixture {
     }
 }
 
-/// Noise as it may be: anything, what earlier versions wrote, and a sound manifest in another place.
+/// All kinds of noise: arbitrary bytes, objects of older versions, and a sound manifest in another
+/// place.
 async fn noises(w: &Fixture) -> Vec<Vec<u8>> {
     let mut noises = vec![Vec::new(), b"noise".to_vec(), b"SPM\x01".to_vec(), vec![7; 300]];
     if let Some(position) = w.journal.checkpoints().await.unwrap().first() {
@@ -85,7 +86,7 @@ async fn forged_marks_of_positions_change_nothing() {
     }
 }
 
-/// Whoever plants noise at the next position, too, keeps nobody from marking it.
+/// An attacker that plants noise at the next position, too, cannot prevent its mark.
 #[tokio::test(start_paused = true)]
 async fn a_position_is_passed_over_in_spite_of_forged_marks() {
     let w = world();
@@ -117,7 +118,7 @@ async fn trim_counts_no_noise_manifest() {
     }
 }
 
-/// It knew the manifest when it was sound; a trim removes what cannot be had again.
+/// It knew the manifest when it was sound; a trim removes data for good.
 #[tokio::test(start_paused = true)]
 async fn trim_reads_manifests_anew() {
     let w = world();
@@ -132,8 +133,8 @@ async fn trim_reads_manifests_anew() {
     assert_eq!(w.paths("log/").await.len(), 4);
 }
 
-/// Two manifests said that the log is trimmed. A writer that slept through that is not told that
-/// its entry counts.
+/// Two manifests showed that the log is trimmed. A writer that was paused meanwhile gets no
+/// acknowledgement for its entry.
 #[tokio::test(start_paused = true)]
 async fn a_stale_entry_is_not_acknowledged_when_manifests_were_destroyed() {
     let w = world();
@@ -157,7 +158,7 @@ async fn a_stale_entry_is_not_acknowledged_when_manifests_were_destroyed() {
     w.again().deliver("four").await;
 }
 
-/// Noise costs reading it once; then a delivery takes as many requests as ever.
+/// Noise costs one read; then a delivery takes as many requests as before.
 #[tokio::test(start_paused = true)]
 async fn manifests_are_read_once_and_not_for_each_delivery() {
     for noise in [false, true] {
@@ -195,7 +196,7 @@ fn rotation(old: ServerKeys, seed: u64) -> Rotation {
     Rotation { old, settled: rotated.settled(), rotated }
 }
 
-/// A log that was begun under an old key, and goes on under a new one.
+/// A log that was begun under an old key, and continues under a new one.
 async fn rotated(append_mode: AppendMode) -> (Fixture, Rotation) {
     let base = world_of(append_mode);
     let keys = rotation(ServerKeys::generate(&SeededRandom::new(9)), 10);
@@ -229,7 +230,7 @@ async fn what_was_there_when_a_key_was_retired_stays_valid() {
     }
 }
 
-/// The thief has the old key, and knows the log as far as it is readable without the account's.
+/// The thief has the old key, and knows the log as far as it is readable without the account's key.
 #[tokio::test(start_paused = true)]
 async fn a_retired_key_authenticates_nothing_new() {
     for append_mode in BOTH {
@@ -240,7 +241,7 @@ async fn a_retired_key_authenticates_nothing_new() {
         let end = base.keyed(&keys.settled, 21).journal.tail(Tail::EMPTY).await.unwrap();
         let forged = thief.journal.append(&end, Seal::Delivery(&public), b"forged").await.unwrap();
         assert!(matches!(forged, Append::Done(_)), "{forged:?}");
-        // With ballots nobody can tell what the end is before a repair.
+        // With ballots the end is unknown before a repair.
         if append_mode == AppendMode::Conditional {
             let read = base.keyed(&keys.settled, 22).read(Tail::EMPTY).await;
             let read: Vec<_> = read.iter().filter(|said| *said != "damaged").collect();
@@ -252,7 +253,7 @@ async fn a_retired_key_authenticates_nothing_new() {
         let read = base.keyed(&keys.settled, 26).read(Tail::EMPTY).await;
         assert!(!read.contains(&"forged".to_owned()), "{append_mode:?}: {read:?}");
 
-        // A manifest, a mark, and what would vouch for them.
+        // A manifest, a mark, and an attestation for them.
         let key = LogKey::of(&keys.old);
         let manifest = base.store.read(&base.manifest("0000000000000002")).await.unwrap();
         let forged = mark::attestation(&key, ACCOUNT, &[sealpost_vault::Hash::of(&manifest)]);
@@ -264,7 +265,7 @@ async fn a_retired_key_authenticates_nothing_new() {
         let journal = base.keyed(&keys.settled, 24).journal;
         assert_eq!(journal.checkpoints().await.unwrap(), [Position(2)], "{append_mode:?}");
         let unfit = journal.survey_marks().await.unwrap();
-        assert_eq!(unfit.len(), 2, "what vouched before the last rotation is no damage: {unfit:?}");
+        assert_eq!(unfit.len(), 2, "attestations before the last rotation are no damage: {unfit:?}");
     }
 }
 
@@ -284,7 +285,7 @@ async fn a_retired_key_replaces_no_old_entry() {
     base.plant(2, &other.object(2).await).await;
     let read = base.keyed(&keys.settled, 21).read(Tail::EMPTY).await;
     assert_eq!(read, ["one", "damaged", "!three", "!four"]);
-    // Nor does a repair take it in.
+    // A repair does not accept it either.
     base.keyed(&keys.settled, 22).journal.repair(false).await.unwrap().unwrap();
     let read = base.keyed(&keys.settled, 23).read(Tail::EMPTY).await;
     assert!(!read.iter().any(|said| said.contains("forged")), "{read:?}");
@@ -296,7 +297,7 @@ async fn plant_many(w: &Fixture, names: impl Iterator<Item = String>) {
     }
 }
 
-/// More than are read: the witness of the checkpoint tells which one is it.
+/// More than are read: the witness of the checkpoint identifies the real one.
 #[tokio::test(start_paused = true)]
 async fn any_number_of_noise_manifests_stops_nothing() {
     for appends in BOTH {
@@ -312,7 +313,7 @@ async fn any_number_of_noise_manifests_stops_nothing() {
         assert_eq!(w.again().journal.checkpoints().await.unwrap(), [Position(2)]);
         let far = Tail { position: Position(9000), ..two };
         assert!(!w.again().journal.is_trimmed(far.position).await.unwrap());
-        // All of it is named, and goes when an operator says so.
+        // All of it is named, and removed when the operator asks for it.
         let planted = 3 * count as usize;
         assert_eq!(w.again().journal.survey_marks().await.unwrap().len(), planted);
         assert_eq!(w.again().journal.remove_noise().await.unwrap().len(), planted);
@@ -321,8 +322,8 @@ async fn any_number_of_noise_manifests_stops_nothing() {
     }
 }
 
-/// With noise that is not read any more a delivery takes two requests more, because some of it may
-/// have been manifests once.
+/// With noise beyond the read limit a delivery takes two requests more, because some of it may have
+/// been manifests once.
 #[tokio::test(start_paused = true)]
 async fn noise_beyond_what_is_read_costs_a_delivery_two_requests() {
     let w = world();
@@ -345,7 +346,7 @@ async fn noise_beyond_what_is_read_costs_a_delivery_two_requests() {
     assert_eq!(requests[1..], [4, 4], "{requests:?}");
 }
 
-/// They have no tags: they are read, and at the next checkpoint get witnesses.
+/// They have no tags: they are read, and get witnesses at the next checkpoint.
 #[tokio::test(start_paused = true)]
 async fn what_earlier_versions_wrote_counts_and_is_adopted() {
     for appends in BOTH {
@@ -372,7 +373,7 @@ async fn what_earlier_versions_wrote_counts_and_is_adopted() {
     }
 }
 
-/// Witnesses go with what they vouch for.
+/// Witnesses are removed with the checkpoints that they vouch for.
 #[tokio::test(start_paused = true)]
 async fn trim_removes_witnesses() {
     let w = world();
@@ -384,7 +385,7 @@ async fn trim_removes_witnesses() {
     w.journal.trim().await.unwrap();
     let names = w.paths("manifest/").await;
     assert_eq!(names.len(), 4, "two manifests and two witnesses: {names:?}");
-    // A witness without its manifest says nothing.
+    // A witness without its manifest does not count.
     w.store.delete(&w.manifest("0000000000000006")).await.unwrap();
     assert_eq!(w.again().journal.checkpoints().await.unwrap(), [Position(4)]);
 }
@@ -419,7 +420,8 @@ async fn noise_behind_the_end_is_removed_by_a_repair() {
             assert_eq!(append().await.unwrap_err().kind(), Kind::Corrupt);
         }
         let removed = w.again().journal.remove_noise().await.unwrap();
-        // The first one stays, and what is passed over already: what follows it gives UIDs a new meaning.
+        // The first one stays, and so do passed-over ones: the entry after them gives UIDs a new
+        // generation.
         let kept = if appends == AppendMode::Conditional { limits::LOG_GAP - 1 } else { 1 };
         assert_eq!(removed.len() as u64, limits::LOG_GAP + 7 - kept, "{appends:?}");
         w.again().deliver("two").await;
@@ -431,7 +433,7 @@ async fn noise_behind_the_end_is_removed_by_a_repair() {
     }
 }
 
-/// The greatest ballot there can be, behind which nobody could begin another, and entries in it.
+/// The greatest possible ballot, after which no writer could begin another, and entries in it.
 #[tokio::test(start_paused = true)]
 async fn forged_ballots_stop_no_writer() {
     let w = world_of(AppendMode::Siblings);
@@ -455,7 +457,7 @@ async fn forged_ballots_stop_no_writer() {
     assert_eq!(w.again().read(Tail::EMPTY).await, ["one", "two", "three", "four", "five", "six", "seven"]);
 }
 
-/// Nothing of ours is so large: it is passed over like other noise, named, and removed.
+/// No object of ours is so large: it is passed over like other noise, named, and removed.
 #[tokio::test(start_paused = true)]
 async fn objects_too_large_for_a_log_are_noise() {
     for append_mode in BOTH {

@@ -10,7 +10,7 @@ fn gzip(plain: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// The messages of what was found, or why it cannot be read.
+/// The messages of an archive, or why they cannot be read.
 fn messages(found: &FoundArchive) -> Vec<Result<Vec<u8>>> {
     let spool = tempfile::tempdir().unwrap();
     let mut source = found.open(Options::default(), spool.path()).unwrap();
@@ -98,14 +98,14 @@ fn a_tree_of_everything() {
 }
 
 #[test]
-fn a_file_is_the_same_whether_it_is_named_or_found() {
+fn a_named_and_a_found_file_read_the_same() {
     let root = tempfile::tempdir().unwrap();
     let message = "A: b\r\n\r\nFrom here\r\n>From there\r\n";
     for (at, (name, content, expected)) in [
         ("one.eml", format!("From a@b.c Thu Jan  1 00:00:10 1970\r\n{message}"), vec![message]),
         ("two.eml", format!("\u{feff}{message}"), vec![message]),
         ("three.eml", format!("From a@b.c\r\n{message}"), vec![message]),
-        // Not what its name says: an mbox.
+        // Its name is wrong: it is an mbox.
         ("four.eml", format!("{FROM}x\n\n{FROM}y\n"), vec!["A: b\r\n\r\nx\r\n", "A: b\r\n\r\ny\r\n"]),
         (
             "five",
@@ -150,7 +150,7 @@ fn compressed_files_are_read_and_damaged_ones_are_not_whole() {
     let (last, before) = some.split_last().unwrap();
     assert!(!before.is_empty() && before.iter().all(Result::is_ok), "what was before is there");
     assert!(last.as_ref().unwrap_err().to_string().contains("cut off"), "the last one is not whole");
-    // Cut off in what is looked at first.
+    // Cut within the bytes that are examined first.
     fs::write(&file, &gzip(b"Subject: x\n\nbody\n")[..15]).unwrap();
     for discovery in [discover(&file).unwrap(), discover(root.path()).unwrap()] {
         assert!(discovery.failed[0].reason.contains("cut off"), "{:?}", discovery.failed);
@@ -168,7 +168,7 @@ fn compressed_files_are_read_and_damaged_ones_are_not_whole() {
     }
 }
 
-/// imap-backup keeps flags beside the mbox: what looks like some in a message was sent.
+/// imap-backup keeps flags beside the mbox: status fields in a message were sent.
 #[test]
 fn messages_of_imap_backup_keep_their_fields() {
     let root = tempfile::tempdir().unwrap();

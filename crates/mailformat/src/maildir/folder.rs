@@ -9,12 +9,12 @@ use sealpost_imap::utf7;
 
 use crate::mark;
 
-/// Bytes of a name that a file or directory can have; file systems have 255, and something may be
-/// put behind it.
+/// Bytes of a name that a file or directory can have; file systems have 255, and a suffix may be
+/// added.
 const NAME_BYTES: usize = 239;
 /// Bytes of a mark.
 const MARK_BYTES: usize = 32;
-/// Bytes that are left of one that is longer, before a `~` and the mark.
+/// Bytes that are kept of a longer one, before a `~` and the mark.
 const CUT_BYTES: usize = NAME_BYTES - 1 - MARK_BYTES;
 
 /// The directory, below the Maildir's root, of the mailbox `name`; empty for INBOX.
@@ -31,19 +31,19 @@ pub fn file_name(level: &str) -> String {
     fitting(level, escaped)
 }
 
-/// Whether a name that [`directory`] or [`file_name`] made is less than all of a mailbox's. A `~`
-/// of the mailbox's own is escaped.
+/// Whether a name from [`directory`] or [`file_name`] was shortened. A `~` in a mailbox's own name
+/// is escaped.
 pub fn is_cut(on_disk: &str) -> bool {
     on_disk.contains('~')
 }
 
-/// What `on_disk` makes of the name, or of as much of it as fits.
+/// `on_disk` of the name, or of as much of it as fits.
 fn fitting(name: &str, on_disk: impl Fn(&str) -> String) -> String {
     let whole = on_disk(name);
     if whole.len() <= NAME_BYTES {
         return whole;
     }
-    // Not within what stands for one character, nor behind the end of a level.
+    // Not within the escape of one character, nor after the end of a level.
     let ends = name.char_indices().map(|(at, _)| on_disk(name[..at].trim_end_matches('/')));
     let cut = ends.take_while(|cut| cut.len() <= CUT_BYTES).last().unwrap_or_default();
     format!("{cut}~{}", mark(name))
@@ -67,7 +67,7 @@ pub fn mailbox(name: &str) -> String {
     levels.join("/")
 }
 
-/// One level as found on disk; what is not modified UTF-7 stays as it is.
+/// One level as found on disk; what is not modified UTF-7 stays unchanged.
 pub(crate) fn level(name: &str) -> String {
     let mut plain = String::new();
     let mut rest = name;
@@ -87,7 +87,7 @@ pub(crate) fn level(name: &str) -> String {
         }
     }
     plain.push_str(rest);
-    // A level separator that was escaped cannot be one here either.
+    // A level separator that was escaped must not become one here.
     utf7::decode(plain.as_bytes()).unwrap_or(plain).replace('/', "_")
 }
 

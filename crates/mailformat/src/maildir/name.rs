@@ -34,8 +34,8 @@ pub fn flags(name: &str, keywords: &[String]) -> Vec<String> {
     flags
 }
 
-/// The letters for `flags`, in ASCII order. New keywords are put in `known` while there is a letter left;
-/// returns how many were not so lucky.
+/// The letters for `flags`, in ASCII order. New keywords are added to `known` while there is a
+/// letter left; returns how many got none.
 pub fn letters(flags: &[String], known: &mut Vec<String>) -> (String, usize) {
     let mut letters: String =
         MAILDIR_LETTERS.iter().filter(|(_, flag)| has(flags, flag)).map(|(letter, _)| letter).collect();
@@ -77,7 +77,7 @@ pub fn read_keywords(text: &str) -> Vec<String> {
     names
 }
 
-/// The same, written.
+/// Writes a keywords file.
 pub fn write_keywords(names: &[String]) -> String {
     names.iter().enumerate().map(|(number, name)| format!("{number} {name}\n")).collect()
 }

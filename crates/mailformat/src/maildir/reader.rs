@@ -1,4 +1,4 @@
-//! Reads one Maildir folder, in the order in which its messages came.
+//! Reads one Maildir folder, in the order in which its messages arrived.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -44,7 +44,8 @@ impl Entry {
 }
 
 impl MaildirReader {
-    /// Reads the folder at `folder`. Names are gathered now; a message that comes later is not seen.
+    /// Reads the folder at `folder`. Names are listed now; a message that arrives later is not
+    /// seen.
     ///
     /// # Errors
     /// If `cur` cannot be listed.

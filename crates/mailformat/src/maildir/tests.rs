@@ -47,8 +47,8 @@ fn a_foreign_maildir() {
     assert_eq!(found[1].1, b"A: 2\r\n\r\n");
 }
 
-/// Dovecot may keep messages compressed. What a server would not have put there is named, and the
-/// others follow.
+/// Dovecot may keep messages compressed. Files that no server puts there are reported, and the
+/// others are read.
 #[test]
 fn messages_may_be_compressed_and_other_files_are_named() {
     let root = tempfile::tempdir().unwrap();

@@ -1,8 +1,8 @@
 //! Writes one Maildir folder: each message in `tmp` first, synced, then renamed into `cur`.
 //!
-//! The caller names each message; one that is there already is not written again, only its flags
-//! are brought up to date. So an export that was interrupted can be run again. New files and
-//! directories are for their owner alone.
+//! The caller names each message; an existing one is not written again, only its flags are updated.
+//! So an export that was interrupted can be run again. New files and directories are accessible to
+//! their owner only.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -17,14 +17,14 @@ use super::reader::{keywords, unique};
 use super::{KEYWORDS_FILE, folder, name};
 use crate::lines::{LineEnds, ToLf};
 
-/// What became of a message.
+/// The state of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placed {
-    /// It is there with these flags.
+    /// It exists with these flags.
     Unchanged,
-    /// It was there; its flags are new.
+    /// It existed; its flags were updated.
     Renamed,
-    /// It is not there: write it.
+    /// It does not exist: write it.
     Absent,
 }
 
@@ -49,7 +49,7 @@ struct Current {
 }
 
 impl MaildirWriter {
-    /// The folder of `mailbox` below `root`, made if it is not there.
+    /// The folder of `mailbox` below `root`, created if it does not exist.
     ///
     /// # Errors
     /// If it cannot be made or read.
@@ -76,7 +76,7 @@ impl MaildirWriter {
         Ok(MaildirWriter { path, line_ends, present, keywords, lost_keywords: 0, current: None })
     }
 
-    /// Looks for the message called `unique` and brings its flags up to date if it is there.
+    /// Looks for the message called `unique` and updates its flags if it exists.
     ///
     /// # Errors
     /// `Invalid` if `unique` cannot be a file name's first part; `Retry` if the file cannot be renamed.
@@ -101,10 +101,10 @@ impl MaildirWriter {
         Ok(Placed::Renamed)
     }
 
-    /// Begins the message called `unique`, which [`MaildirWriter::place`] said is absent.
+    /// Begins the message called `unique`, which [`MaildirWriter::place`] found absent.
     ///
     /// # Errors
-    /// If its file cannot be made.
+    /// If its file cannot be created.
     pub fn begin(&mut self, unique: &str) -> Result<()> {
         let path = self.path.join("tmp").join(unique);
         let file = owner::create_anew(&path).map_err(|e| io_error(&path, e))?;
@@ -137,7 +137,7 @@ impl MaildirWriter {
         current.file.write_all(bytes).map_err(|e| io_error(&current.path, e))
     }
 
-    /// Takes back the message that was begun.
+    /// Removes the message that was begun.
     ///
     /// # Errors
     /// If its file cannot be removed.

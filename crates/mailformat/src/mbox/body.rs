@@ -9,10 +9,10 @@ use super::window::Window;
 
 /// Bytes peeked at the start of a line: enough to see a separator and what follows it.
 pub(super) const AHEAD_BYTES: usize = SEPARATOR_BYTES + NEXT_LINE_BYTES;
-/// Bytes gathered before they are handed out.
+/// Bytes collected before they are passed on.
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// Where a message stands between its separator and the next.
+/// The position within a message between its separator and the next.
 #[derive(Default)]
 pub(super) struct Body {
     /// Inside a line, not at its start.
@@ -34,7 +34,7 @@ pub(super) struct Body {
 }
 
 impl Body {
-    /// Of no message: what follows is a separator that was found already, or nothing.
+    /// Without a message: the next thing is a separator that was found already, or the end.
     pub fn at_end() -> Self {
         Body { ended: true, ..Body::default() }
     }
@@ -103,7 +103,7 @@ impl Body {
         Ok(!self.ended)
     }
 
-    /// Whether the line that `ahead` begins with was quoted, so that its first `>` goes.
+    /// Whether the line that `ahead` begins with was quoted, so that its first `>` is removed.
     fn quoted(&mut self, ahead: &[u8], variant: Variant) -> Quoted {
         let arrows = ahead.iter().take_while(|b| **b == b'>').count();
         if arrows + 5 > ahead.len() && arrows > 1 && ahead.len() >= AHEAD_BYTES {
@@ -146,11 +146,11 @@ impl Body {
 enum Quoted {
     Yes,
     No,
-    /// Only `>` so far; that many may be given out.
+    /// Only `>` so far; that many may be passed on.
     Undecided(usize),
 }
 
-/// The empty line that `bytes` begin with.
+/// The empty line at the beginning of `bytes`.
 pub(super) fn blank_line(bytes: &[u8]) -> Option<&'static [u8]> {
     if bytes.starts_with(b"\n") {
         Some(b"\n")

@@ -1,6 +1,7 @@
 //! The fields of a message's header that belong to the mbox: its length, its flags.
 //!
-//! Any of them may be a stranger's. So what counts is where the program that wrote the file puts its own:
+//! Any of them may be the sender's. So what counts is where the program that wrote the file puts
+//! its own:
 //!
 //! - Thunderbird puts `X-Mozilla-*` first, perhaps behind `X-Account-Key` and `X-UIDL`. If they are
 //!   there, nothing else counts.
@@ -11,11 +12,11 @@
 //!   `X-Keywords`, `X-UID` at the end of the header. Of several there the last one of a name
 //!   counts.
 //!
-//! A stranger's field in the midst of a header is nobody's note. One at the end of it cannot be
-//! told from a program's, so nothing there says `\Deleted`: only what Sealpost itself wrote does,
-//! since the next EXPUNGE would remove the message.
+//! A sender's field in the middle of a header is ignored. One at its end cannot be told from a
+//! program's, so none there sets `\Deleted`: only fields that Sealpost itself wrote do, since the
+//! next EXPUNGE would remove the message.
 //!
-//! What does not count is the message's own and stays in it.
+//! Ignored fields are the message's own and stay in it.
 
 use std::ops::Range;
 
@@ -24,25 +25,25 @@ use sealpost_mime::header::unfold;
 use crate::flags::read_status_field;
 use crate::takeout::Labels;
 
-/// Bytes of a header that are looked at for such fields; what follows passes through as it is.
+/// Bytes of a header that are searched for such fields; the rest passes through unchanged.
 pub(super) const HEAD_BYTES: usize = 64 * 1024;
 
-/// Where the flags of the messages are kept in a file, each name in lower case.
+/// The fields that keep a message's flags in a file, in lower case.
 const STATUS: [&str; 4] = ["status", "x-status", "x-keywords", "x-uid"];
 const MOZILLA: [&str; 3] = ["x-mozilla-status", "x-mozilla-status2", "x-mozilla-keys"];
-/// What Thunderbird puts before them.
+/// The fields that Thunderbird puts before them.
 const MOZILLA_ACCOUNT: [&str; 2] = ["x-account-key", "x-uidl"];
 const LABELS: &str = "x-gmail-labels";
-/// What concerns the whole file, in its first message.
+/// Fields about the whole file, in its first message.
 const OF_THE_FILE: [&str; 2] = ["x-imap", "x-imapbase"];
-/// What programs put among the fields at the end of a header besides: mutt and Solaris, Evolution.
+/// Other fields that programs put at the end of a header: mutt and Solaris, Evolution.
 const AMONG: [&str; 4] = ["content-length", "lines", "x-evolution", "x-evolution-source"];
 const DELETED: &str = "\\Deleted";
 
-/// What the header says about the file's own matters.
+/// The data of the file in a message's header.
 #[derive(Default)]
 pub(super) struct MboxFields {
-    /// `None` if the file does not say.
+    /// `None` if the file has none.
     pub flags: Option<Vec<String>>,
     pub labels: Option<Labels>,
     pub content_length: Option<u64>,
@@ -53,7 +54,7 @@ pub(super) struct MboxFields {
     length: Option<Range<usize>>,
 }
 
-/// What a file has in the headers of its messages.
+/// The kinds of notes in the messages of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Notes {
     None,
@@ -67,8 +68,8 @@ struct Field {
 }
 
 impl MboxFields {
-    /// Reads the fields in `head`, whole lines; if it is not `complete`, its last field may go on
-    /// and is left alone. `first`: it is the first message of the file.
+    /// Reads the fields in `head`, whole lines; if it is not `complete`, its last field may be
+    /// incomplete and is left alone. `first`: it is the first message of the file.
     pub fn read(head: &[u8], complete: bool, first: bool, notes: Notes) -> Self {
         let mut fields: Vec<Field> = fields(head).map(|range| field(head, range)).collect();
         if !complete && fields.last().is_some_and(|field| field.range.end == head.len()) {
@@ -133,12 +134,11 @@ impl MboxFields {
             self.status.push(field.range.clone());
         }
         flags.sort();
-        // A UID alone says nothing of flags.
+        // A UID alone is not about flags.
         self.flags = fields.iter().any(|field| field.name != "x-uid").then_some(flags);
     }
 
-    /// A message that another program marked for removal comes as one that is not: the archive
-    /// cannot tell who wrote that.
+    /// Clears `\Deleted`: the archive does not show which program marked the message for removal.
     fn never_deleted(&mut self) {
         if let Some(flags) = &mut self.flags {
             flags.retain(|flag| flag != DELETED);
@@ -161,25 +161,25 @@ impl MboxFields {
     }
 }
 
-/// The fields that the header begins with, as long as they have such names.
+/// The leading fields of the header that have such names.
 fn leading(fields: &[Field], such: impl Fn(&str) -> bool) -> &[Field] {
     let end = fields.iter().position(|field| !such(&field.name)).unwrap_or(fields.len());
     &fields[..end]
 }
 
-/// The fields that the header ends with, as long as they have such names.
+/// The trailing fields of the header that have such names.
 fn trailing(fields: &[Field], such: impl Fn(&str) -> bool) -> &[Field] {
     let begins = fields.iter().rposition(|field| !such(&field.name)).map_or(0, |at| at + 1);
     &fields[begins..]
 }
 
-/// What programs add to a header's end.
+/// Whether programs add a field of this name to a header's end.
 fn is_at_end(name: &str) -> bool {
     STATUS.contains(&name) || OF_THE_FILE.contains(&name) || AMONG.contains(&name)
 }
 
-/// Whether the header begins as Sealpost's exports do: no mail program puts `Status` first, and a
-/// stranger's is behind the trace fields of those who delivered it.
+/// Whether the header begins like Sealpost's exports: no mail program puts `Status` first, and a
+/// sender's field comes after the trace fields of the delivering servers.
 fn is_of_sealpost(head: &[u8], at_top: &[Field]) -> bool {
     at_top.first().is_some_and(|field| {
         field.name == "status" && matches!(value(head, field).trim_ascii(), b"O" | b"RO")
@@ -196,7 +196,7 @@ fn value<'a>(head: &'a [u8], field: &Field) -> &'a [u8] {
     memchr::memchr(b':', field).map_or(b"", |colon| &field[colon + 1..])
 }
 
-/// Anything else than a field has no name: it belongs to no program.
+/// A line that is not a field has no name: it belongs to no program.
 fn field(head: &[u8], range: Range<usize>) -> Field {
     let name = crate::header::field_name(&head[range.clone()]).unwrap_or_default();
     Field { name: String::from_utf8_lossy(name).to_ascii_lowercase(), range }

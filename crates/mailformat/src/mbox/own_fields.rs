@@ -1,16 +1,16 @@
-//! A message's own fields of the names in which mbox files keep flags and lengths.
+//! A message's own fields with the names in which mbox files keep flags and lengths.
 //!
-//! Every program that opens an mbox takes `Status`, `X-Status`, `Content-Length` and their kin for
-//! notes of its own, also those that a stranger sent: `X-Status: D` marks a message for deletion,
-//! and a length hides the messages behind it. So a message's own fields of these names are written
-//! with [`PREFIX`] in front of the name, and read without it: the file says what the exporter says,
-//! and the message comes back byte for byte. A name that has the prefix already gets one more, as
-//! `>` does in mboxrd.
+//! Every program that opens an mbox treats `Status`, `X-Status`, `Content-Length` and similar
+//! fields as its own notes, also those from the sender: `X-Status: D` marks a message for deletion,
+//! and a length hides the messages after it. So a message's own fields of these names are written
+//! with [`PREFIX`] in front of the name, and read without it: the file has only the exporter's
+//! notes, and the message comes back byte for byte. A name that has the prefix already gets one
+//! more, like `>` in mboxrd.
 //!
-//! The prefix with nothing behind it is a line between the file's fields and a message that begins
-//! with a continuation line (RFC 5322 §2.2.3), which would become a part of them otherwise.
+//! A line with the prefix alone separates the file's fields from a message that begins with a
+//! continuation line (RFC 5322 §2.2.3), which would become a part of them otherwise.
 
-/// In front of the name of a message's own field.
+/// The prefix of the name of a message's own field.
 pub(super) const PREFIX: &[u8] = b"X-Sealpost-Own-";
 /// The names.
 const NAMES: [&[u8]; 11] = [
@@ -27,31 +27,31 @@ const NAMES: [&[u8]; 11] = [
     b"x-gmail-labels",
 ];
 
-/// A header in, the same with more or fewer prefixes out, in pieces; the body passes through.
+/// Adds or removes prefixes in a header, in pieces; the body passes through.
 pub(super) struct OwnFields {
     direction: Direction,
     at: At,
-    /// What a line begins with, as far as it is not known what it is: never longer than a name or the prefix.
+    /// The beginning of a line while its kind is unknown: never longer than a name or the prefix.
     held: Vec<u8>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Direction {
-    /// Into the file.
+    /// On the way into the file.
     Quote,
-    /// Out of it.
+    /// On the way out of it.
     Unquote,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum At {
-    /// Where a line begins, behind so many prefixes.
+    /// At the beginning of a line, after so many prefixes.
     Start {
         prefixes: u32,
     },
-    /// In a line that is what it is.
+    /// In a line that is kept unchanged.
     Line,
-    /// In a line that is left out.
+    /// In a line that is dropped.
     Dropped,
     Body,
 }
@@ -64,17 +64,17 @@ impl OwnFields {
         OwnFields { direction: Direction::Quote, at: LINE_BEGINS, held: Vec::new() }
     }
 
-    /// Takes them off.
+    /// Removes them.
     pub fn unquoting() -> Self {
         OwnFields { direction: Direction::Unquote, ..Self::quoting() }
     }
 
-    /// Whether the header is over, so that bytes come out as they go in.
+    /// Whether the header is over, so that bytes pass unchanged.
     pub fn is_done(&self) -> bool {
         self.at == At::Body
     }
 
-    /// Appends `bytes` to `out` as they are to be.
+    /// Appends the converted `bytes` to `out`.
     pub fn push(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) {
         while let Some((first, rest)) = bytes.split_first() {
             match self.at {
@@ -99,7 +99,7 @@ impl OwnFields {
         }
     }
 
-    /// Ends the message: gives out what is held.
+    /// Ends the message: writes held bytes.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         if let At::Start { prefixes } = self.at {
             self.give(prefixes, true, out);
@@ -107,7 +107,7 @@ impl OwnFields {
         self.at = LINE_BEGINS;
     }
 
-    /// Decides what the line is if what is held of it is enough, and gives it out then.
+    /// Decides about the line if enough of it is held, and then writes it.
     fn decide(&mut self, prefixes: u32, out: &mut Vec<u8>) -> At {
         let held = &*self.held;
         if prefixes == 0 && matches!(held, b"\n" | b"\r\n") {
@@ -115,7 +115,7 @@ impl OwnFields {
             return At::Body;
         }
         if held == PREFIX {
-            // All of them are alike: the one that comes off, or one that is added, may as well be the last.
+            // All prefixes are alike: the removed or added one may as well be the last.
             if self.direction == Direction::Quote || prefixes > 0 {
                 out.extend_from_slice(PREFIX);
             }
@@ -143,7 +143,7 @@ impl OwnFields {
         if ends { LINE_BEGINS } else { At::Line }
     }
 
-    /// Gives out what is held, and the last prefix before it if that was kept back and `stays`.
+    /// Writes held bytes, preceded by the last prefix if that was held and `stays`.
     fn give(&mut self, prefixes: u32, stays: bool, out: &mut Vec<u8>) {
         if self.direction == Direction::Unquote && prefixes > 0 && stays {
             out.extend_from_slice(PREFIX);

@@ -21,7 +21,7 @@ use crate::recognize::BYTE_ORDER_MARK;
 
 use crate::{Meta, Source};
 
-/// How much of a file auto-detection looks at.
+/// How much of a file auto-detection reads.
 const DETECT_BYTES: u64 = 4 * 1024 * 1024;
 
 /// How to read a file.
@@ -29,9 +29,9 @@ const DETECT_BYTES: u64 = 4 * 1024 * 1024;
 pub struct Options {
     /// The variant, if it is known; otherwise the start of the file decides.
     pub variant: Option<Variant>,
-    /// Takes `X-Gmail-Labels` for a field as any other.
+    /// Treats `X-Gmail-Labels` as an ordinary field.
     pub ignore_labels: bool,
-    /// Takes all fields for the messages' own: flags are elsewhere.
+    /// Treats all fields as the messages' own: flags are elsewhere.
     pub ignore_flags: bool,
 }
 
@@ -40,9 +40,9 @@ pub struct MboxReader<R> {
     window: Window<R>,
     name: String,
     modified: Option<Timestamp>,
-    /// Whether a `Content-Length` is looked at.
+    /// Whether `Content-Length` is used.
     lengths: bool,
-    /// How lines of messages whose length is known are quoted, and of all others.
+    /// The quoting of messages with a known length, and of all others.
     counted: Variant,
     plain: Variant,
     notes: Notes,
@@ -50,13 +50,13 @@ pub struct MboxReader<R> {
     first: bool,
     body: Body,
     own: OwnFields,
-    /// File bytes of the message, unquoted, line ends as found.
+    /// Unquoted bytes of the message, with line ends as in the file.
     raw: Vec<u8>,
-    /// The same as handed out.
+    /// The same as passed on.
     out: Vec<u8>,
-    /// `None` if the message is taken exactly as it is.
+    /// `None` if the message keeps its line ends.
     to_crlf: Option<ToCrlf>,
-    /// Of a message that Sealpost wrote exactly as it was.
+    /// For a message that Sealpost wrote exactly.
     line_end: Option<LineEnd>,
     behind: Behind,
 }
@@ -110,21 +110,21 @@ impl<R: Read + Seek> MboxReader<R> {
         Ok(reader)
     }
 
-    /// The same, of a file that was last changed then.
+    /// The same, for a file with this modification time.
     #[must_use]
     pub fn modified(mut self, modified: Option<Timestamp>) -> Self {
         self.modified = modified;
         self
     }
 
-    /// The same, of a file of which something may have been left out when it was unpacked.
+    /// The same, for a file of which decompression may have left something out.
     #[must_use]
     pub(crate) fn behind(mut self, behind: Behind) -> Self {
         self.behind = behind;
         self
     }
 
-    /// Goes before the first message, past a byte order mark and empty lines that may stand before it.
+    /// Goes before the first message, past an optional byte order mark and empty lines.
     fn rewind(&mut self) -> Result<()> {
         let name = self.name.clone();
         self.window.jump(0).map_err(|e| io_error(&name, e))?;
@@ -153,10 +153,11 @@ impl<R: Read + Seek> MboxReader<R> {
         Ok(())
     }
 
-    /// Reads the start of the file and looks how messages with a length have lines that begin `From `.
+    /// Reads the start of the file to detect how messages with a length write lines that begin
+    /// `From `.
     fn detect(&mut self) -> Variant {
         let (mut bare, mut quoted) = (false, false);
-        // What cannot be read says so when its turn comes.
+        // Read errors are reported when the messages are read.
         while self.window.offset() < DETECT_BYTES && matches!(self.next_message(), Ok(Some(_))) {
             let counted = self.body.remaining.is_some();
             while self.window.offset() < DETECT_BYTES && matches!(self.next_chunk(), Ok(Some(_))) {}
@@ -172,7 +173,7 @@ impl<R: Read + Seek> MboxReader<R> {
         pumped.map_err(|e| self.give_up(e))
     }
 
-    /// Gives fields of the message's own their names back, in what was just read.
+    /// Restores the names of the message's own fields, in the bytes just read.
     fn unquote_own(&mut self) {
         if !self.own.is_done() {
             let read = std::mem::take(&mut self.raw);
@@ -180,20 +181,20 @@ impl<R: Read + Seek> MboxReader<R> {
         }
     }
 
-    /// Keeps back, of what was just read, what may not be the message's.
+    /// Holds, of the bytes just read, those that may not belong to the message.
     fn hold_line_end(&mut self) {
         if let Some(end) = &mut self.line_end {
             end.push(&mut self.raw);
         }
     }
 
-    /// Where a file cannot be read its messages end: nothing says where the next one begins.
+    /// A read error ends the messages: the start of the next one is unknown.
     fn give_up(&mut self, error: std::io::Error) -> sealpost_base::Error {
         self.body = Body::at_end();
         io_error(&self.name, error)
     }
 
-    /// Reads the header, as far as it is looked at, into `raw`; tells whether an empty line ended it.
+    /// Reads the header, up to the limit, into `raw`; returns whether an empty line ended it.
     fn read_head(&mut self) -> std::io::Result<bool> {
         while self.raw.len() < head::HEAD_BYTES {
             let more = self.body.pump(&mut self.window, self.plain, &mut self.raw, true)?;
@@ -210,7 +211,7 @@ impl<R: Read + Seek> MboxReader<R> {
     /// Whether a message whose body begins here and has `length` bytes ends at a separator.
     fn length_holds(&mut self, length: u64) -> std::io::Result<bool> {
         let Some(target) = self.window.offset().checked_add(length) else { return Ok(false) };
-        // The byte before is the body's last: a length that cuts a line in two does not hold.
+        // The byte before is the body's last: a length that ends within a line is wrong.
         let Some(seen) = self.window.glance(target - 1, AHEAD_BYTES)? else { return Ok(false) };
         let Some((b'\n', mut rest)) = seen.split_first() else { return Ok(false) };
         while let Some(blank) = blank_line(rest) {

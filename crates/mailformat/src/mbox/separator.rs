@@ -4,12 +4,12 @@ use sealpost_base::Timestamp;
 
 use crate::header::{field_name, is_mail_field};
 
-/// Bytes of a separator line that are looked at; a longer line is text.
+/// Bytes of a separator line that are examined; a longer line is text.
 pub(super) const SEPARATOR_BYTES: usize = 2048;
-/// Bytes of the line after it that are looked at.
+/// Bytes of the line after it that are examined.
 pub(super) const NEXT_LINE_BYTES: usize = 256;
 
-/// What a separator line says.
+/// The data of a separator line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FromLine {
     /// The envelope sender; `None` if there is none or it is a daemon's empty one.
@@ -32,7 +32,7 @@ impl FromLine {
     }
 }
 
-/// Where the line before a possible separator leaves us.
+/// The state after the line before a possible separator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PreviousLine {
     /// Nothing: the file begins here.
@@ -46,10 +46,10 @@ pub(super) enum PreviousLine {
 /// Decides whether `ahead` (bytes from a line's start on) begins with a separator. Returns it with
 /// its length, line end included.
 ///
-/// RFC 4155 calls every such line a separator. But files in the wild hold unquoted `From ` lines in
+/// RFC 4155 calls every such line a separator. But real files have unquoted `From ` lines in
 /// messages, and separators without an empty line before them, without a date, or with one that
-/// nothing reads. So a message has to begin behind it, and what says little must be followed by
-/// more: the less it looks like one, the more.
+/// cannot be parsed. So a message has to begin after it, and the less a line looks like a
+/// separator, the more evidence must follow.
 pub(super) fn separator(ahead: &[u8], before: PreviousLine) -> Option<(FromLine, usize)> {
     if !ahead.starts_with(b"From ") {
         return None;
@@ -82,8 +82,8 @@ fn begins_otherwise(next: &[u8]) -> bool {
     next.is_empty() || next.starts_with(b"\n") || next.starts_with(b"\r\n") || next.starts_with(b">From ")
 }
 
-/// Whether the first word of a line without a date is what programs write there, and people do not:
-/// an address, the name of the mail system, `-`, or nothing.
+/// Whether the first word of a line without a date is one that programs write there, and people do
+/// not: an address, the name of the mail system, `-`, or nothing.
 fn has_sender(line: &[u8]) -> bool {
     let word = line["From ".len()..].split(u8::is_ascii_whitespace).find(|word| !word.is_empty());
     word.is_none_or(|word| word == b"-" || word == b"MAILER-DAEMON" || word.contains(&b'@'))

@@ -62,7 +62,7 @@ fn lengths_are_believed_only_if_they_hold() {
     let good = message(body.len()).repeat(2);
     let expected = format!("A: b\n\n{body}").replace('\n', "\r\n");
     assert_eq!(bodies(good.as_bytes(), None), [expected.clone(), expected.clone()]);
-    // Each is judged by itself: one without a length, wherever it stands, does not discredit the others.
+    // Each is checked separately: one without a length, at any place, does not affect the others.
     let without = "From a@b Thu Jan  1 00:00:10 1970\nC: d\n\n>From z\n\n";
     for at in 0..3 {
         let mut file = vec![message(body.len()), message(body.len())];
@@ -71,7 +71,8 @@ fn lengths_are_believed_only_if_they_hold() {
         all.insert(at, "C: d\r\n\r\nFrom z\r\n".to_owned());
         assert_eq!(bodies(file.concat().as_bytes(), None), all, "{at}");
     }
-    // A wrong length: the next separator decides, and the field stays, since it says nothing about the file.
+    // A wrong length: the next separator decides, and the field stays, since it does not describe
+    // the file.
     for length in [0, 1, body.len() - 1, body.len() + 7, usize::MAX] {
         let found = bodies(message(length).as_bytes(), Some(Variant::Cl2));
         assert_eq!(found.len(), 2, "{length}");
@@ -96,9 +97,10 @@ fn odd_files() {
     assert!(!read(&strangers, None)[1].0.internal, "only the first one is the mail program's");
 }
 
-/// In the midst of a header no program keeps notes: the message keeps such a field, and has no flags by it.
+/// Programs keep no notes in the middle of a header: the message keeps such a field, and gets no
+/// flags from it.
 #[test]
-fn a_strangers_field_in_the_midst_of_a_header_says_nothing() {
+fn a_status_field_amid_a_header_is_ignored() {
     for own in [
         "X-Status: D\n",
         "Status: RO\nX-Status: AFDT\n",
@@ -119,10 +121,10 @@ fn a_strangers_field_in_the_midst_of_a_header_says_nothing() {
     }
 }
 
-/// A message that is imported as deleted is gone at the next EXPUNGE: only Sealpost's own export
-/// says so beyond doubt.
+/// A message that is imported as deleted is lost at the next EXPUNGE: only Sealpost's own export is
+/// trusted with it.
 #[test]
-fn nothing_is_deleted_but_by_what_sealpost_wrote() {
+fn only_sealpost_exports_mark_messages_deleted() {
     let meta = |header: &str| {
         let file = format!("From a Thu Jan  1 00:00:10 1970\n{header}\nx\n");
         read(file.as_bytes(), None).remove(0).0.flags.unwrap()
@@ -150,7 +152,7 @@ fn nothing_is_deleted_but_by_what_sealpost_wrote() {
     assert_eq!(self::flags(&found[0].0), flags);
 }
 
-/// What other programs write, with what a stranger wrote in the same message.
+/// Files of other programs, with fields from the sender in the same message.
 #[test]
 fn flags_are_those_of_the_program_that_wrote_the_file() {
     for (what, header, flags, stays) in [
@@ -230,7 +232,7 @@ fn a_quoted_line_in_a_body_splits_no_message() {
     }
 }
 
-/// A message that begins with a continuation line has flags all the same, and they do not run into it.
+/// A message that begins with a continuation line keeps its flags, and they do not merge with it.
 #[test]
 fn a_message_beginning_with_a_blank_keeps_flags_and_bytes() {
     for message in [" folded\r\nA: b\r\n\r\nx\r\n", "\tx\r\n", "\r\nx\r\n", "no header\r\n"] {
@@ -272,7 +274,7 @@ fn an_exact_export_gives_the_same_bytes_back() {
         let file = writer.finish().unwrap();
         assert_eq!(bodies(&file, None), messages);
     }
-    // Another program has made CRLF of all line ends of an export: that says nothing.
+    // Another program has changed all line ends of an export to CRLF: then they show nothing.
     let file = b"From a Thu Jan  1 00:00:10 1970\r\nStatus: O\r\nA: b\r\n\r\nx\r\n\r\n";
     assert_eq!(bodies(file, None), ["A: b\r\n\r\nx\r\n"]);
 }

@@ -1,11 +1,11 @@
-//! A buffered view of a seekable file: look ahead a bounded way, consume, and glance elsewhere.
+//! A buffered view of a seekable file: bounded lookahead, consume, and reads elsewhere.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
-/// Bytes held at once; the only memory that grows with nothing.
+/// Bytes held at once, whatever the file.
 const WINDOW_BYTES: usize = 64 * 1024;
 
-/// The bytes around the place where a reader stands.
+/// The bytes around the reader's position.
 pub(super) struct Window<R> {
     file: R,
     buffer: Box<[u8]>,
@@ -28,8 +28,8 @@ impl<R: Read + Seek> Window<R> {
         self.offset
     }
 
-    /// At least `least` bytes (at most half the window) unless the file ends, or cannot be read on,
-    /// before; maybe many more.
+    /// At least `least` bytes (at most half the window) unless the file ends, or fails, before;
+    /// maybe many more.
     pub fn peek(&mut self, least: usize) -> io::Result<&[u8]> {
         let least = least.min(WINDOW_BYTES / 2);
         while self.end - self.start < least && !self.at_end {
@@ -42,7 +42,8 @@ impl<R: Read + Seek> Window<R> {
                 Ok(0) => self.at_end = true,
                 Ok(n) => self.end += n,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                // What was read before that is good: the error comes again when that is used up.
+                // Bytes read before the error are valid: the error comes again once they are
+                // consumed.
                 Err(_) if self.end > self.start => break,
                 Err(e) => return Err(e),
             }
@@ -50,7 +51,7 @@ impl<R: Read + Seek> Window<R> {
         Ok(&self.buffer[self.start..self.end])
     }
 
-    /// Goes `n` bytes ahead; `n` at most what was last peeked.
+    /// Moves ahead by `n` bytes, at most those last peeked.
     pub fn consume(&mut self, n: usize) {
         let n = n.min(self.end - self.start);
         self.start += n;

@@ -1,5 +1,5 @@
-//! Writes mboxrd: the variant whose quoting can be undone. Flags come first in a message's header;
-//! its own fields of such names are quoted (`own_fields`).
+//! Writes mboxrd: the variant with reversible quoting. Flags come first in a message's header; its
+//! own fields of such names are quoted (`own_fields`).
 
 use std::fs::File;
 use std::io::{BufWriter, Error, Write};
@@ -13,10 +13,10 @@ use super::own_fields::{OwnFields, PREFIX};
 use crate::flags::status_fields;
 use crate::lines::{LineEnds, ToLf};
 
-/// What stands around a message in the file.
+/// The data around a message in the file.
 #[derive(Debug, Clone)]
 pub struct Envelope<'a> {
-    /// Who sent it; empty or unprintable becomes `MAILER-DAEMON`.
+    /// The sender; empty or unprintable becomes `MAILER-DAEMON`.
     pub sender: &'a str,
     /// When it was received.
     pub received: Timestamp,
@@ -24,13 +24,13 @@ pub struct Envelope<'a> {
     pub flags: &'a [String],
 }
 
-/// Messages into one mboxrd file.
+/// Writes messages into one mboxrd file.
 pub struct MboxWriter<W> {
     file: W,
     line_ends: LineEnds,
     to_lf: ToLf,
     own: OwnFields,
-    /// The line to put before a message that begins with a continuation line.
+    /// The line before a message that begins with a continuation line.
     between: Vec<u8>,
     started: bool,
     /// At the start of a line: so many bytes of `From ` have come and are held.
@@ -45,10 +45,11 @@ const BUFFER_BYTES: usize = 256 * 1024;
 const FROM: &[u8; 5] = b"From ";
 
 impl MboxWriter<BufWriter<File>> {
-    /// Makes a file that only its owner can read, in the place of one that an earlier run left unfinished.
+    /// Creates a file that only its owner can read, replacing one that an earlier run left
+    /// unfinished.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The file system's error.
     pub fn create(path: &Path, line_ends: LineEnds) -> Result<Self, Error> {
         let file = BufWriter::with_capacity(BUFFER_BYTES, owner::create_anew(path)?);
         Ok(Self::new(file, line_ends))
@@ -85,9 +86,9 @@ impl<W: Write> MboxWriter<W> {
         let sender = if plain { sender } else { "MAILER-DAEMON" };
         writeln!(self.file, "From {sender} {}", crate::date::asctime(envelope.received))?;
         let line_end = if self.line_ends == LineEnds::Exact { "\r\n" } else { "\n" };
-        // These fields are there also if no flag is: a header field follows the separator then,
-        // whatever the message begins with, and its line end says how those of the message are
-        // kept.
+        // These fields are written even without flags: then a header field follows the separator,
+        // whatever the message begins with, and its line end shows how the message's line ends are
+        // stored.
         self.file.write_all(status_fields(envelope.flags, line_end).as_bytes())?;
         self.between = [PREFIX, b":", line_end.as_bytes()].concat();
         self.started = false;
@@ -136,13 +137,13 @@ impl<W: Write> MboxWriter<W> {
         })
     }
 
-    /// The file, to see where it stands, or to take back a message that could not be finished;
-    /// the next thing written must be [`MboxWriter::begin`].
+    /// The file, to read its position, or to remove a message that could not be finished; the next
+    /// call must be [`MboxWriter::begin`].
     pub fn file(&mut self) -> &mut W {
         &mut self.file
     }
 
-    /// Flushes and gives the file back.
+    /// Flushes and returns the file.
     ///
     /// # Errors
     /// As [`MboxWriter::begin`].
@@ -151,7 +152,7 @@ impl<W: Write> MboxWriter<W> {
         Ok(self.file)
     }
 
-    /// Gives fields of the message's own that would pass for the file's other names, in `converted`.
+    /// Renames the message's own fields that would count as the file's, in `converted`.
     fn quote_own(&mut self) {
         if !self.own.is_done() {
             self.header.clear();
@@ -160,8 +161,8 @@ impl<W: Write> MboxWriter<W> {
         }
     }
 
-    /// Writes `converted` with one `>` more on every line that begins `>*From `. Since all `>` are
-    /// alike, those that were there can go out before it is known whether one is to be added.
+    /// Writes `converted` with one more `>` on every line that begins `>*From `. Since all `>` are
+    /// alike, the existing ones can be written before it is known whether one is added.
     fn quote(&mut self) -> Result<(), Error> {
         self.quoted.clear();
         let bytes = &self.converted;

@@ -1,4 +1,4 @@
-//! Entry points for fuzzing what mail is read from. They panic when something is wrong.
+//! Entry points for fuzzing the mail readers. They panic when something is wrong.
 
 use std::fs;
 use std::io::Cursor;
@@ -11,11 +11,11 @@ use sealpost_mailformat::lines::LineEnds;
 use sealpost_mailformat::mbox::{Envelope, MboxReader, MboxWriter, Options, Variant};
 use sealpost_mailformat::{Meta, Source};
 
-/// Bytes that are read of what a file unpacks to.
+/// Bytes that are read of the decompressed contents of a file.
 const UNPACKED_BYTES: usize = 4 * 1024 * 1024;
 
-/// An mbox, its first byte says how it is read: it is read to its end, and what was read comes back
-/// from what is written of it, with its flags and byte for byte.
+/// An mbox, whose first byte selects how it is read: it is read to its end, then written and read
+/// again, with the same flags and bytes.
 pub fn fuzz_mbox(data: &[u8]) {
     let Some((how, file)) = data.split_first() else { return };
     let variants = [None, Some(Variant::O), Some(Variant::Rd), Some(Variant::Cl), Some(Variant::Cl2)];
@@ -56,8 +56,8 @@ pub fn fuzz_mbox(data: &[u8]) {
     }
 }
 
-/// A file of whatever name and content, made in `directory`: it is found to be mail or not, and
-/// what is mail is read to its end.
+/// A file of any name and contents, created in `directory`: it is recognized as mail or not, and
+/// mail is read to its end.
 pub fn fuzz_import(data: &[u8], directory: &Path) {
     let Some((name, content)) = data.split_first() else { return };
     let names = ["x", "x.eml", "x.mbox", "x.eml.gz", "cur/x"];

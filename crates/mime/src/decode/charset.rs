@@ -4,8 +4,8 @@
 //! ([`iso2022`], [`hz`],
 //! [`utf7`]), those of DOS ([`single_byte`]), [`utf32`] and [`johab`]. [`label`] says which name means what.
 //!
-//! The guess, used for no label, `us-ascii`, `utf-8` and labels nobody knows: what is valid UTF-8
-//! is UTF-8, any other byte is windows-1252. It loses nothing and needs no look ahead.
+//! The guess, used without a label, for `us-ascii`, `utf-8` and unknown labels: valid UTF-8 is
+//! UTF-8, any other byte is windows-1252. It loses nothing and needs no look ahead.
 
 mod guess;
 mod hz;
@@ -46,7 +46,7 @@ enum State {
     Johab(Johab),
     Utf7(Utf7),
     Utf32(Utf32),
-    /// The beginning of a body that may say its charset itself.
+    /// The beginning of a body that may declare its charset.
     Sniff(Sniff),
 }
 
@@ -67,7 +67,7 @@ impl CharsetDecoder {
         }
     }
 
-    /// Appends what `bytes` say.
+    /// Appends the text of `bytes`.
     pub fn push(&mut self, bytes: &[u8], out: &mut String) {
         match &mut self.0 {
             State::Guess(decoder) => decoder.push(bytes, out),
@@ -88,7 +88,7 @@ impl CharsetDecoder {
         }
     }
 
-    /// Ends the text; a sequence that was cut short is given out as damage.
+    /// Ends the text; an incomplete sequence is damage.
     pub fn finish(self, out: &mut String) {
         match self.0 {
             State::Guess(decoder) => decoder.finish(out),
@@ -140,10 +140,10 @@ pub fn decode(label: Option<&str>, bytes: &[u8]) -> String {
 /// The bytes of neighbouring encoded-words in the charset with this label, as one text.
 ///
 /// A charset that switches codes begins each encoded-word in ASCII (RFC 2047 §3, §6.2), so each is
-/// decoded by itself. Only where a word ends in another code, and the next escape is the one back,
-/// or where it ends inside an escape or a character, a program has cut the text without caring for
-/// that, and the word is continued. In all other charsets the words are decoded together, because
-/// programs cut characters in two.
+/// decoded separately. Only where a word ends in another code, and the next escape switches back,
+/// or where it ends inside an escape or a character, the word is continued: a program has cut the
+/// text without regard to that. In all other charsets the words are decoded together, because
+/// programs split characters.
 pub fn decode_words(label: &str, words: &[Vec<u8>]) -> String {
     let mut out = String::new();
     let all = words.concat();
@@ -182,8 +182,8 @@ pub fn decode_words(label: &str, words: &[Vec<u8>]) -> String {
     out
 }
 
-/// Of each word whether the next escape, in it or after it, is one back to ASCII. `escapes`: where
-/// those of all the words begin, and whether they are.
+/// For each word, whether the next escape, in it or after it, switches back to ASCII. `escapes`:
+/// where those of all the words begin, and whether they do.
 fn continued(words: &[Vec<u8>], escapes: &[(usize, bool)]) -> Vec<bool> {
     let mut escapes = escapes.iter().peekable();
     let mut begins = 0;

@@ -1,29 +1,29 @@
-//! format=flowed (RFC 3676): lines that a program broke become the paragraphs that they were.
+//! format=flowed (RFC 3676): joins broken lines to the original paragraphs.
 //!
-//! A line that ends in a space goes on in the next one of the same quote depth (§4.1, §4.5), with
-//! DelSp=yes without that space (§4.3). Quote marks and stuffed spaces (§4.4) are no part of the
+//! A line that ends in a space continues in the next one of the same quote depth (§4.1, §4.5), with
+//! DelSp=yes without that space (§4.3). Quote marks and stuffed spaces (§4.4) are not part of the
 //! text. The signature separator `-- ` is a line of its own.
 
-/// Puts together the lines of one text that arrives in pieces.
+/// Joins the lines of one text that arrives in pieces.
 #[derive(Debug)]
 pub struct Flowed {
     /// DelSp=yes.
     delete_space: bool,
     state: State,
-    /// Quote marks of the line before, if it goes on.
+    /// Quote marks of the previous line, if it continues.
     goes_on: Option<usize>,
     quotes: usize,
-    /// A space that may be the one that ends the line.
+    /// A space that may be the one at the end of the line.
     space: bool,
     cr: bool,
 }
 
-/// Where in a line the next character is.
+/// The position of the next character in a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// Among the quote marks.
     Quotes,
-    /// Behind them and the stuffed space, after so many characters of the signature separator.
+    /// After them and the stuffed space, and so many characters of the signature separator.
     Signature(usize),
     Text,
 }
@@ -92,7 +92,7 @@ impl Flowed {
         }
     }
 
-    /// What was held back of the line is text: it goes on from the line before, or begins a new one.
+    /// The held part of the line is text: it continues the previous line, or begins a new one.
     fn begin_text(&mut self, out: &mut String) {
         self.join(out);
         if let State::Signature(at) = std::mem::replace(&mut self.state, State::Text) {
@@ -100,7 +100,7 @@ impl Flowed {
         }
     }
 
-    /// Ends the line before, if it goes on but not in this one.
+    /// Ends the previous line, if it would continue but not in this one.
     fn join(&mut self, out: &mut String) {
         if self.goes_on.take().is_some_and(|quotes| quotes != self.quotes) {
             out.push('\n');
@@ -115,7 +115,7 @@ impl Flowed {
             out.push_str(SIGNATURE);
             out.push('\n');
         } else {
-            // An empty line ends the one before as well: it has no space at its end.
+            // An empty line ends the previous one as well: it has no space at its end.
             self.begin_text(out);
             if std::mem::take(&mut self.space) {
                 if !self.delete_space {

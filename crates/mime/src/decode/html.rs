@@ -1,10 +1,10 @@
 //! HTML to text, streaming: for search and preview, not for display.
 //!
-//! Tags and comments are dropped, script and style with all they hold; character references are
-//! decoded, `alt` texts kept. Runs of white space are one space, blocks begin a line. What a reader
-//! of the text does not see but looks for goes elsewhere ([`HtmlSink::aside`]): the title, and
-//! where links lead. No tree is built and nothing is recursed into, so nesting costs nothing;
-//! buffers are bounded by the names below.
+//! Tags and comments are dropped, and so are script and style with their contents; character
+//! references are decoded, `alt` texts kept. Runs of white space are one space, blocks begin a
+//! line. Text that is not visible but searched for goes elsewhere ([`HtmlSink::aside`]): the title,
+//! and the targets of links. No tree is built and nothing is recursed into, so nesting costs
+//! nothing; buffers are bounded by the names below.
 
 mod element;
 mod entity;
@@ -13,11 +13,11 @@ use element::{Attribute, Raw, is_block};
 use entity::Number;
 pub use entity::decode_references;
 
-/// Longest tag or attribute name that is told apart; a longer one is none that matters.
+/// Longest tag or attribute name that is recognized; longer ones do not matter.
 const NAME_BYTES: usize = 32;
-/// Receives what HTML comes to, in order, in pieces cut anywhere.
+/// Receives the text of HTML, in order, in pieces cut anywhere.
 pub trait HtmlSink {
-    /// A piece of the text as it is read.
+    /// A piece of the visible text.
     fn text(&mut self, piece: &str);
     /// A piece of the title or of the target of a link; a line end follows each.
     fn aside(&mut self, piece: &str);
@@ -41,15 +41,15 @@ pub struct HtmlText {
     /// The name of the tag or attribute, or the reference, that is being read.
     name: String,
     closing: bool,
-    /// Inside an element whose content has no tags: wait for its closing tag.
+    /// Inside an element whose content has no tags: waits for its closing tag.
     raw: Option<Raw>,
     /// The value of an attribute that is kept.
     value: Option<(Attribute, String)>,
-    /// The tag is one of a link.
+    /// The tag is that of a link.
     link: bool,
 }
 
-/// What separates the next visible character from the last one.
+/// The separator between the next visible character and the last one.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Gap {
     #[default]
@@ -62,11 +62,11 @@ enum Gap {
 enum State {
     #[default]
     Text,
-    /// After `&`, and letters and digits behind it.
+    /// After `&`, and letters and digits after it.
     Reference,
     /// After `&#`.
     Hash,
-    /// After `&#x`; the letter as it was written.
+    /// After `&#x`; the letter as written.
     HashX(char),
     /// After digits of a number.
     Number(Number),
@@ -106,7 +106,7 @@ impl HtmlText {
         }
     }
 
-    /// Ends the text; a reference that was cut short is shown as it is.
+    /// Ends the text; an incomplete reference is kept as written.
     pub fn finish(mut self, out: &mut impl HtmlSink) {
         self.end_reference(None, out);
         if self.raw == Some(Raw::Title) {
@@ -114,7 +114,7 @@ impl HtmlText {
         }
     }
 
-    /// Puts out text, after the gap that separates it.
+    /// Emits text, after the gap that separates it.
     fn visible(&mut self, text: &str, out: &mut impl HtmlSink) {
         if text.is_empty() {
             return;
@@ -235,7 +235,7 @@ impl HtmlText {
         };
     }
 
-    /// Takes a character that ended something and is text itself.
+    /// Processes a character that ended something and is text itself.
     fn again(&mut self, c: char, out: &mut impl HtmlSink) {
         if matches!(c, '<' | '&') || c.is_ascii_whitespace() {
             self.step(c, out);
@@ -244,7 +244,7 @@ impl HtmlText {
         }
     }
 
-    /// A reference is over, before `c` or at the end: shows what it stands for, or itself.
+    /// A reference ends, before `c` or at the end: emits its characters, or its own text.
     fn end_reference(&mut self, c: Option<char>, out: &mut impl HtmlSink) {
         let state = std::mem::take(&mut self.state);
         let name = std::mem::take(&mut self.name);
@@ -328,7 +328,7 @@ impl HtmlText {
                     out.aside("\n");
                 }
             }
-            // Inside of these everything but their own closing tag is their content.
+            // Inside these, all but their own closing tag is content.
             Some(_) => {
                 self.state = State::Text;
                 let tag = format!("</{name}");
@@ -394,7 +394,8 @@ impl HtmlText {
                 self.widen(Gap::Space);
             }
             Some((Attribute::Href, value)) if !value.trim().is_empty() => {
-                // White space in a URL is none of it (URL standard §4.4): programs break long ones.
+                // White space in a URL is not part of it (URL standard §4.4): programs break long
+                // ones.
                 decode_references(&value).split_whitespace().for_each(|piece| out.aside(piece));
                 out.aside("\n");
             }

@@ -1,17 +1,17 @@
 //! Content-Transfer-Encoding (RFC 2045 §6): quoted-printable and base64, decoded as bytes arrive,
-//! forgiving of damage.
+//! tolerant of damage.
 
 /// How a body is encoded (RFC 2045 §6.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Encoding {
-    /// `7bit`, `8bit`, `binary`, and whatever is not known: the bytes are taken as they are.
+    /// `7bit`, `8bit`, `binary`, and unknown ones: the bytes are taken unchanged.
     #[default]
     Identity,
     /// `quoted-printable`.
     QuotedPrintable,
     /// `base64`.
     Base64,
-    /// `x-uuencode` and its like: known to be an encoding, not decoded.
+    /// `x-uuencode` and similar: known to be an encoding, not decoded.
     Opaque,
 }
 
@@ -42,7 +42,7 @@ enum State {
     QuotedPrintable { state: Quoted, white: White },
 }
 
-/// Where a quoted-printable decoder stands.
+/// The state of a quoted-printable decoder.
 #[derive(Debug, Clone, Copy)]
 enum Quoted {
     Text,
@@ -54,9 +54,9 @@ enum Quoted {
     Space,
 }
 
-/// White space at the end of what has come of a line: "Any white space at the end of a line must be
-/// deleted, as it will necessarily have been added by intermediate transport agents" (RFC 2045 §6.7
-/// (3)).
+/// White space at the end of the received part of a line: "Any white space at the end of a line
+/// must be deleted, as it will necessarily have been added by intermediate transport agents" (RFC
+/// 2045 §6.7 (3)).
 #[derive(Debug, Clone, Default)]
 struct White {
     held: Vec<u8>,
@@ -95,7 +95,7 @@ impl White {
         }
     }
 
-    /// Something follows: it was not the end of the line.
+    /// Other bytes follow: it was not the end of the line.
     fn keep(&mut self, out: &mut Vec<u8>) {
         out.append(&mut self.held);
         self.long = false;
@@ -123,8 +123,8 @@ impl TransferDecoder {
         })
     }
 
-    /// Appends what `bytes` decode to; never more than `bytes` plus what was held from before: a
-    /// hundred bytes or so.
+    /// Appends the decoded `bytes`; never more than `bytes` plus the held ones: about a hundred
+    /// bytes.
     pub fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         match &mut self.0 {
             State::Identity => out.extend_from_slice(bytes),
@@ -133,8 +133,8 @@ impl TransferDecoder {
         }
     }
 
-    /// Ends the body: what was held back is given out as it is, an incomplete base64 quantum as far
-    /// as it goes.
+    /// Ends the body: held bytes are written unchanged, an incomplete base64 quantum as far as
+    /// possible.
     pub fn finish(self, out: &mut Vec<u8>) {
         match self.0 {
             State::Base64 { bits, count } => base64_tail(bits, count, out),
@@ -182,7 +182,7 @@ fn base64(bits: &mut u32, count: &mut u8, bytes: &[u8], out: &mut Vec<u8>) {
         }
         match BASE64[byte as usize] {
             SKIP => {}
-            // Padding ends a quantum, not the body: concatenated base64 goes on after it.
+            // Padding ends a quantum, not the body: concatenated base64 continues after it.
             PAD => {
                 base64_tail(*bits, *count, out);
                 (*bits, *count) = (0, 0);
@@ -234,7 +234,7 @@ fn quoted_printable(state: &mut Quoted, white: &mut White, bytes: &[u8], out: &m
                 b'\n' => Quoted::Text,
                 b' ' | b'\t' | b'\r' => Quoted::Space,
                 _ if hex(byte).is_some() => Quoted::Digit(byte),
-                // RFC 2045 §6.7: damaged data is best left as it is.
+                // RFC 2045 §6.7: damaged data is left unchanged.
                 _ => {
                     out.push(b'=');
                     next = rest;
@@ -296,7 +296,7 @@ mod tests {
         assert_eq!(qp("soft=\nbreak"), "softbreak");
         assert_eq!(qp("1+1=2 =zz =4"), "1+1=2 =zz =4");
         assert_eq!(qp("=c3=a9"), "é");
-        // White space at the end of a line was put there on the way; what is encoded was not.
+        // White space at the end of a line was added in transit; encoded white space was not.
         assert_eq!(qp("hello  \r\na \t =\r\nb=20 \nc \r\n"), "hello\r\na \t b \nc\r\n");
         assert_eq!(qp("a b\tc \t"), "a b\tc \t");
         let long = " ".repeat(WHITE_BYTES);

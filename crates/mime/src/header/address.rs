@@ -1,14 +1,15 @@
-//! Address lists (RFC 5322 §3.4, obsolete forms of §4.4) as IMAP's ENVELOPE wants them (RFC 3501 §7.4.2).
+//! Address lists (RFC 5322 §3.4, obsolete forms of §4.4) in the form of IMAP's ENVELOPE (RFC 3501
+//! §7.4.2).
 //!
-//! Names keep their encoded-words. `user@host (Full Name)`, older than display names, gives its
+//! Names keep their encoded-words. `user@host (Full Name)`, older than display names, uses its
 //! comment as the name.
 
 use sealpost_base::limits;
 
 use crate::envelope::Address;
 
-/// The addresses and group marks in `value`, at most `limits::ENVELOPE_ADDRESSES`; the flag tells
-/// that there were more.
+/// The addresses and group marks in `value`, at most `limits::ENVELOPE_ADDRESSES`; the flag is set
+/// if there were more.
 pub fn parse_list(value: &str) -> (Vec<Address>, bool) {
     let mut parser = Parser { rest: value, found: Vec::new(), in_group: false, comment: None };
     parser.list();
@@ -21,16 +22,16 @@ struct Parser<'a> {
     rest: &'a str,
     found: Vec<Address>,
     in_group: bool,
-    /// The first comment, for a field that has nothing else.
+    /// The first comment, for a field without anything else.
     comment: Option<String>,
 }
 
-/// The words before a delimiter, in the two ways they may be meant.
+/// The words before a delimiter, in their two possible meanings.
 #[derive(Default)]
 struct Words {
     /// As a display name: words with one space between them, quotes removed.
     phrase: String,
-    /// As addr-specs: what white space separates, except around the dots and the `@` of an address.
+    /// As addr-specs: separated by white space, except around the dots and the `@` of an address.
     specs: Vec<Spec>,
     /// The last comment.
     comment: Option<String>,
@@ -41,7 +42,7 @@ struct Words {
 struct Spec {
     text: String,
     at: Option<usize>,
-    /// It ends with a dot that stood alone.
+    /// It ends with a separate dot.
     dot: bool,
 }
 
@@ -53,7 +54,7 @@ impl Spec {
         }
     }
 
-    /// Whether what follows after white space belongs to it (RFC 5322 §4.4, obs-local-part and obs-domain).
+    /// Whether text after white space belongs to it (RFC 5322 §4.4, obs-local-part and obs-domain).
     fn goes_on(&self, next: &str) -> bool {
         let ended = self.dot || self.text.ends_with('@') || (self.at.is_some() && self.text.ends_with('.'));
         ended || next == "@" || next == "."
@@ -123,8 +124,8 @@ impl Parser<'_> {
         }
     }
 
-    /// What follows `<`: an optional route, an addr-spec, `>`; then everything up to the next
-    /// delimiter is passed over.
+    /// The part after `<`: an optional route, an addr-spec, `>`; then everything up to the next
+    /// delimiter is skipped.
     fn angle(&mut self, name: Words) {
         let mut words = self.words(">:");
         let mut adl = None;
@@ -149,7 +150,7 @@ impl Parser<'_> {
             }
             return;
         }
-        // Several: the bracket was not closed, or words that are none of an address stand in it.
+        // Several: the bracket was not closed, or has words that are not part of an address.
         let mut inner = String::new();
         for mut spec in words.specs {
             spec.text.truncate(spec.text.trim_end_matches([',', ';']).len());
@@ -172,7 +173,7 @@ impl Parser<'_> {
         Some(c)
     }
 
-    /// Reads words up to one of the delimiters, which is left, or to the end.
+    /// Reads words up to one of the delimiters, which is not consumed, or to the end.
     fn words(&mut self, delimiters: &str) -> Words {
         let mut words = Words::default();
         let mut space = false;
@@ -223,7 +224,7 @@ impl Parser<'_> {
         words
     }
 
-    /// The rest of a quoted-string, unquoted; one that is never closed goes to the end.
+    /// The rest of a quoted-string, unquoted; an unclosed one extends to the end.
     fn quoted(&mut self) -> String {
         let mut text = String::new();
         while let Some(c) = self.next() {
@@ -262,7 +263,7 @@ impl Parser<'_> {
     fn domain_literal(&mut self) -> String {
         let mut text = String::from("[");
         while let Some(c) = self.rest.chars().next() {
-            // Not closed: the delimiters of the list count again.
+            // Not closed: the delimiters of the list apply again.
             if matches!(c, ',' | '>' | ';') {
                 break;
             }
@@ -292,7 +293,7 @@ impl Words {
         }
     }
 
-    /// The last character is an `@` outside of quotes.
+    /// Records that the last character is an `@` outside of quotes.
     fn note_at(&mut self) {
         if let Some(last) = self.specs.last_mut() {
             last.at = Some(last.text.len() - 1);

@@ -1,4 +1,4 @@
-//! Dates of header fields: how they are written (RFC 5322 §3.3), what is read ([`parse`]), and the calendar.
+//! Dates of header fields: writing (RFC 5322 §3.3), parsing ([`parse`]), and the calendar.
 
 mod calendar;
 mod words;
@@ -10,25 +10,25 @@ pub use sealpost_base::calendar::{civil_from_days, days_from_civil};
 pub struct Date {
     /// Seconds since 1970-01-01T00:00:00Z.
     pub seconds: i64,
-    /// Minutes east of UTC; 0 for `-0000` and for zones that say nothing.
+    /// Minutes east of UTC; 0 for `-0000` and unknown zones.
     pub zone: i16,
 }
 
-/// Reads a date; `None` if there is no valid day, month and year in it.
+/// Parses a date; `None` if there is no valid day, month and year in it.
 ///
-/// RFC 5322 §3.3, the obsolete forms of §4.3, and what programs write that took another format for
-/// it: ISO 8601 (extended and basic; calendar, week and day of the year), what `ctime` and
-/// JavaScript write, `21.11.1997`, `11/21/1997`, clocks of twelve hours, zones as `GMT+0200`. Of
-/// numbers with slashes the month comes first, with dots and hyphens the day, unless that is no
-/// month. Day names, comments and what is not understood are passed over. A missing time is
-/// midnight, a missing zone UTC. Two-digit years below 50 are in the 2000s, other years of two or
-/// three digits count from 1900 (RFC 5322 §4.3).
+/// RFC 5322 §3.3, the obsolete forms of §4.3, and other formats found in mail: ISO 8601 (extended
+/// and basic; calendar, week and day of the year), the output of `ctime` and JavaScript,
+/// `21.11.1997`, `11/21/1997`, clocks of twelve hours, zones as `GMT+0200`. In numbers with slashes
+/// the month comes first, with dots and hyphens the day, unless that is not a valid month. Day
+/// names, comments and unknown words are skipped. A missing time is midnight, a missing zone UTC.
+/// Two-digit years below 50 are in the 2000s, other years of two or three digits count from 1900
+/// (RFC 5322 §4.3).
 pub fn parse(value: &str) -> Option<Date> {
     words::read(value)?.date()
 }
 
-/// The same of a text that is a date with a time and nothing else, as behind the sender in a `From
-/// ` line of an mbox file; `None` if anything in it is not understood.
+/// The same for a text that is a date with a time and nothing else, as after the sender in a `From
+/// ` line of an mbox file; `None` if any part of it is unknown.
 pub fn parse_whole(value: &str) -> Option<Date> {
     let found = words::read(value)?;
     if found.is_whole() { found.date() } else { None }

@@ -1,12 +1,12 @@
-//! `BODY[HEADER.FIELDS (…)]` and `.NOT`: lets the wanted fields of a streamed header through, byte for byte.
+//! `BODY[HEADER.FIELDS (…)]` and `.NOT`: passes the wanted fields of a streamed header, byte for
+//! byte.
 //!
-//! "Subsetting does not exclude the delimiting blank line" (RFC 3501 §6.4.5): it is passed on when
-//! it comes. Memory is bounded by the longest name asked for, plus a little for white space before
-//! the colon.
+//! "Subsetting does not exclude the delimiting blank line" (RFC 3501 §6.4.5): it is passed on.
+//! Memory is bounded by the longest requested name, plus a little for white space before the colon.
 
 use std::sync::Arc;
 
-/// White space before the colon of a field that is still looked at (RFC 5322 §4.5 allows any amount).
+/// White space before the colon of a field that is examined (RFC 5322 §4.5 allows any amount).
 const BLANK_BYTES: usize = 64;
 
 /// Filters one header that arrives in pieces.
@@ -27,7 +27,7 @@ enum State {
     LineStart { keep: bool },
     /// In the name of a field.
     Name,
-    /// Behind the name.
+    /// After the name.
     Rest { keep: bool },
     /// The empty line was passed.
     Done,
@@ -47,11 +47,11 @@ impl HeaderFilter {
     fn new(names: impl IntoIterator<Item = impl AsRef<str>>, not: bool) -> Self {
         let names: Arc<[String]> = names.into_iter().map(|n| n.as_ref().to_ascii_lowercase()).collect();
         let longest = names.iter().map(String::len).max().unwrap_or(0);
-        // A header that begins with a continuation continues no field that was named.
+        // A header that begins with a continuation line continues no named field.
         HeaderFilter { names, not, longest, held: Vec::new(), state: State::LineStart { keep: not } }
     }
 
-    /// Takes the next piece of the header and gives what is kept to `out`, in order.
+    /// Takes the next piece of the header and passes kept bytes to `out`, in order.
     pub fn push(&mut self, mut bytes: &[u8], out: &mut impl FnMut(&[u8])) {
         while !bytes.is_empty() {
             let used = match self.state {
@@ -74,15 +74,15 @@ impl HeaderFilter {
         }
     }
 
-    /// Ends a header that had no empty line: the name that was never followed by a colon is decided.
+    /// Ends a header without an empty line: decides about a name without a colon.
     pub fn finish(mut self, out: &mut impl FnMut(&[u8])) {
         if !self.held.is_empty() {
             self.decide(out);
         }
     }
 
-    /// Appends what is kept of a header that is all there to `out`: what [`HeaderFilter::push`] and
-    /// [`HeaderFilter::finish`] of a new filter give for it.
+    /// Appends the kept part of a complete header to `out`: the result of [`HeaderFilter::push`]
+    /// and [`HeaderFilter::finish`] of a new filter.
     pub fn apply(&self, header: &[u8], out: &mut Vec<u8>) {
         let (mut rest, mut keep) = (header, self.not);
         while let Some(first) = rest.first() {
@@ -104,13 +104,13 @@ impl HeaderFilter {
         }
     }
 
-    /// Whether a field is kept that begins like that, up to its colon.
+    /// Whether a field that begins with `name`, up to its colon, is kept.
     fn keeps(&self, name: &[u8]) -> bool {
         let name = name.trim_ascii_end();
         self.names.iter().any(|wanted| name.eq_ignore_ascii_case(wanted.as_bytes())) != self.not
     }
 
-    /// True once the empty line was passed; whatever is pushed after it is ignored.
+    /// True once the empty line was passed; later bytes are ignored.
     pub fn is_done(&self) -> bool {
         self.state == State::Done
     }
@@ -140,7 +140,7 @@ impl HeaderFilter {
     }
 
     fn name(&mut self, bytes: &[u8], out: &mut impl FnMut(&[u8])) -> usize {
-        // No wanted name is longer than this, so the field is decided when so much was seen.
+        // No wanted name is longer than this, so this many bytes decide about the field.
         let room = (self.longest + BLANK_BYTES).saturating_sub(self.held.len()).min(bytes.len());
         let end = memchr::memchr2(b':', b'\n', &bytes[..room]);
         self.held.extend_from_slice(&bytes[..end.unwrap_or(room)]);
@@ -150,7 +150,7 @@ impl HeaderFilter {
         end.unwrap_or(room)
     }
 
-    /// Compares the held name and lets it through or drops it.
+    /// Compares the held name and passes or drops it.
     fn decide(&mut self, out: &mut impl FnMut(&[u8])) {
         let keep = self.keeps(&self.held);
         if keep {
@@ -212,7 +212,7 @@ mod tests {
             }
         }
 
-        /// A header that is there at once gives what the same header gives in pieces.
+        /// A header at once gives the same result as in pieces.
         #[test]
         fn at_once_is_as_in_pieces(
             header in "([aA]|[bB]c|[ \t]|:|\r|\n|\r\n|x{60,70}|aa: b\r\n|Bc : d\r\n| e\n){0,40}",

@@ -1,12 +1,12 @@
-//! Message identifiers (RFC 5322 §3.6.4, obsolete forms of §4.5.4), in the one form in which they
-//! are compared.
+//! Message identifiers (RFC 5322 §3.6.4, obsolete forms of §4.5.4), in their normal form for
+//! comparison.
 //!
 //! THREAD compares identifiers, not spellings: `<"a"@b>` and `<a@b>` are the same one (RFC 5256 §3,
 //! REFERENCES). Comparisons are case-sensitive.
 
 /// The identifiers in `value`, in order and without their angle brackets: quoted strings and quoted
-/// pairs as what they stand for, comments and white space left out. What has no `@` with something
-/// on both sides is no identifier.
+/// pairs unquoted, comments and white space removed. Text without an `@` between two non-empty
+/// parts is not an identifier.
 pub fn parse_list(value: &str) -> impl Iterator<Item = String> + '_ {
     let mut parser = Parser { rest: value };
     std::iter::from_fn(move || parser.next_id())
@@ -21,7 +21,8 @@ impl Parser<'_> {
         while let Some(c) = self.next() {
             match c {
                 '(' => self.comment(),
-                // A phrase in the obsolete syntax may be quoted, and may hold what looks like an identifier.
+                // A phrase in the obsolete syntax may be quoted, and may contain the form of an
+                // identifier.
                 '"' => drop(self.quoted()),
                 '<' => {
                     if let Some(id) = self.bracketed() {
@@ -34,7 +35,7 @@ impl Parser<'_> {
         None
     }
 
-    /// What follows `<`, up to `>`. A second `<` begins anew: the first one belonged to something else.
+    /// The text after `<`, up to `>`. A second `<` starts again: the first one was something else.
     fn bracketed(&mut self) -> Option<String> {
         let mut id = String::new();
         let mut at = None;
@@ -60,7 +61,7 @@ impl Parser<'_> {
         None
     }
 
-    /// The rest of a quoted-string, unquoted; one that is never closed goes to the end.
+    /// The rest of a quoted-string, unquoted; an unclosed one extends to the end.
     fn quoted(&mut self) -> String {
         let mut text = String::new();
         while let Some(c) = self.next() {
@@ -73,7 +74,7 @@ impl Parser<'_> {
         text
     }
 
-    /// Passes over the rest of a comment; nested ones are counted.
+    /// Skips the rest of a comment; nested ones are counted.
     fn comment(&mut self) {
         let mut depth = 1usize;
         while depth > 0

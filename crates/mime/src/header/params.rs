@@ -77,7 +77,7 @@ fn is_token(byte: u8) -> bool {
     )
 }
 
-/// What stands before the first `;`, comments removed, and what follows it.
+/// The text before the first `;`, comments removed, and the text after it.
 fn split_head(value: &str) -> (String, &str) {
     let mut head = String::new();
     let mut at = Cursor(value);
@@ -108,17 +108,17 @@ fn parameters(rest: &str) -> Vec<Parameter> {
         let name = at.take_while(|c| !matches!(c, '=' | ';' | '('));
         at.blank();
         if at.peek() != Some('=') {
-            // A word that is no parameter; pass over it to the next `;`.
+            // A word that is not a parameter; skip to the next `;`.
             at.take_while(|c| c != ';');
             continue;
         }
         at.skip('=');
         at.blank();
         let value = if at.peek() == Some('"') { at.quoted() } else { at.bare() };
-        // Whatever stands between a value and the next `;` is ignored.
+        // Anything between a value and the next `;` is ignored.
         at.blank();
         at.take_while(|c| c != ';');
-        // After words that are no parameter, without a `;`.
+        // After words that are not parameters, without a `;`.
         let name = name.split_whitespace().next_back().unwrap_or_default().to_ascii_lowercase();
         if !name.is_empty() {
             found.push(Parameter { name, value });
@@ -153,7 +153,7 @@ impl<'a> Cursor<'a> {
         (!token.is_empty()).then_some(token)
     }
 
-    /// Passes over white space and comments.
+    /// Skips white space and comments.
     fn blank(&mut self) {
         loop {
             self.take_while(char::is_whitespace);
@@ -164,7 +164,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Passes over a comment; nested ones are counted, not recursed into. An unclosed one ends the value.
+    /// Skips a comment; nested ones are counted, not recursed into. An unclosed one ends the value.
     fn comment(&mut self) {
         let mut depth = 0usize;
         while let Some(c) = self.peek() {
@@ -185,7 +185,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A quoted-string, unquoted; one that is never closed goes to the end.
+    /// A quoted-string, unquoted; an unclosed one extends to the end.
     fn quoted(&mut self) -> String {
         let mut value = String::new();
         self.skip('"');
@@ -224,9 +224,9 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The value of the parameter `name` (lower case): RFC 2231 continuations put together, percent and
-/// charset decoded; a plain value with its encoded-words decoded, as mail programs write them
-/// against RFC 2047 §5.
+/// The value of the parameter `name` (lower case): RFC 2231 continuations joined, percent and
+/// charset decoded; a plain value with its encoded-words decoded, which mail programs write against
+/// RFC 2047 §5.
 pub fn decoded(params: &[Parameter], name: &str) -> Option<String> {
     extended(params, name).or_else(|| {
         let plain = params.iter().find(|p| p.name == name)?;

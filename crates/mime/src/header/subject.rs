@@ -1,14 +1,14 @@
-//! The base subject (RFC 5256 §2.1): what is left of a subject without the marks of replies,
-//! forwards and lists. All servers have to agree on it, so it is exactly that algorithm.
+//! The base subject (RFC 5256 §2.1): a subject without the marks of replies, forwards and lists.
+//! All servers have to agree on it, so it follows exactly that algorithm.
 
 use std::borrow::Cow;
 
-/// What a subject comes down to.
+/// A base subject.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BaseSubject<'a> {
     /// Without marks. Not folded: compare it by [`crate::collate`].
     pub text: Cow<'a, str>,
-    /// Something was removed that says that this is a reply or a forward (RFC 5256 §3, REFERENCES).
+    /// A mark of a reply or a forward was removed (RFC 5256 §3, REFERENCES).
     pub reply: bool,
 }
 
@@ -72,8 +72,8 @@ fn without_trailers(mut text: &str, mut reply: bool) -> (&str, bool) {
 
 /// `subj-leader = (*subj-blob subj-refwd) / WSP`, and blobs as long as something is left without them.
 ///
-/// Step (4) takes one blob away and step (3) then looks at the next ones again. Nothing but blobs
-/// can be passed over on the way to a `subj-refwd`, so a run of blobs is decided at once.
+/// Step (4) removes one blob and step (3) then examines the next ones again. Only blobs can be
+/// skipped on the way to a `subj-refwd`, so a run of blobs is decided at once.
 fn without_leaders(mut text: &str, mut reply: bool) -> (&str, bool) {
     loop {
         text = text.trim_start_matches(' ');
@@ -90,21 +90,21 @@ fn without_leaders(mut text: &str, mut reply: bool) -> (&str, bool) {
     }
 }
 
-/// `subj-blob = "[" *BLOBCHAR "]" *WSP`: what follows it.
+/// `subj-blob = "[" *BLOBCHAR "]" *WSP`: returns the text after it.
 fn blob(text: &str) -> Option<&str> {
     let inside = text.strip_prefix('[')?;
     let end = inside.find(['[', ']']).filter(|end| inside.as_bytes()[*end] == b']')?;
     Some(inside[end + 1..].trim_start_matches(' '))
 }
 
-/// `subj-refwd = ("re" / ("fw" ["d"])) *WSP [subj-blob] ":"`: what follows it.
+/// `subj-refwd = ("re" / ("fw" ["d"])) *WSP [subj-blob] ":"`: returns the text after it.
 fn refwd(text: &str) -> Option<&str> {
     let rest = ["re", "fwd", "fw"].iter().find_map(|word| strip_prefix(text, word))?;
     let rest = rest.trim_start_matches(' ');
     blob(rest).unwrap_or(rest).strip_prefix(':')
 }
 
-/// `subj-fwd = subj-fwd-hdr subject subj-fwd-trl`: what is inside.
+/// `subj-fwd = subj-fwd-hdr subject subj-fwd-trl`: returns the text inside.
 fn forwarded(text: &str) -> Option<&str> {
     strip_prefix(text, "[fwd:")?.strip_suffix(']')
 }

@@ -1,8 +1,8 @@
-//! What a message says of the thread that it belongs to (RFC 8621 §3): its identifier, those that
-//! it refers to, and its base subject.
+//! The thread data of a message (RFC 8621 §3): its identifier, those that it refers to, and its
+//! base subject.
 //!
-//! Messages are in one thread if one of these identifiers and the subject are the same. Nothing is
-//! decided here: what has the account's other messages decides.
+//! Messages are in one thread if one of these identifiers and the subject are equal. The caller,
+//! which has the account's other messages, decides that.
 
 use std::collections::VecDeque;
 
@@ -12,15 +12,14 @@ use super::{message_id, subject, word};
 use crate::collate;
 use crate::envelope::Envelope;
 
-/// What is put in front of the subject of a reply or a forward in other languages than English, in
-/// lower case. RFC 5256 has the English ones alone, and THREAD has to agree on them with other
-/// servers; this has not.
+/// The marks of replies and forwards in other languages than English, in lower case. RFC 5256 has
+/// only the English ones, and THREAD has to agree on them with other servers; this code need not.
 const LOCAL_MARKS: [&str; 22] = [
     "aw", "wg", "sv", "vs", "vb", "antw", "doorst", "tr", "rv", "res", "enc", "rif", "i", "odp", "pd", "ynt",
     "ilt", "отв", "回复", "答复", "转发", "ref",
 ];
 
-/// The fields of a message that say which thread it belongs to.
+/// The fields of a message that determine its thread.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ThreadFields {
     /// The message's own identifier, without the angle brackets.
@@ -29,13 +28,13 @@ pub struct ThreadFields {
     /// if there are none (RFC 5256 §3). The first one and the last ones, at most one fewer than
     /// [`limits::THREAD_LINKS`].
     pub references: Vec<String>,
-    /// The base subject in the form in which it is compared, without the marks of replies and
-    /// forwards in any language known here; at most [`limits::SORT_KEY_BYTES`].
+    /// The base subject in its form for comparison, without the marks of replies and forwards in
+    /// any language known here; at most [`limits::SORT_KEY_BYTES`].
     pub subject: Vec<u8>,
 }
 
 impl ThreadFields {
-    /// Those of a message with that envelope.
+    /// The fields of a message with that envelope.
     pub fn of(envelope: &Envelope) -> Self {
         let ids = |field: &Option<String>| field.as_deref().map(references).unwrap_or_default();
         let mut references = ids(&envelope.references);
@@ -82,13 +81,13 @@ fn base(subject: &str) -> String {
     base
 }
 
-/// What follows a mark, a number in brackets or parentheses, and a colon.
+/// The text after a mark, a number in brackets or parentheses, and a colon.
 fn without_local_mark(subject: &str) -> Option<&str> {
     let colon = subject.find([':', '：'])?;
     let (mark, rest) = subject.split_at(colon);
     let rest = &rest[rest.chars().next().map_or(0, char::len_utf8)..];
     let mark = mark.split(['[', '(', '^']).next().unwrap_or_default().trim_end();
-    // No mark is longer; what is in front of the colon may be.
+    // No mark is longer; the text before the colon may be.
     let is_mark = mark.len() <= 16 && LOCAL_MARKS.contains(&mark.to_lowercase().as_str());
     is_mark.then(|| rest.trim_start())
 }

@@ -1,9 +1,9 @@
-//! Encoded-words (RFC 2047): decoding them, the way real mail needs it.
+//! Encoded-words (RFC 2047): decoding, with tolerance for real mail.
 //!
-//! White space between two encoded-words is not shown (§6.2). Neighbours in one charset are decoded
-//! together, because programs cut multi-byte characters in two although §5 forbids it
-//! ([`charset::decode_words`]). Encoded-words are found anywhere: glued to other text, inside
-//! quoted strings, with spaces in their text. What does not parse stays as it is.
+//! White space between two encoded-words is dropped (§6.2). Neighbours in one charset are decoded
+//! together, because programs split multi-byte characters although §5 forbids it
+//! ([`charset::decode_words`]). Encoded-words are found anywhere: next to other text, inside quoted
+//! strings, with spaces in their text. Unparsable ones stay unchanged.
 
 use crate::decode::charset;
 use crate::decode::transfer::{Encoding, TransferDecoder};
@@ -17,7 +17,8 @@ pub fn decode(value: &str) -> String {
     let mut out = String::with_capacity(value.len());
     let mut run: Option<Run> = None;
     let mut rest = value;
-    // Behind the last `?=` no encoded-word can end: not looking there keeps a value full of openings linear.
+    // No encoded-word can end after the last `?=`: stopping there keeps a value full of openings
+    // linear.
     let after_last = value.len() - value.rfind("?=").map_or(0, |at| at + 2);
     while let Some(start) = rest.find("=?").filter(|start| rest.len() - start > after_last) {
         let between = &rest[..start];
@@ -33,8 +34,8 @@ pub fn decode(value: &str) -> String {
             out.push_str(between);
         }
         match &mut run {
-            // RFC 2047 §2: an encoded-word is ASCII. Characters that are not are what they are, the
-            // rest is decoded.
+            // RFC 2047 §2: an encoded-word is ASCII. Other characters are kept, the rest is
+            // decoded.
             _ if !word.text.is_ascii() => {
                 flush(&mut run, &mut out);
                 word.mixed(&mut out);
@@ -89,7 +90,7 @@ impl Word<'_> {
         out
     }
 
-    /// The text of a word that is not ASCII as it should be.
+    /// The text of a word with non-ASCII characters.
     fn mixed(&self, out: &mut String) {
         let mut rest = self.text;
         while let Some(c) = rest.chars().next() {
@@ -113,7 +114,7 @@ fn flush(run: &mut Option<Run>, out: &mut String) {
     }
 }
 
-/// The encoded-word that `s` starts with, and what follows it.
+/// The encoded-word at the start of `s`, and the text after it.
 fn parse(s: &str) -> Option<(Word<'_>, &str)> {
     let (charset, rest) = s.strip_prefix("=?")?.split_once('?')?;
     let (encoding, rest) = rest.split_once('?')?;

@@ -1,7 +1,7 @@
-//! What takes the body of a part while it passes: the text pipe, or the scan of a message that is encoded.
+//! The receivers of a part's body: the text pipe, or the scan of an encoded message.
 //!
-//! RFC 2046 §5.2.1 forbids to encode a message/rfc822, RFC 6532 §3.7 permits it for message/global,
-//! and programs do both. Such a message has a structure of its own, whose offsets count its decoded
+//! RFC 2046 §5.2.1 forbids encoding a message/rfc822, RFC 6532 §3.7 permits it for message/global,
+//! and programs do both. Such a message has its own structure, whose offsets count its decoded
 //! bytes.
 
 use sealpost_base::limits;
@@ -21,7 +21,7 @@ pub(super) enum Feed {
     Message(Box<Encoded>),
 }
 
-/// An encoded message while it is scanned.
+/// The scan of an encoded message.
 pub(super) struct Encoded {
     decoder: TransferDecoder,
     walk: Walk,
@@ -29,7 +29,8 @@ pub(super) struct Encoded {
 }
 
 impl Encoded {
-    /// A message at that depth, within so many encoded ones, itself included; `None` if these are too many.
+    /// A message at that depth, within so many encoded ones, itself included; `None` if these are
+    /// too many.
     pub(super) fn new(encoding: Encoding, depth: usize, layers: usize) -> Option<Self> {
         let (decoder, decoded) = (TransferDecoder::new(encoding), Vec::new());
         let walk = || Walk::new(depth, layers);
@@ -55,7 +56,7 @@ impl Feed {
         }
     }
 
-    /// The body is over: the message, if it is one.
+    /// Ends the body; returns the message, if it is one.
     pub(super) fn finish(self, shared: &mut Shared<impl TextSink>) -> Option<Box<(Envelope, Part)>> {
         match self {
             Feed::Text(pipe) => {

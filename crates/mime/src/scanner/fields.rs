@@ -1,4 +1,4 @@
-//! What is kept of the header of one message or part while its lines arrive.
+//! The stored header fields of one message or part, collected while its lines arrive.
 
 use sealpost_base::limits;
 
@@ -6,10 +6,10 @@ use crate::envelope::{Address, Envelope};
 use crate::header::{self, address, date, params};
 use crate::structure::{Disposition, Parameter};
 
-/// Bytes that one kept value costs beyond its text, so that a million empty ones are not free.
+/// Bytes that one stored value costs beyond its text, so that a million empty ones are not free.
 const VALUE_OVERHEAD: usize = 128;
 
-/// Room for parsed values, all parts of a message together (`limits::STRUCTURE_BYTES`).
+/// The budget for parsed values, for all parts of a message together (`limits::STRUCTURE_BYTES`).
 #[derive(Debug)]
 pub(super) struct ValueBudget {
     left: usize,
@@ -24,7 +24,7 @@ impl Default for ValueBudget {
 }
 
 impl ValueBudget {
-    /// Takes the room that `bytes` need, or says that there is none: the value is then dropped.
+    /// Takes `bytes` of the budget; false if they exceed it: the value is then dropped.
     fn take(&mut self, bytes: usize) -> bool {
         match self.left.checked_sub(bytes + VALUE_OVERHEAD) {
             Some(left) => {
@@ -51,7 +51,7 @@ impl ValueBudget {
         params
     }
 
-    /// `times`: how often they will be there in the end.
+    /// `times`: how often they will be stored in the end.
     fn keep_addresses(&mut self, (found, more): (Vec<Address>, bool), to: &mut Vec<Address>, times: usize) {
         self.limited |= more;
         to.reserve_exact(found.len().min(limits::ENVELOPE_ADDRESSES - to.len()));
@@ -70,10 +70,10 @@ impl ValueBudget {
     }
 }
 
-/// The Content- fields of a part. Of a field that is repeated the first counts.
+/// The Content- fields of a part. Of a repeated field the first counts.
 #[derive(Debug, Default)]
 pub(super) struct Content {
-    /// `Some(None)`: there is a Content-Type, but not one that can be read.
+    /// `Some(None)`: there is a Content-Type, but an unparsable one.
     pub(super) media: Option<Option<(String, String, Vec<Parameter>)>>,
     pub(super) id: Option<String>,
     pub(super) description: Option<String>,
@@ -132,8 +132,8 @@ impl Content {
     }
 }
 
-/// Takes one field of a message header into its envelope. Of a field that is repeated the first
-/// counts; addresses of repeated address fields are put together, so that none is hidden.
+/// Takes one field of a message header into its envelope. Of a repeated field the first counts;
+/// repeated address fields are joined, so that no address is hidden.
 pub(super) fn envelope(envelope: &mut Envelope, name: &[u8], raw: &[u8], room: &mut ValueBudget) {
     let is = |wanted: &str| name.eq_ignore_ascii_case(wanted.as_bytes());
     let texts: [(&str, &mut Option<String>); 5] = [
@@ -166,7 +166,7 @@ pub(super) fn envelope(envelope: &mut Envelope, name: &[u8], raw: &[u8], room: &
     ];
     for (wanted, list) in lists {
         if is(wanted) {
-            // Those of From stand in for Sender and Reply-To ([`complete`]).
+            // Those of From are also used for Sender and Reply-To ([`complete`]).
             let times = if wanted == "from" { 3 } else { 1 };
             room.keep_addresses(address::parse_list(&header::unfold(raw)), list, times);
             return;
@@ -174,9 +174,9 @@ pub(super) fn envelope(envelope: &mut Envelope, name: &[u8], raw: &[u8], room: &
     }
 }
 
-/// The addresses of an address field as its envelope has them, if some were written with a comment,
-/// a space or a quote in them: a search looks for `mailbox@host` in the envelope (RFC 3501 §6.4.4),
-/// and in the field's own text it would not find that.
+/// The addresses of an address field as in its envelope, if some were written with a comment, a
+/// space or a quote in them: a search looks for `mailbox@host` in the envelope (RFC 3501 §6.4.4),
+/// and would not find it in the field's own text.
 pub(super) fn plain_addresses(name: &[u8], raw: &[u8]) -> Option<String> {
     let named = ["from", "sender", "reply-to", "to", "cc", "bcc"];
     if !named.iter().any(|wanted| name.eq_ignore_ascii_case(wanted.as_bytes())) || !is_broken_up(raw) {
@@ -190,7 +190,7 @@ pub(super) fn plain_addresses(name: &[u8], raw: &[u8]) -> Option<String> {
     (!plain.is_empty()).then(|| plain.join(", "))
 }
 
-/// Whether an `@` of the field stands beside something that its address does not have.
+/// Whether an `@` of the field is next to characters that its address does not have.
 fn is_broken_up(raw: &[u8]) -> bool {
     let stray = |byte: Option<&u8>| byte.is_some_and(|b| b" \t\r\n()\"".contains(b));
     memchr::memchr_iter(b'@', raw)
@@ -199,8 +199,7 @@ fn is_broken_up(raw: &[u8]) -> bool {
 
 /// Completes an envelope at the end of its header: "If the Sender or Reply-To lines are absent in
 /// the header, or are present but empty, the server sets the corresponding member of the envelope
-/// to be the same value as the from member" (RFC 3501 §7.4.2). The room they take was counted with
-/// From.
+/// to be the same value as the from member" (RFC 3501 §7.4.2). Their budget was taken with From.
 pub(super) fn complete(envelope: &mut Envelope) {
     if envelope.sender.is_empty() {
         envelope.sender = envelope.from.clone();

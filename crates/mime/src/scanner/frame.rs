@@ -1,5 +1,5 @@
-//! The parts that are open: how a header ends and what it starts, how a boundary closes and opens,
-//! how a part is finished.
+//! The open parts: how a header ends and what it starts, how a boundary closes and opens, how a
+//! part is finished.
 
 use sealpost_base::limits;
 
@@ -14,7 +14,7 @@ use crate::header::{line_content, params, readable, split_field};
 use crate::structure::{Parameter, Part, PartKind};
 use crate::text::TextSink;
 
-/// Bytes of a boundary parameter that is taken for one; RFC 2046 §5.1.1 allows 70.
+/// The longest accepted boundary parameter; RFC 2046 §5.1.1 allows 70.
 const BOUNDARY_BYTES: usize = 250;
 
 /// One open part.
@@ -32,11 +32,11 @@ pub(super) struct Frame {
     lines_before: u64,
     /// Multiparts and messages around this part.
     depth: usize,
-    /// A part of a multipart/digest, which is a message unless it says otherwise (RFC 2046 §5.1.5).
+    /// A part of a multipart/digest, which is a message by default (RFC 2046 §5.1.5).
     in_digest: bool,
 }
 
-/// What an open part has collected of its inside.
+/// The collected contents of an open part.
 #[derive(Debug, Default)]
 enum Holds {
     #[default]
@@ -132,15 +132,15 @@ impl Walk {
         self.eol = 0;
     }
 
-    /// A header is cut short, by a boundary or the end of the message. A message begun by that is
-    /// empty, and so is the one in it.
+    /// A boundary or the end of the message cuts a header short. A message begun by that is empty,
+    /// and so is the one in it.
     pub(super) fn end_open_headers(&mut self, at: u64, shared: &mut Shared<impl TextSink>) {
         while self.mode == Mode::Header {
             self.end_header(at, shared);
         }
     }
 
-    /// The header field that was collected is complete.
+    /// The collected header field is complete.
     pub(super) fn end_field(&mut self, shared: &mut Shared<impl TextSink>) {
         let mut field = std::mem::take(&mut self.field);
         match split_field(&field) {
@@ -170,8 +170,8 @@ impl Walk {
         }
     }
 
-    /// The text of one header field, or of a line that stands where a field should: it is all the
-    /// text that a message without a header has.
+    /// The text of one header field, or of a line in the place of one: it is all the text of a
+    /// message without a header.
     fn header_text(&self, field: &[u8], shared: &mut Shared<impl TextSink>) {
         if shared.sink.full() || field.is_empty() || !self.frames.last().is_some_and(|frame| frame.message) {
             return;
@@ -259,11 +259,11 @@ impl Walk {
     }
 }
 
-/// What the body of a part is to be taken for.
+/// How the body of a part is treated.
 #[derive(Debug, PartialEq, Eq)]
 enum Inside {
     Content,
-    /// A message in an encoding that is not undone here.
+    /// A message in an unsupported encoding.
     Opaque,
     /// A message that is encoded.
     Encoded(Encoding),
@@ -272,7 +272,7 @@ enum Inside {
 }
 
 impl Frame {
-    /// Moves what the header said into the part, with the defaults for what it did not say.
+    /// Moves the header's data into the part, with defaults for missing fields.
     fn take_content(&mut self) {
         let content = std::mem::take(&mut self.content);
         let part = &mut self.part;
@@ -280,7 +280,7 @@ impl Frame {
         (part.media_type, part.subtype, part.params) = match content.media {
             Some(Some(media)) => media,
             None if self.in_digest => ("message".into(), "rfc822".into(), Vec::new()),
-            // RFC 2045 §5.2: what is absent or cannot be read is plain text in US-ASCII.
+            // RFC 2045 §5.2: a missing or unparsable type means plain text in US-ASCII.
             _ => ("text".into(), "plain".into(), Vec::new()),
         };
         part.content_id = content.id;
@@ -291,7 +291,7 @@ impl Frame {
         part.language = content.language;
         part.location = content.location;
         if part.media_type == "multipart" && !absent && self.boundary().is_none() {
-            // Without a boundary it cannot be taken apart; RFC 2045 §5.2 again.
+            // Without a boundary it cannot be split; RFC 2045 §5.2 again.
             (self.part.media_type, self.part.subtype) = ("text".into(), "plain".into());
             self.part.params.clear();
         }
@@ -315,7 +315,7 @@ impl Frame {
     fn inside(&self) -> Inside {
         let encoding = self.part.transfer_encoding();
         match (self.part.media_type.as_str(), self.part.subtype.as_str()) {
-            // RFC 2045 §6.4 forbids to encode a multipart, and where it says so it is not true.
+            // RFC 2045 §6.4 forbids encoding a multipart, and such a label is wrong.
             ("multipart", _) => self.boundary().map_or(Inside::Content, Inside::Parts),
             ("message", "rfc822" | "global") => match encoding {
                 Encoding::Identity => Inside::Message,
@@ -326,7 +326,7 @@ impl Frame {
         }
     }
 
-    /// A part that is not looked into must not claim a type that BODYSTRUCTURE shows with an inside.
+    /// A part that is not scanned must not have a type whose BODYSTRUCTURE shows contents.
     fn make_opaque(&mut self) {
         self.part.media_type = "application".into();
         self.part.subtype = "octet-stream".into();
@@ -346,7 +346,7 @@ impl Frame {
             Holds::Nothing => PartKind::Leaf,
             Holds::Parts(mut parts) => {
                 if parts.is_empty() {
-                    // BODYSTRUCTURE has no way to show a multipart without parts (RFC 3501 §9,
+                    // BODYSTRUCTURE cannot represent a multipart without parts (RFC 3501 §9,
                     // body-type-mpart).
                     let mut empty = Frame::part(end, 0, false);
                     empty.take_content();

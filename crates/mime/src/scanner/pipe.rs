@@ -1,4 +1,4 @@
-//! The text of one part on its way to the sink: transfer encoding, charset, HTML or flowed lines,
+//! The path of a part's text to the sink: transfer encoding, charset, HTML or flowed lines,
 //! preview, folding.
 
 use sealpost_base::limits;
@@ -24,7 +24,7 @@ pub(super) struct Pipe {
     end: End,
 }
 
-/// What is done with decoded text.
+/// The processing of decoded text.
 enum Form {
     Plain,
     Flowed(Flowed),
@@ -54,7 +54,7 @@ impl Pipe {
             "plain" if says("format", "flowed") => Form::Flowed(Flowed::new(says("delsp", "yes"))),
             _ => Form::Plain,
         };
-        // In HTML a line end is a paragraph's, as a space is one in its source.
+        // In HTML a line end is that of a paragraph; in its source it is a space.
         let folder = if html { Folder::default() } else { Folder::of_lines() };
         let end = End { preview, folder, ..End::default() };
         Pipe {
@@ -67,7 +67,7 @@ impl Pipe {
         }
     }
 
-    /// True while anybody wants more of this text.
+    /// True while preview or sink want more of this text.
     pub(super) fn wanted(&self, preview: &Preview, sink: &impl TextSink) -> bool {
         !sink.full() || (self.end.preview && !preview.full())
     }
@@ -142,7 +142,7 @@ impl End {
     }
 }
 
-/// Where HTML goes.
+/// The destination of HTML text.
 struct Outlet<'a, S: TextSink> {
     end: &'a mut End,
     preview: &'a mut Preview,
@@ -154,7 +154,8 @@ impl<S: TextSink> HtmlSink for Outlet<'_, S> {
         self.end.text.push_str(piece);
     }
 
-    /// The text before it goes first: what a full sink leaves out must not depend on how the message was cut.
+    /// The text before it goes first: the cut of a full sink must not depend on how the message was
+    /// cut.
     fn aside(&mut self, piece: &str) {
         self.end.forward(self.preview, self.sink);
         let End { aside, folded, .. } = self.end;
@@ -195,7 +196,7 @@ impl Preview {
                 self.space = self.chars > 0;
                 continue;
             }
-            // A space is only put out with what follows it, so a preview never ends with one.
+            // A space is only written with the next character, so a preview never ends with one.
             if self.space {
                 if self.chars + 2 > limits::PREVIEW_CHARS {
                     self.done = true;

@@ -34,7 +34,7 @@ fn slice<'a>(message: &'a [u8], range: &std::ops::Range<u64>) -> &'a str {
     std::str::from_utf8(&message[range.start as usize..range.end as usize]).unwrap()
 }
 
-/// What must be true of every structure, whatever the message.
+/// The invariants of every structure, for any message.
 fn check(message: &[u8], structure: &Structure) {
     assert_eq!(structure.size, message.len() as u64);
     assert_eq!(structure.lines, lines(message, &(0..structure.size)));
@@ -257,7 +257,8 @@ fn broken_messages_have_a_defined_shape() {
             "Content-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: multipart/alternative; boundary=c\n\n--c\n\nx\n--b\n\ny\n--b--\n--c\n\nz",
             "mixed(alternative(text/plain), text/plain)",
         ),
-        // A header cut short by a boundary or the end, of a part that should hold a message or parts.
+        // A header cut short by a boundary or the end, of a part that should hold a message or
+        // parts.
         (
             "Content-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: message/rfc822\n--b--\n",
             "mixed(rfc822[text/plain])",
@@ -272,7 +273,8 @@ fn broken_messages_have_a_defined_shape() {
             "Content-Type: multipart/digest; boundary=b\n\n--b\n\nSubject: x\n\ny\n--b\nContent-Type: text/plain\n\nz\n--b--\n",
             "digest(rfc822[text/plain], text/plain)",
         ),
-        // Encoded messages are decoded if that is known how; a multipart is never encoded, whatever it says.
+        // Messages in a known encoding are decoded; a multipart is never encoded, whatever its
+        // label.
         (
             "Content-Type: message/rfc822\nContent-Transfer-Encoding: base64\n\nU3ViamVjdDogeA==\n",
             "rfc822[text/plain]",
@@ -565,8 +567,7 @@ fn memory_does_not_grow_with_the_message() {
     }
 }
 
-/// Bytes that a part takes on the heap, with all in it: what allocators add to small pieces is 32
-/// bytes at most.
+/// Heap bytes of a part with all its contents: allocators add 32 bytes at most to small pieces.
 fn heap_bytes(part: &Part) -> usize {
     const PIECE: usize = 32;
     let string = |s: &String| s.capacity() + PIECE;
@@ -631,7 +632,7 @@ fn a_structure_takes_no_more_than_is_drawn_for_it() {
     }
 }
 
-/// Lines that a scanner finds hard, to be put together at random.
+/// Lines that are difficult for a scanner, for random combinations.
 fn line() -> impl Strategy<Value = Vec<u8>> {
     let fixed: &[&[u8]] = &[
         b"",

@@ -1,9 +1,9 @@
 //! The stored form of a [`Structure`]: CBOR with numbered fields, the part tree as a flat list.
 //!
 //! `[version, {0: size, 1: lines, 2: envelope, 3: preview, 4: received fields, 5: limited, 6:
-//! parts}]`. Parts are in the order of the message; each says what it holds (nothing, so many
-//! parts, or a message) and what it holds follows it. A flat list can be checked for depth while it
-//! is read, so no stored bytes can exhaust the stack.
+//! parts}]`. Parts are in the order of the message; each states its contents (nothing, so many
+//! parts, or a message), which follow it. A flat list can be checked for depth while it is read, so
+//! no stored bytes can exhaust the stack.
 
 use std::ops::Range;
 
@@ -44,7 +44,7 @@ struct PartHeader {
     parts: Vec<FlatPart>,
 }
 
-/// As [`Stored`], of which everything but the envelope is passed over.
+/// Like [`Stored`], skipping everything but the envelope.
 #[derive(Decode)]
 struct StoredEnvelope {
     #[n(0)]
@@ -151,7 +151,7 @@ impl Structure {
     /// The envelope of a stored structure, without the parts, which may take much more.
     ///
     /// # Errors
-    /// As [`Structure::decode`], but for what is wrong with the parts.
+    /// As [`Structure::decode`], except for errors in the parts.
     pub fn decode_envelope(bytes: &[u8]) -> Result<Envelope> {
         let stored: StoredEnvelope = minicbor::decode(bytes).map_err(unreadable)?;
         check(stored.version)?;

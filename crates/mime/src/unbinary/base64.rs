@@ -1,4 +1,4 @@
-//! base64 as a stream, in lines of 76 characters (RFC 2045 §6.8).
+//! Streaming base64, in lines of 76 characters (RFC 2045 §6.8).
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 /// Bytes of one line.

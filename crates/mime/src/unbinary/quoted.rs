@@ -1,5 +1,5 @@
-//! Quoted-printable as it streams (RFC 2045 §6.7): text and what is not text, in lines of at most
-//! 76 characters.
+//! Streaming quoted-printable (RFC 2045 §6.7): text and binary data, in lines of at most 76
+//! characters.
 
 /// Characters of an encoded line, its soft break included.
 const LINE_CHARS: usize = 76;
@@ -9,7 +9,7 @@ const LINE_CHARS: usize = 76;
 pub(super) struct Quoted {
     /// Characters of the present line.
     column: usize,
-    /// A space, a tab or a CR whose meaning depends on what follows.
+    /// A space, a tab or a CR whose meaning depends on the next byte.
     held: Option<u8>,
 }
 
@@ -38,7 +38,7 @@ impl Quoted {
         }
     }
 
-    /// The part is over.
+    /// Ends the part.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         if let Some(held) = self.held.take() {
             self.code(held, out);
@@ -57,7 +57,8 @@ impl Quoted {
         out.extend_from_slice(&[b'=', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
     }
 
-    /// Breaks the line softly if `chars` more would leave no place for a break (RFC 2045 §6.7 rule 5).
+    /// Breaks the line softly if `chars` more would leave no room for a break (RFC 2045 §6.7 rule
+    /// 5).
     fn reserve(&mut self, chars: usize, out: &mut Vec<u8>) {
         if self.column + chars > LINE_CHARS - 1 {
             out.extend_from_slice(b"=\r\n");

@@ -1,4 +1,4 @@
-//! Known messages, and that cuts do not matter and nothing is lost.
+//! Known messages; cuts do not matter and nothing is lost.
 
 use proptest::prelude::*;
 
@@ -50,7 +50,7 @@ fn parts_within_parts() {
           Content-Transfer-Encoding: base64\r\n\r\naW4NCg==\r\n--a b--\r\npost --a b\r\n",
         false,
     );
-    // In a digest a part is a message unless it says otherwise, and a boundary may cut a header short.
+    // In a digest a part is a message by default, and a boundary may cut a header short.
     check(
         b"Content-Type: multipart/digest; boundary=a\n\n--a\n\nContent-Transfer-Encoding: binary\n\nxy\n--a\nA: b\n--a--\n",
         b"Content-Type: multipart/digest; boundary=a\n\n--a\n\nContent-Transfer-Encoding: base64\n\neHk=\n--a\nA: b\n--a--\n",

@@ -67,7 +67,7 @@ fn lines(bytes: &[u8], from: u64, to: u64) -> u64 {
     bytes[from as usize..to as usize].iter().filter(|b| **b == b'\n').count() as u64
 }
 
-/// What a filter keeps and what its opposite keeps is the header.
+/// The fields kept by a filter and by its opposite make up the header.
 fn filter(message: &[u8], structure: &Structure, size: usize) {
     let header = &message[..structure.root.header.end as usize];
     let names = ["subject", "content-type", "x"];

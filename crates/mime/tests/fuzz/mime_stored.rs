@@ -1,8 +1,9 @@
-//! Stored bytes that are not what was stored are refused or read, and never more than that.
+//! Damaged stored bytes are refused or read, without other effects.
 
 use sealpost_mime::{Structure, Text};
 
-/// The bytes are read as a structure and as a text; what can be read is written and read again as the same.
+/// Reads the bytes as a structure and as a text; readable ones are written and read again as the
+/// same.
 pub fn fuzz_mime_stored(data: &[u8]) {
     if let Ok(structure) = Structure::decode(data) {
         let again = Structure::decode(&structure.encode()).expect("what was stored");

@@ -1,4 +1,4 @@
-//! Mail coming in: LMTP and APPEND.
+//! Delivery: LMTP and APPEND.
 
 use anyhow::{Result, ensure};
 use tokio::task::JoinSet;
@@ -7,7 +7,7 @@ use super::{Bench, CLIENTS, Measured, account};
 use crate::imap::{Imap, login};
 use crate::lmtp::Lmtp;
 
-/// Connections are open before the clock starts and stay open: what is measured is delivering.
+/// Connections are open before the clock starts and stay open: only delivery is measured.
 pub(super) async fn deliver(
     bench: &Bench,
     kilobytes: usize,
@@ -40,7 +40,8 @@ pub(super) async fn deliver(
     Ok(meter.end())
 }
 
-/// 100 mails to each of 16 accounts, into a mailbox made for this run and deleted after it.
+/// 100 mails to each of 16 accounts, into a mailbox that is created for this run and deleted after
+/// it.
 pub(super) async fn append(bench: &Bench, run: usize, at_once: bool) -> Result<Measured> {
     let mailbox = format!("Append{run}");
     let mut sessions = Vec::new();

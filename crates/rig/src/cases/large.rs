@@ -1,7 +1,7 @@
 //! A mailbox of 10,000 or 100,000 small messages: selected, resynchronised, sorted, threaded, searched.
 //!
-//! Both servers have the same Maildir imported, so that their messages have the same numbers, and
-//! answers are compared with what was written.
+//! Both servers import the same Maildir, so that their messages have the same numbers, and answers
+//! are compared with the generated data.
 
 use anyhow::{Context, Result, ensure};
 use sealpost_bench::mail::RARE_WORD;
@@ -10,12 +10,12 @@ use super::{Bench, Measured, READER};
 use crate::imap::{Imap, exists, login};
 use crate::small::{Contents, SOUGHT_PERSON, SOUGHT_SUBJECT};
 
-/// The sizes there are.
+/// The sizes of mailboxes.
 pub const SIZES: [usize; 2] = [10_000, 100_000];
 /// Changes before a mailbox is selected with QRESYNC.
 const CHANGES: usize = 100;
 
-/// What is done with the mailbox.
+/// The operation on the mailbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Task {
     /// SELECT.
@@ -26,7 +26,7 @@ pub enum Task {
     Sort(&'static str),
     /// THREAD by this.
     Thread(&'static str),
-    /// SEARCH FROM somebody.
+    /// SEARCH FROM a person.
     From,
     /// SEARCH SUBJECT a word.
     Subject,
@@ -55,7 +55,7 @@ impl Task {
         Task::Text,
     ];
 
-    /// What it is called in reports.
+    /// Its name in reports.
     pub fn name(self, messages: usize) -> String {
         let thousands = messages / 1000;
         match self {
@@ -135,7 +135,7 @@ async fn resync(bench: &Bench, contents: &Contents) -> Result<Measured> {
     Ok(measured)
 }
 
-/// A command whose answer is so many numbers.
+/// A command whose answer has this many numbers.
 async fn numbers(bench: &Bench, contents: &Contents, command: &str, expected: usize) -> Result<Measured> {
     let mut session = selected(bench, contents).await?;
     let meter = bench.begin();

@@ -10,7 +10,7 @@ use crate::server::PASSWORD;
 /// Logins of one run.
 pub(super) const LOGINS: usize = 200;
 
-/// An account nobody has logged in to before run `run`.
+/// An account without a login before run `run`.
 pub(super) fn cold_account(run: usize) -> String {
     format!("cold{run:02}@localhost")
 }

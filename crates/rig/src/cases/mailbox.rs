@@ -9,7 +9,8 @@ use crate::imap::{Imap, exists, login};
 /// Messages in [`THOUSAND`].
 const MESSAGES: u64 = 1000;
 
-/// Ten different mailboxes of the same shape make the thousand; ten copies of that the ten thousand.
+/// Ten different mailboxes of the same sizes make the thousand; ten copies of that the ten
+/// thousand.
 pub(super) async fn fill(bench: &Bench, seed: u64) -> Result<()> {
     let mut session = login(&bench.server, READER).await?;
     session.ok(&format!("CREATE {THOUSAND}")).await?;
@@ -43,7 +44,7 @@ pub(super) async fn fetch(bench: &Bench, items: &str) -> Result<Measured> {
     Ok(measured)
 }
 
-/// Warm: the session has searched another word, so that what is measured is not a remembered answer.
+/// Warm: the session has searched another word, so that no cached answer is measured.
 pub(super) async fn search(bench: &Bench, key: &str, cold: bool) -> Result<Measured> {
     let mut session = selected(bench).await?;
     if !cold {

@@ -1,7 +1,7 @@
-//! Takes a server's files out of the page cache, so that what it reads next comes from the disk.
+//! Drops a server's files from the page cache, so that its next reads come from the disk.
 //!
-//! Names and inodes stay cached: to drop them too would need root, and would take them from
-//! everything else on the machine.
+//! Names and inodes stay cached: dropping them too needs root, and affects everything else on the
+//! machine.
 
 use std::fs::File;
 use std::path::Path;
@@ -9,7 +9,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use rustix::fs::{Advice, fadvise};
 
-/// Writes back and forgets every file below `dir`. No process may have them mapped.
+/// Writes back and drops every file below `dir`. No process may have them mapped.
 ///
 /// # Errors
 /// If a file cannot be read.

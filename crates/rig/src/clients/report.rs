@@ -1,4 +1,4 @@
-//! What was measured, as JSON and as tables: the long ones, worst first, and a short one.
+//! The results, as JSON and as tables: the long ones, worst first, and a short one.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_row_comes_first_and_short_ones_have_no_ratio() {
+    fn the_worst_row_is_first_and_short_ones_lack_ratios() {
         let report = mailbox();
         let order: Vec<&str> = report.sorted().iter().map(|row| row.command).collect();
         assert_eq!(order, [report.rows[1].command, report.rows[0].command, report.rows[2].command]);

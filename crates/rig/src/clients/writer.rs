@@ -1,4 +1,4 @@
-//! A client that writes into the mailbox which another reads.
+//! A client that writes into a mailbox while another one reads it.
 
 use std::time::Duration;
 

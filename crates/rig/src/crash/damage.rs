@@ -1,19 +1,19 @@
-//! Kills and damage in turn: after each SIGKILL bits flip in what is left, and objects turn up that
-//! nobody wrote.
+//! Kills and damage in turn: after each SIGKILL bits are flipped in the data, and foreign objects
+//! are planted.
 //!
 //! Each round delivers mail, kills the server, and damages a copy of the directory: bits in the
-//! database and in files, noise where the next log entries, checkpoints, records and messages go,
-//! and copies of real ones in the wrong place. What must hold for the copy:
+//! database and in files, noise at the positions of the next log entries, checkpoints, records and
+//! messages, and copies of real ones in the wrong place. What must hold for the copy:
 //!
 //! - `sealpost check` ends, and names something unless everything is served as before;
 //! - the server serves, or refuses with a sentence; it neither hangs nor panics, ends on SIGTERM,
 //!   and writes no flood of log lines;
 //! - after `sealpost store repair` and `sealpost account repair` every acknowledged message is
-//!   there, those that were acknowledged on top of the damage included, except those whose own
-//!   bytes were damaged: in the message's object, or in a log entry that no sound checkpoint
-//!   includes. Planted objects that `check` names may be removed first.
+//!   there, including those acknowledged on top of the damage, except those whose own bytes were
+//!   damaged: in the message's object, or in a log entry that no sound checkpoint includes. Planted
+//!   objects that `check` names may be removed first.
 //!
-//! The directory itself stays sound, so that every round begins with all mail.
+//! The original directory stays sound, so that every round begins with all mail.
 
 mod plant;
 mod serve;
@@ -38,20 +38,20 @@ use crate::server::{self, PASSWORD, Sealpost, Server};
 use plant::{Objects, Planted};
 use serve::Serving;
 
-/// Connections that deliver at once: one log entry has a message of each at most.
+/// Concurrent deliveries: one log entry has at most one message of each.
 const CLIENTS: usize = 4;
-/// No command and no start takes so long, whatever is damaged.
+/// The limit for every command and start, whatever is damaged.
 const DEADLINE: Duration = Duration::from_secs(180);
 /// How long a damaged server may take to answer a client.
 const TIMEOUT: Duration = Duration::from_secs(60);
 const GRACE: Duration = Duration::from_secs(30);
-/// More log than that about so little damage is a flood.
+/// More log output than this is a flood.
 const LOG_BYTES: u64 = 1024 * 1024;
 
-/// What acknowledged messages there are: the id of each, by account.
+/// The acknowledged messages: their ids, by account.
 type Mail = [BTreeSet<String>; ACCOUNTS.len()];
 
-/// Runs `kills` rounds. An error names what was lost, and the directory is kept.
+/// Runs `kills` rounds. An error names the loss, and the directory is kept.
 pub async fn main(sealpost: Sealpost, kills: u32, seed: Option<u64>, dir: Option<PathBuf>) -> Result<()> {
     let seed = seed.unwrap_or_else(|| SystemRandom.next_u64() % 1_000_000);
     let temporary = tempfile::Builder::new().prefix("sealpost-damage-").tempdir()?;
@@ -83,12 +83,12 @@ struct Run {
     random: SeededRandom,
     mail: Mail,
     messages: u64,
-    /// What was done in this round, for a failure.
+    /// The damage of this round, for a failure report.
     planted: Vec<String>,
     counts: Counts,
 }
 
-/// How rounds came out.
+/// The outcomes of rounds.
 #[derive(Default)]
 struct Counts {
     rounds: u32,
@@ -149,7 +149,7 @@ impl Run {
             let ids = format!("r{}c{client}", self.counts.rounds);
             tasks.spawn(deliver(lmtp, client % ACCOUNTS.len(), ids, killed));
         }
-        // What a session does leaves entries of its own, and segments.
+        // A session adds log entries and segments.
         let mut session = login(&server, ACCOUNTS[0]).await?;
         session.ok("SELECT INBOX").await?;
         session.run("STORE 1:* +FLAGS.SILENT (\\Seen)").await?;
@@ -165,7 +165,7 @@ impl Run {
         Ok(())
     }
 
-    /// Damages a copy, and looks what comes of it.
+    /// Damages a copy, and checks the effects.
     async fn damage(&mut self) -> Result<()> {
         plant::copy_anew(&self.sound, &self.damaged)?;
         let before = Objects::read(&self.damaged)?;
@@ -185,7 +185,7 @@ impl Run {
         let is_named = !checked.status.success();
         let mut expected = self.mail.clone();
         let served = self.serve(&mut expected).await?;
-        // What was in flight at the kill may be there, too.
+        // Messages in flight at the kill may be there, too.
         let has_all = |served: &Mail| expected.iter().zip(served).all(|(all, served)| all.is_subset(served));
         let is_whole = served.as_ref().is_some_and(has_all);
         ensure!(is_whole || is_named, "mail is missing, and check names nothing: {}", said(&checked));
@@ -195,7 +195,7 @@ impl Run {
         self.repair(&expected, &lost, &planted).await
     }
 
-    /// Repairs, and looks whether all is there that can be.
+    /// Repairs, and checks that all recoverable messages are there.
     async fn repair(&mut self, expected: &Mail, lost: &Lost, planted: &[Planted]) -> Result<()> {
         let mut steps = String::new();
         for attempt in 0..2 {
@@ -220,7 +220,7 @@ impl Run {
                 !checked.status.success(),
                 "{missing:?} messages are lost and check names nothing\n{steps}"
             );
-            // An operator removes what check names and nobody wrote.
+            // An operator removes objects that check names and that no server wrote.
             let named = said(&checked);
             let removed = plant::remove_named(&self.damaged, planted, &named)?;
             ensure!(
@@ -232,8 +232,8 @@ impl Run {
         bail!("not reached: the second attempt ends")
     }
 
-    /// How many messages of each account the damage itself took; `None` if nothing of the database
-    /// can be read any more.
+    /// How many messages of each account the damage itself destroyed; `None` if the database is
+    /// unreadable.
     async fn lost(&self, before: &Objects) -> Result<Option<Lost>> {
         let probe = self.damaged.with_extension("probe");
         plant::copy_anew(&self.damaged, &probe)?;
@@ -247,8 +247,8 @@ impl Run {
         Ok(Some(Lost { allowed: before.lost_messages(&after, CLIENTS) }))
     }
 
-    /// What a server on the damaged directory gives out; `None` if it does not start. What it takes
-    /// is added to `expected`.
+    /// The messages that a server on the damaged directory serves; `None` if it does not start.
+    /// Newly accepted ones are added to `expected`.
     async fn serve(&mut self, expected: &mut Mail) -> Result<Option<Mail>> {
         let started =
             timeout(DEADLINE, self.start(&self.damaged)).await.context("the server does not start")?;
@@ -286,7 +286,7 @@ impl Run {
         self.command(dir, &["check", "--json", "--password-file", text(&password)?]).await
     }
 
-    /// A command that must end in time, by itself, and with nothing but an exit status.
+    /// A command that must end in time, by itself, with an exit status.
     async fn command(&self, dir: &Path, args: &[&str]) -> Result<Output> {
         let mut command = tokio::process::Command::new(&self.sealpost.path);
         command.arg("--dir").arg(dir).args(args).env("SEALPOST_CONFIG", "").kill_on_drop(true);
@@ -314,13 +314,13 @@ impl Run {
     }
 }
 
-/// What the damage itself took.
+/// The losses by the damage itself.
 struct Lost {
-    /// At most so many messages of each account.
+    /// The most messages of each account.
     allowed: [usize; ACCOUNTS.len()],
 }
 
-/// Delivers until the server is killed; what was acknowledged.
+/// Delivers until the server is killed; returns the acknowledged messages.
 async fn deliver(
     mut lmtp: Lmtp,
     account: usize,
@@ -342,7 +342,7 @@ async fn deliver(
     (account, acknowledged)
 }
 
-/// Whether an operator can read what is wrong.
+/// Whether an operator can understand the message.
 fn is_a_sentence(text: &str) -> bool {
     text.split_whitespace().count() >= 4 && !text.contains("panicked")
 }

@@ -1,25 +1,27 @@
-//! What a mailbox must hold, as plainly as it can be said: placements, and what each command does to them.
+//! The expected contents of a mailbox, in the simplest form: placements, and the effect of each
+//! command.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use sealpost_base::SeededRandom;
 use sealpost_bench::words;
 
-/// Where a message is: account, mailbox, message id. A worker never puts a message into a mailbox twice.
+/// A message's place: account, mailbox, message id. A worker never puts a message into a mailbox
+/// twice.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MessageLocation {
-    /// Which account.
+    /// The account.
     pub account: usize,
-    /// Which mailbox.
+    /// The mailbox.
     pub mailbox: &'static str,
     /// The local part of its Message-ID.
     pub id: String,
 }
 
-/// What is known of a message in its place.
+/// The known data of a message in its place.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Placed {
-    /// Its UID, once a reply named it or it was seen.
+    /// Its UID, once a reply named it or it was observed.
     pub uid: Option<u32>,
     /// Its flags, without \Recent.
     pub flags: BTreeSet<String>,
@@ -28,56 +30,55 @@ pub struct Placed {
 /// All placements of one worker's messages.
 pub type Placements = BTreeMap<MessageLocation, Placed>;
 
-/// One command on messages of one account, whole or not at all.
+/// One command on messages of one account, atomic.
 #[derive(Debug, Clone)]
 pub enum Op {
     /// A delivery or an APPEND.
     Add {
-        /// Where the new message goes.
+        /// The place of the new message.
         place: MessageLocation,
-        /// The flags it gets.
+        /// Its flags.
         flags: BTreeSet<String>,
     },
     /// COPY, or MOVE if `remove`.
     Transfer {
-        /// Which account.
+        /// The account.
         account: usize,
-        /// From this mailbox.
+        /// The source mailbox.
         from: &'static str,
-        /// To that.
+        /// The target mailbox.
         to: &'static str,
-        /// These messages.
+        /// The messages.
         ids: Vec<String>,
-        /// Whether they leave `from`.
+        /// Whether they are removed from `from`.
         remove: bool,
     },
     /// STORE of one flag.
     Store {
-        /// Which account.
+        /// The account.
         account: usize,
-        /// In this mailbox.
+        /// The mailbox.
         mailbox: &'static str,
-        /// On these messages.
+        /// The messages.
         ids: Vec<String>,
-        /// This flag.
+        /// The flag.
         flag: String,
         /// +FLAGS or -FLAGS.
         add: bool,
     },
     /// UID EXPUNGE of messages that have \Deleted.
     Expunge {
-        /// Which account.
+        /// The account.
         account: usize,
-        /// In this mailbox.
+        /// The mailbox.
         mailbox: &'static str,
-        /// These messages.
+        /// The messages.
         ids: Vec<String>,
     },
 }
 
 impl Op {
-    /// Does to `placements` what the command does to the account. `uids` are those the reply named
-    /// for new places.
+    /// Applies the command to `placements`. `uids` are those that the reply named for new places.
     pub fn apply(&self, placements: &mut Placements, uids: &BTreeMap<String, u32>) {
         let place = |account: usize, mailbox: &'static str, id: &String| MessageLocation {
             account,
@@ -120,7 +121,7 @@ impl Op {
     }
 }
 
-/// The bytes of message `id`, so that nobody need remember them. From under 1 kB to several sealed chunks.
+/// The bytes of message `id`, derived from it. From under 1 kB to several sealed chunks.
 pub fn content(id: &str) -> Vec<u8> {
     let seed = id
         .bytes()

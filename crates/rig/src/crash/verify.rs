@@ -1,4 +1,4 @@
-//! What the server shows after a restart, held against everything ever learned about its UIDs.
+//! Compares the server's state after a restart with everything ever learned about its UIDs.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -12,7 +12,7 @@ use crate::server::Server;
 
 type MailboxKey = (usize, &'static str);
 
-/// All that was ever learned: UIDVALIDITY, what each UID means, how far UIDs have been given out.
+/// Everything ever learned: UIDVALIDITY, the message of each UID, the highest assigned UID.
 #[derive(Default)]
 pub struct History {
     validity: HashMap<MailboxKey, u32>,
@@ -21,7 +21,7 @@ pub struct History {
     verified: HashSet<(MailboxKey, u32)>,
     /// Commands in flight at a kill.
     pub in_flight: u64,
-    /// How many of them had happened.
+    /// How many of them had taken effect.
     pub happened: u64,
 }
 
@@ -31,13 +31,13 @@ impl History {
         self.meaning.len()
     }
 
-    /// Counts what a worker had in flight.
+    /// Counts the commands that a worker had in flight.
     pub fn count(&mut self, (in_flight, happened): (u64, u64)) {
         self.in_flight += in_flight;
         self.happened += happened;
     }
 
-    /// Takes in the UIDs that replies named to `worker`.
+    /// Adds the UIDs that replies named to `worker`.
     pub fn learn(&mut self, worker: &mut Worker) -> Result<()> {
         for (place, uid) in worker.take_learned() {
             self.means((place.account, place.mailbox), uid, &place.id).context("a reply")?;
@@ -110,7 +110,7 @@ impl History {
         Ok(())
     }
 
-    /// Every message must be some worker's: nothing appears from nowhere.
+    /// Every message must be some worker's.
     pub fn nothing_foreign(&self, observed: &Placements, workers: &[Worker]) -> Result<()> {
         for place in observed.keys() {
             ensure!(workers.iter().any(|worker| worker.owns(&place.id)), "no worker made {place:?}");
@@ -119,7 +119,8 @@ impl History {
         Ok(())
     }
 
-    /// Reads the bytes of every message not read before. A server may have put its own fields above them.
+    /// Reads the bytes of every message not read before. A server may have added its own fields
+    /// above them.
     pub async fn contents(&mut self, server: &Server, observed: &Placements) -> Result<()> {
         for (account, name) in ACCOUNTS.iter().enumerate() {
             let mut session = None;
@@ -184,7 +185,7 @@ fn uid(text: &str) -> Option<u32> {
     text.split_once("UID ")?.1.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// The UID and the literal of a FETCH response with one literal, in whichever order.
+/// The UID and the literal of a FETCH response with one literal, in either order.
 pub(super) fn body(line: &[u8]) -> Option<(u32, &[u8])> {
     let open = memchr::memchr(b'{', line)?;
     let close = open + memchr::memchr(b'}', &line[open..])?;

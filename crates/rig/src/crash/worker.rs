@@ -1,8 +1,9 @@
-//! One client of the load: delivers over LMTP, and appends, copies, moves, flags and expunges over IMAP.
+//! One client of the load: delivers over LMTP, and appends, copies, moves, flags and expunges over
+//! IMAP.
 //!
-//! A worker touches only messages it made, though in mailboxes all share, and has one command in
-//! flight. So what the server must show after a kill is exactly the worker's state before or after
-//! that command.
+//! A worker touches only its own messages, though in shared mailboxes, and has one command in
+//! flight. So after a kill the server must show exactly the worker's state before or after that
+//! command.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -18,14 +19,14 @@ use crate::imap::{Imap, Reply, set, uids};
 use crate::lmtp::{Lmtp, dotted};
 use crate::server::PASSWORD;
 
-/// What is counted as acknowledged.
+/// The counted kinds of acknowledged commands.
 pub const KINDS: [&str; 6] = ["deliveries", "appends", "copies", "moves", "stores", "expunges"];
 
 const FLAGS: [&str; 5] = ["\\Seen", "\\Flagged", "\\Answered", "$Forwarded", "Project-X"];
 /// A worker with more messages than this expunges more than it adds.
 const MESSAGES_WANTED: usize = 40;
 
-/// A client and all it knows.
+/// A client with its state.
 pub struct Worker {
     nth: usize,
     account: usize,
@@ -44,7 +45,7 @@ pub struct Session {
     selected: Option<&'static str>,
 }
 
-/// How a command ended for the load: the connection broke, or the server said no.
+/// How a command failed: the connection broke, or the server refused.
 enum End {
     Lost(anyhow::Error),
     Refused(String),
@@ -57,7 +58,7 @@ impl From<anyhow::Error> for End {
 }
 
 impl Worker {
-    /// Worker `nth`, at home in `account`.
+    /// Worker `nth`, which uses `account`.
     pub fn new(nth: usize, account: usize, seed: u64) -> Self {
         Worker {
             nth,
@@ -81,7 +82,7 @@ impl Worker {
         self.acknowledged
     }
 
-    /// Where its messages are, as acknowledged.
+    /// The acknowledged places of its messages.
     pub fn placements(&self) -> &Placements {
         &self.placements
     }
@@ -91,7 +92,7 @@ impl Worker {
         std::mem::take(&mut self.learned)
     }
 
-    /// Whether it made message `id`.
+    /// Whether it created message `id`.
     pub fn owns(&self, id: &str) -> bool {
         id.strip_prefix('w')
             .and_then(|rest| rest.split_once('-'))
@@ -138,7 +139,7 @@ impl Worker {
         format!("w{}-{}", self.nth, self.made)
     }
 
-    /// One message to one or both accounts; each recipient has an answer of its own.
+    /// One message to one or both accounts; each recipient has its own answer.
     async fn deliver(&mut self, session: &mut Session, accounts: &[usize]) -> Result<(), End> {
         let id = self.new_id();
         let recipients: Vec<&str> = accounts.iter().map(|account| ACCOUNTS[*account]).collect();
@@ -241,7 +242,7 @@ impl Worker {
         Ok(chosen)
     }
 
-    /// \Deleted first, then UID EXPUNGE of just those (RFC 4315 §2.1): two commands, each whole.
+    /// \Deleted first, then UID EXPUNGE of just those (RFC 4315 §2.1): two commands, each atomic.
     async fn expunge(&mut self, session: &mut Session) -> Result<(), End> {
         let mailbox = self.any_mailbox();
         let chosen = self.store_on(session, mailbox, "\\Deleted", true, 10).await?;
@@ -285,9 +286,9 @@ impl Worker {
         known.filter(|_| self.random.below(3) > 0).take(most).collect()
     }
 
-    /// Compares what the server shows of this worker's messages with what it acknowledged, lets
-    /// what was in flight have happened or not, and goes on from there. How many were in flight,
-    /// and how many of them had happened.
+    /// Compares the server's messages of this worker with the acknowledged ones, accepts commands
+    /// in flight as done or not, and continues from there. Returns how many were in flight, and how
+    /// many of them had taken effect.
     pub fn settle(&mut self, observed: &Placements) -> Result<(u64, u64)> {
         let mine: Placements = observed
             .iter()

@@ -1,4 +1,4 @@
-//! What the attackers do, each on a connection of its own.
+//! The attacks, each attacker on its own connection.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::server::{PASSWORD, Server};
 
 /// The account that attackers log in to.
 pub(super) const VICTIM: &str = "victim@localhost";
-/// What an attacker sends at once.
+/// What an attacker sends in one piece.
 const PIECE: usize = 8 * 1024;
 /// Hosts of one attacking network.
 const HOSTS: usize = 200;
@@ -70,21 +70,21 @@ impl Ports {
     }
 }
 
-/// How fast the attackers of one attack send, and whether they could: they come after everybody
-/// else on this machine.
+/// The pace of the attackers of one attack, and whether they kept it: they have the lowest priority
+/// on this machine.
 pub(super) struct AttackPace {
-    /// How long each of them rests between two pieces.
+    /// The pause of each between two pieces.
     pause: Duration,
     /// Pieces that were sent.
     sent: AtomicU64,
-    /// Rests that are over, and by how much they were too long together.
+    /// Completed pauses, and by how much they were too long together.
     rests: AtomicU64,
     late_us: AtomicU64,
     clock: SystemClock,
 }
 
 impl AttackPace {
-    /// Nothing is sent yet.
+    /// Before anything is sent.
     pub(super) fn new(pause: Duration) -> Self {
         let (sent, rests, late_us) = Default::default();
         AttackPace { pause, sent, rests, late_us, clock: SystemClock::new() }
@@ -103,7 +103,7 @@ impl AttackPace {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// Rests so far.
+    /// Pauses so far.
     pub(super) fn rests(&self) -> u64 {
         self.rests.load(Ordering::Relaxed)
     }
@@ -115,12 +115,12 @@ impl AttackPace {
 }
 
 impl Attack {
-    /// One attacker, until it is sent away or stopped.
+    /// Runs one attacker, until it is disconnected or stopped.
     pub(super) async fn run(self, nth: usize, ports: Ports, pace: Arc<AttackPace>) -> Result<()> {
         match self {
             Attack::Literal => {
                 let mut attacker = Attacker::connect(nth, ports.imap, pace).await?;
-                // As many as are allowed, of which each is as long as is allowed.
+                // As many as are allowed, each as long as is allowed.
                 attacker.flood(b"a ID (\"name\" ", "{4096+}\r\n", b'x').await
             }
             Attack::Line => {
@@ -201,10 +201,10 @@ impl Attack {
     }
 }
 
-/// 64 KiB of zeros, as zlib compresses them, up to a full flush: it can be sent again and again.
+/// 64 KiB of zeros, as zlib compresses them, up to a full flush: it can be sent repeatedly.
 const ZIPPED_ZEROS: &[u8] = include_bytes!("zeros.deflate");
 
-/// A message that does not end, made of numbered pieces.
+/// A message without an end, of numbered pieces.
 async fn message(
     nth: usize,
     lmtp: SocketAddr,
@@ -223,7 +223,7 @@ async fn message(
     Ok(())
 }
 
-/// As many recipients as one message may have and many more, and then the message; again and again.
+/// The maximum of recipients of one message and many more, and then the message; again and again.
 async fn recipients(nth: usize, lmtp: SocketAddr, pace: Arc<AttackPace>) -> Result<()> {
     let mut attacker = Attacker::connect(nth, lmtp, pace).await?;
     attacker.say(b"LHLO x\r\n").await?;
@@ -231,7 +231,7 @@ async fn recipients(nth: usize, lmtp: SocketAddr, pace: Arc<AttackPace>) -> Resu
         attacker.say(b"RSET\r\nMAIL FROM:<>\r\n").await?;
         for block in 0..50 {
             let each = (0..100).map(|n| format!("RCPT TO:<victim+{}@localhost>\r\n", 100 * block + n));
-            // VRFY is answered 252, and nothing else is.
+            // Only VRFY is answered 252.
             attacker.say((each.collect::<String>() + "VRFY x\r\n").as_bytes()).await?;
             attacker.until(b"252").await?;
             attacker.pace.rest().await;
@@ -241,7 +241,7 @@ async fn recipients(nth: usize, lmtp: SocketAddr, pace: Arc<AttackPace>) -> Resu
     }
 }
 
-/// A connection that costs this side little.
+/// A connection that is cheap on this side.
 struct Attacker {
     stream: TcpStream,
     pace: Arc<AttackPace>,
@@ -276,7 +276,7 @@ impl Attacker {
         Ok(())
     }
 
-    /// Sends `head`, then `before` and filling for ever.
+    /// Sends `head`, then `before` and filling forever.
     async fn flood(&mut self, head: &[u8], before: &str, filling: u8) -> Result<()> {
         self.say(head).await?;
         let piece =
@@ -288,7 +288,7 @@ impl Attacker {
         }
     }
 
-    /// Sends `head` and then filling for ever, a byte at a time.
+    /// Sends `head` and then filling forever, a byte at a time.
     async fn dribble(&mut self, head: &[u8], filling: u8) -> Result<()> {
         for octet in head.iter().copied().chain(std::iter::repeat(filling)) {
             self.say(&[octet]).await?;
@@ -297,7 +297,7 @@ impl Attacker {
         Ok(())
     }
 
-    /// Sends `first`, then `command` whenever the one before was answered.
+    /// Sends `first`, then `command` whenever the previous one was answered.
     async fn again(&mut self, first: &[u8], command: &[u8]) -> Result<()> {
         self.say(first).await?;
         self.until(b"b OK").await?;

@@ -1,4 +1,4 @@
-//! The honest client among thousands that mean no good: its visits, and how long they took.
+//! The honest client among thousands of hostile ones: its visits, and their durations.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::server::PASSWORD;
 
 /// Its account.
 pub(super) const HONEST: &str = "honest@localhost";
-/// How long it rests between two rounds.
+/// Its pause between two rounds.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// The honest client's thread.
@@ -22,7 +22,7 @@ pub(super) struct Visitor {
     visits: UnboundedSender<Visits>,
 }
 
-/// Whom it is to visit, for how long, and who wants to know how it fared.
+/// A request to visit a server for some time, with the channel for the results.
 struct Visits {
     imap: SocketAddr,
     during: Duration,
@@ -30,7 +30,7 @@ struct Visits {
 }
 
 impl Visitor {
-    /// It keeps the priority that this thread has now.
+    /// Starts it with the present priority of this thread.
     pub(super) fn start(timeout_each: Duration) -> Result<Self> {
         let (visits, mut wanted) = unbounded_channel::<Visits>();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -44,7 +44,7 @@ impl Visitor {
         Ok(Visitor { visits })
     }
 
-    /// How it fares for so long.
+    /// Measures its visits for this time.
     pub(super) async fn watch(&self, imap: SocketAddr, during: Duration) -> Result<Honest> {
         let (fared, how) = oneshot::channel();
         let gone = "the honest client's thread is gone";
@@ -53,14 +53,14 @@ impl Visitor {
     }
 }
 
-/// How it fared.
+/// The results of its visits.
 #[derive(Default)]
 pub(super) struct Honest {
-    /// Its visits that came to an end.
+    /// The durations of completed visits.
     pub(super) took: Vec<Duration>,
-    /// The others.
+    /// The number of failed visits.
     pub(super) failed: usize,
-    /// Why the last of these did.
+    /// The error of the last failed one.
     pub(super) last_error: Option<String>,
 }
 
@@ -100,7 +100,7 @@ impl Honest {
         self.last_error = other.last_error.or(self.last_error.take());
     }
 
-    /// By their 99th percentiles.
+    /// The ratio of their 99th percentiles.
     pub(super) fn times_as_long_as(&self, other: &Honest) -> f64 {
         self.percentile(99).as_secs_f64() / other.percentile(99).as_secs_f64()
     }

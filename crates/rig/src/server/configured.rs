@@ -1,4 +1,4 @@
-//! Sealpost with a configuration of one's own, and under a limit of the kernel's.
+//! Sealpost with a special configuration, and under a kernel limit.
 
 use std::path::Path;
 
@@ -6,15 +6,15 @@ use anyhow::Result;
 use sealpost_bench::server::{Ready, Sealpost, Start};
 use tokio::process::{Child, Command};
 
-/// Sealpost with a configuration of one's own.
+/// Sealpost with a special configuration.
 #[derive(Debug, Clone)]
 pub struct Configured {
-    /// The binary; what it says of memory does not count.
+    /// The binary; its memory setting is ignored.
     pub sealpost: Sealpost,
     /// The configuration file.
     pub lines: String,
-    /// A hard limit of the kernel's on its private writable memory, in MiB: an allocation beyond it
-    /// fails, and ends the server. A limit on address space would count what the allocator and the
+    /// A hard kernel limit on its private writable memory, in MiB: an allocation beyond it fails,
+    /// and ends the server. A limit on address space would count memory that the allocator and the
     /// threads' stacks only reserve.
     pub data_limit_mib: Option<u64>,
 }

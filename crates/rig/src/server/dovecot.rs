@@ -1,7 +1,7 @@
 //! Dovecot 2.3 with a configuration of its own, durable like Sealpost (`mail_fsync = always`), on free ports.
 //!
-//! Everything it writes is below the given directory; the system's own Dovecot is not touched. Run
-//! by root it uses the accounts Debian makes for it, otherwise the user who runs it.
+//! Everything it writes is below the given directory; the system's own Dovecot is not touched.
+//! Under root it uses Debian's accounts for it, otherwise the user who runs it.
 
 use std::fs;
 use std::net::TcpListener;
@@ -13,14 +13,14 @@ use sealpost_bench::server::{Endpoint, PASSWORD, Ready, Start};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 
-/// Sessions it may have at once, a process each: two for each of a thousand desktop clients, and
-/// some. Its own default is 1,024.
+/// Sessions at once, a process each: two for each of a thousand desktop clients, and some more.
+/// Dovecot's default is 1,024.
 const SESSIONS: u32 = 4096;
 
-/// Logins under way at once, a process each. Its own default is 100.
+/// Concurrent logins, a process each. Dovecot's default is 100.
 const LOGINS: u32 = 1024;
-/// Clients of its inner services (who logs in asks `auth`, and is counted by `anvil`). Its own
-/// default is 1,000.
+/// Clients of its inner services (logins ask `auth`, and are counted by `anvil`). Dovecot's default
+/// is 1,000.
 const CLIENTS: u32 = 10_000;
 
 /// Dovecot as installed on this machine.
@@ -93,7 +93,8 @@ impl Start for Dovecot {
         );
         fs::write(dir.join("dovecot.conf"), config)?;
         if root {
-            // Debian's temporary directories are closed to others; the mail user must reach its own.
+            // Debian's temporary directories are closed to other users; the mail user must reach
+            // its own.
             run("chmod", &["755", &d.to_string()])?;
             run("chown", &["-R", &format!("{mail_user}:{mail_group}"), &format!("{d}/mail")])?;
             run("chmod", &["644", &format!("{d}/users")])?;
@@ -129,13 +130,13 @@ impl Start for Dovecot {
         Ok(ready)
     }
 
-    /// A Maildir is one of its mailboxes once it lies where they do.
+    /// A Maildir becomes one of its mailboxes once it is beside them.
     fn import(&self, dir: &Path, account: &str, mailbox: &str, maildir: &Path) -> Result<()> {
         ensure!(self.format == "maildir", "a Maildir can be put into Maildir only, not into {}", self.format);
         let home = dir.join("mail").join(account);
         let to = home.join("maildir").join(format!(".{mailbox}"));
         fs::create_dir_all(to.parent().unwrap_or(&home))?;
-        // When a message arrived is when its file was written.
+        // The arrival time of a message is its file's modification time.
         run(
             "cp",
             &["-r", "--preserve=timestamps", &maildir.display().to_string(), &to.display().to_string()],
@@ -151,7 +152,7 @@ fn local(port: u16) -> Endpoint {
     Endpoint { host: "127.0.0.1".into(), port }
 }
 
-/// Ports that were free a moment ago. All are held open together, so that they differ.
+/// Ports that were just free. All are held open together, so that they differ.
 fn free_ports(count: usize) -> Result<Vec<u16>> {
     let listeners: Vec<TcpListener> =
         (0..count).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<Result<_, _>>()?;

@@ -1,4 +1,4 @@
-//! A command of the trace as IMAP writes it (RFC 9051 §9).
+//! A command of the trace in IMAP syntax (RFC 9051 §9).
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -7,17 +7,17 @@ use super::value::Value;
 
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-/// What stands for every message set, every mailbox besides INBOX, every mod-sequence.
+/// Replaces every message set, every mailbox besides INBOX, every mod-sequence.
 const SET: &str = "1:*";
 const MAILBOX: &str = "{mailbox}";
 const MODSEQ: &str = "{modseq}";
-/// What stands for an identifier of a message: the trace has one of a real server.
+/// Replaces the identifier of a message: the trace has one of a real server.
 const MESSAGE_ID: &str = "<sought@trace.example>";
 
 /// The shape of one command.
 ///
 /// # Errors
-/// If it is none that the trace has.
+/// If the trace cannot contain it.
 pub fn shape(value: &Value) -> Result<Shape> {
     let verb = value.name().to_ascii_uppercase();
     let arguments = arguments(&verb, value).with_context(|| verb.clone())?;
@@ -170,7 +170,7 @@ fn search(key: &Value) -> Result<String> {
     })
 }
 
-/// `2024-02-07` as searches have it: `7-Feb-2024`.
+/// `2024-02-07` in the syntax of searches: `7-Feb-2024`.
 fn date(text: &str) -> Result<String> {
     let parts: Vec<u32> =
         text.split('-').map(str::parse).collect::<Result<_, _>>().with_context(|| text.to_owned())?;

@@ -1,14 +1,14 @@
-//! Values as Rust's `Debug` writes them, which is the form of the published trace.
+//! Values in the format of Rust's `Debug`, which the published trace uses.
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// How deep values may lie in each other.
+/// The deepest nesting of values.
 const DEPTH: usize = 32;
 
 /// One value of a log line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
-    /// `Inbox`, `22`, `2024-02-07`, and `REDACTED` in whatever form.
+    /// `Inbox`, `22`, `2024-02-07`, and `REDACTED` in any form.
     Word(String),
     /// A quoted text.
     Text(String),
@@ -24,7 +24,7 @@ impl Value {
     /// Reads one line. The trace has one brace too many at the end of most lines.
     ///
     /// # Errors
-    /// Where the line is not of that form.
+    /// Where the line has another form.
     pub fn parse(line: &str) -> Result<Self> {
         let mut reader = Reader { rest: line.trim() };
         let value = reader.value(0).with_context(|| format!("before {:?}", shortened(reader.rest)))?;
@@ -33,7 +33,7 @@ impl Value {
         Ok(value)
     }
 
-    /// What it is called: the word itself, or what stands before the parentheses or braces.
+    /// Its name: the word itself, or the part before the parentheses or braces.
     pub fn name(&self) -> &str {
         match self {
             Value::Word(name) | Value::Call(name, _) | Value::Fields(name, _) => name,
@@ -51,7 +51,7 @@ impl Value {
         Ok(&found.with_context(|| format!("{} has no {name}", self.name()))?.1)
     }
 
-    /// What is inside parentheses or brackets.
+    /// The values inside parentheses or brackets.
     pub fn inside(&self) -> &[Value] {
         match self {
             Value::Call(_, inside) | Value::List(inside) => inside,
@@ -59,7 +59,7 @@ impl Value {
         }
     }
 
-    /// The first text inside, however deep: `Other(MailboxOther(Atom(AtomExt("Sent"))))` is `Sent`.
+    /// The first text inside, at any depth: `Other(MailboxOther(Atom(AtomExt("Sent"))))` is `Sent`.
     pub fn text(&self) -> Option<&str> {
         match self {
             Value::Text(text) => Some(text),

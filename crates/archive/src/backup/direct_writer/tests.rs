@@ -2,7 +2,7 @@ use std::fs;
 
 use super::*;
 
-/// Numbers that look random and are the same every time.
+/// Pseudorandom numbers, the same every time.
 struct Chance(u64);
 
 impl Chance {
@@ -17,7 +17,7 @@ impl Chance {
     }
 }
 
-/// A file system that has direct writes, where there is one, and one that has not.
+/// A file system with direct writes, where there is one, and one without.
 fn both(mut with: impl FnMut(&Path, bool)) {
     for cached in [false, true] {
         let directory = tempfile::tempdir().unwrap();
@@ -53,7 +53,7 @@ fn a_file_is_what_was_appended_and_not_cut() {
                     all.extend(bytes);
                 }
                 15 | 16 => {
-                    // Often a little, sometimes more than what is not handed over.
+                    // Often a little, sometimes more than one piece.
                     let most = if chance.below(2) == 0 { 1000 } else { 2 * PIECE as u64 };
                     let length = (all.len() as u64).saturating_sub(chance.below(most));
                     file.cut(length).unwrap();
@@ -65,7 +65,7 @@ fn a_file_is_what_was_appended_and_not_cut() {
                     synced.clone_from(&all);
                 }
                 _ => {
-                    // As after a crash: behind what is known there is anything.
+                    // As after a crash: arbitrary bytes follow the known ones.
                     drop(file);
                     synced.truncate(all.len().min(synced.len()));
                     let same = synced.iter().zip(&all).take_while(|(a, b)| a == b).count();
@@ -87,7 +87,7 @@ fn a_write_that_is_refused_goes_through_the_cache() {
     let path = directory.path().join("file");
     let cached = OpenOptions::new().write(true).create_new(true).open(&path).unwrap();
     let mut writing = Writing { cached, direct: direct(&path), waiting: 0 };
-    // Neither the length nor, mostly, the memory is a multiple of anything.
+    // Neither the length nor, usually, the address is aligned.
     writing.write(&[b'x'; 1001], 0).unwrap();
     assert!(writing.direct.is_none());
     writing.write(&[b'y'; 1001], 1001).unwrap();
@@ -95,7 +95,7 @@ fn a_write_that_is_refused_goes_through_the_cache() {
 }
 
 #[test]
-fn nothing_is_written_after_what_failed_until_it_is_opened_again() {
+fn no_write_succeeds_after_a_failure_until_reopened() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("file");
     let mut file = Appending::open(&path, 0).unwrap();

@@ -1,9 +1,8 @@
-//! Taking over what imap-backup wrote, or changed: every message is looked for where the JSON says,
-//! or where it must be if runs that were killed left bytes that the JSON does not know of; then it
-//! is read once, and a new journal takes the place of the old.
+//! Takes over what imap-backup wrote, or changed: every message is looked for where the JSON lists
+//! it, or where it must be if killed runs left bytes that the JSON does not list; then it is read
+//! once, and a new journal replaces the old one.
 //!
-//! What the old journal knows of a message that is still the same is kept: its date, its line ends,
-//! its digest.
+//! The old journal's data about an unchanged message is kept: its date, its line ends, its digest.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -33,7 +32,8 @@ pub struct Paths {
     pub journal: PathBuf,
 }
 
-/// Makes a journal of what the JSON and the mbox have. `old`: the journal so far, of the same UIDVALIDITY.
+/// Creates a journal from the JSON and the mbox. `old`: the previous journal, of the same
+/// UIDVALIDITY.
 ///
 /// # Errors
 /// `Corrupt` if the JSON cannot be read: nothing was changed then. `Retry`.
@@ -77,11 +77,11 @@ pub fn adopt(paths: &Paths, header: Header, old: Option<Contents>) -> Result<(Mb
     Ok((files, new))
 }
 
-/// As [`adopt`], for one who only reads: the journal alone is written, elsewhere. Of a JSON that
-/// ends too early what is there is taken. What is wrong.
+/// As [`adopt`], for a reader: only the journal is written, elsewhere. Of a truncated JSON the
+/// readable part is taken. Returns the notices.
 ///
 /// # Errors
-/// `Corrupt` if nothing can be made of it; `Retry`.
+/// `Corrupt` if nothing is readable; `Retry`.
 pub fn adopt_to_read(
     paths: &Paths,
     header: Header,
@@ -91,7 +91,7 @@ pub fn adopt_to_read(
     let damaged = listed.damaged.clone();
     let Taken { contents: mut new, end, moved, lost } = take_all(paths, &header, listed, old)?;
     let folder = &header.folder;
-    // What is missing of a JSON that ends too early nobody can say; one message, at least.
+    // How many messages a truncated JSON lacks is unknown; at least one.
     new.misses(lost + u64::from(damaged.is_some()));
     new.commit(end, &Resume::default())?;
     new.journal.put_in_place(&paths.journal, true)?;
@@ -115,7 +115,7 @@ pub fn adopt_to_read(
     Ok((new, notices))
 }
 
-/// What the JSON says.
+/// The contents of the JSON.
 struct Listing {
     /// UID, where the message begins in the mbox, and its length.
     entries: Vec<(u32, u64, u64)>,
@@ -125,7 +125,7 @@ struct Listing {
     damaged: Option<String>,
 }
 
-/// Reads the JSON; one that ends too early, with `in_part`, as far as it goes.
+/// Reads the JSON; with `in_part`, a truncated one as far as it goes.
 fn listed(paths: &Paths, in_part: bool) -> Result<Listing> {
     let mut entries: Vec<(u32, u64, u64)> = Vec::new();
     let mut flags: HashMap<u32, Flags> = HashMap::new();
@@ -149,12 +149,12 @@ fn corrupt(paths: &Paths, why: &str) -> Error {
     Error::corrupt(format!("{}: {why}", paths.json.display()))
 }
 
-/// What was taken over.
+/// The result of taking over.
 struct Taken {
     contents: Contents,
     /// Where the last message ends.
     end: u64,
-    /// Messages that were not where the JSON says, and those that were not found.
+    /// Messages that were not where the JSON lists them, and those that were not found.
     moved: usize,
     lost: u64,
 }
@@ -191,7 +191,8 @@ fn take_all(paths: &Paths, header: &Header, listed: Listing, old: Option<&Conten
     Ok(Taken { contents: new, end, moved, lost })
 }
 
-/// Adds a message to the new journal: with all the old one knows if it is that message, else as it reads.
+/// Adds a message to the new journal: with the old one's data if it is the same message, else as it
+/// reads.
 fn take_over(
     paths: &Paths,
     new: &mut Contents,
@@ -225,7 +226,7 @@ fn take_over(
             return new.push(Record::Message(Message { flags: record.flags, line_ends: at, ..before }));
         }
     }
-    // The line that its format added is not the message's: with it, two LF end it.
+    // The line that the format added is not part of the message: with it, two LF end the text.
     let mut text = text(&paths.mbox, offset, length)?;
     let (mut to_bytes, mut piece, mut octets) = (ToBytes::default(), vec![0; 32 * 1024], Vec::new());
     let (mut digesting, mut held) = (Digesting::default(), Vec::new());
@@ -260,7 +261,7 @@ pub fn text(mbox: &Path, offset: u64, length: u64) -> Result<Unquoting<std::io::
     Ok(Unquoting::new(file.take(length)))
 }
 
-/// Whether the bytes of before are what is there now.
+/// Whether the message of the old journal is still there.
 ///
 /// # Errors
 /// `Retry` if the files cannot be opened.
@@ -270,7 +271,8 @@ pub fn reads_back(paths: &Paths, old: &Contents, message: &Message) -> Result<bo
     Ok(std::io::copy(&mut octets, &mut std::io::sink()).is_ok())
 }
 
-/// What the mbox has from `end` on: copied to a file of its own if it may be another program's; where.
+/// The bytes of the mbox from `end` on: copied to a separate file if they may be another program's;
+/// returns its path.
 ///
 /// # Errors
 /// `Retry` if that fails.
@@ -288,8 +290,8 @@ pub fn save_orphans(paths: &Paths, end: u64, foreign: bool) -> Result<Option<Pat
     Ok(Some(orphans))
 }
 
-/// Whether the JSON says nothing that the journal does not, with every message where the journal
-/// has it: it is of an earlier commit. `None` if it cannot be read.
+/// Whether the JSON has nothing that the journal does not have, with every message where the
+/// journal has it: it is of an earlier commit. `None` if it cannot be read.
 ///
 /// # Errors
 /// `Retry`, `Corrupt` if the journal cannot be read.
@@ -305,7 +307,7 @@ pub fn is_earlier(json: &Path, contents: &Contents) -> Result<Option<bool>> {
                     return;
                 }
                 Some(Ok((_, Record::Message(m)))) => {
-                    // The JSON may leave out what vanished.
+                    // The JSON may leave out removed messages.
                     earlier = !contents.known.contains(m.uid) || contents.came_again(m.uid);
                 }
                 Some(Ok(_)) => {}

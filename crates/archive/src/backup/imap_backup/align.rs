@@ -1,20 +1,20 @@
-//! Where messages really are, in an mbox with bytes that its JSON does not know of.
+//! Finds the real positions of messages in an mbox with bytes that its JSON does not list.
 //!
-//! imap-backup appends to the mbox, and says that the next message begins where the last one that
-//! it knows of ends. A run that was killed leaves orphans: messages in the mbox that the JSON does
-//! not have. The next run's messages come after them, but are listed as if there were none. Counted
-//! from the beginning, messages of before the orphans are where the JSON says; counted from the
-//! end, those after them are where their lengths say. If both ways seem to fit (messages of one
-//! length), orphans are told by what they are: copies of messages that were fetched again. What
-//! stays in doubt is not taken.
+//! imap-backup appends to the mbox, and lists the next message where the last listed one ends. A
+//! killed run leaves orphans: messages in the mbox that the JSON does not list. The next run's
+//! messages come after them, but are listed as if there were none. Counted from the beginning,
+//! messages before the orphans are where the JSON says; counted from the end, those after them are
+//! where their lengths say. If both ways seem to fit (messages of one length), orphans are
+//! recognized by their contents: copies of messages that were fetched again. Doubtful messages are
+//! not taken.
 
 use std::fs::File;
 use std::io::{Read, Result, Seek, SeekFrom};
 
 use crate::backup::digest::{Digest, Digesting};
 
-/// Finds out where in `mbox` the messages are that the JSON says are at (offset, length): `None`
-/// where that cannot be known.
+/// Finds the positions in `mbox` of the messages that the JSON lists at (offset, length): `None`
+/// where that is unknown.
 ///
 /// # Errors
 /// If the mbox cannot be read.
@@ -30,7 +30,7 @@ pub fn align(mbox: &mut File, listed: &[(u64, u64)]) -> Result<Vec<Option<u64>>>
     if extra == 0 {
         return Ok(real);
     }
-    // From the end: where the messages of the last run are.
+    // From the end: the positions of the last run's messages.
     let mut at = end;
     let mut backward = listed.len();
     let mut shifted = vec![None; listed.len()];
@@ -45,7 +45,7 @@ pub fn align(mbox: &mut File, listed: &[(u64, u64)]) -> Result<Vec<Option<u64>>>
         // Orphans of several runs: the messages between them are in doubt.
         return Ok((0..listed.len()).map(|n| if n < forward { real[n] } else { shifted[n] }).collect());
     }
-    // Messages from `backward` to `forward` fit both ways. Orphans are what the messages after them are, too.
+    // Messages from `backward` to `forward` fit both ways. Orphans equal the messages after them.
     let mut first_same = None;
     for number in backward..forward {
         let (there, here) = (listed[number].0, shifted[number].unwrap_or(0));

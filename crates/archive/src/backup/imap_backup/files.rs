@@ -20,8 +20,7 @@ use crate::backup::folder::Files;
 use crate::backup::journal::Message;
 use crate::backup::{Arrived, Flags, Resume};
 
-/// So many messages more than the JSON has, and as many again as it has, are waited for before it
-/// is written anew.
+/// The JSON is rewritten after so many new messages, plus as many as it has already.
 const PUBLISH_MESSAGES: u64 = 1000;
 
 /// The files of an open folder.
@@ -39,7 +38,7 @@ pub struct MboxFiles {
 
 struct Current {
     begins: u64,
-    /// The text so far while the header is not complete.
+    /// The text so far, while the header is incomplete.
     head: Option<Vec<u8>>,
     quoter: Quoter,
     /// How many LF it ends with.
@@ -48,11 +47,11 @@ struct Current {
 
 impl Current {
     /// Writes the next piece of the message, quoted, once its header is complete and the `From`
-    /// line went out.
+    /// line was written.
     fn write(&mut self, text: &[u8], out: &mut impl Write) -> io::Result<()> {
         let Some(mut head) = self.head.take() else { return self.quote(text, out) };
         let known = head.len();
-        // Mostly the whole header comes at once, and is looked at where it is.
+        // Usually the whole header comes at once, and is parsed in place.
         let begun = if known == 0 {
             Cow::Borrowed(text)
         } else {
@@ -68,7 +67,7 @@ impl Current {
         }
     }
 
-    /// Writes the `From` line of a message whose header has so many bytes, and the beginning of it.
+    /// Writes the `From` line of a message with a header of this size, and its beginning.
     fn begin(&mut self, begun: &[u8], header: usize, out: &mut impl Write) -> io::Result<()> {
         out.write_all(&from_line::line(&begun[..header]))?;
         self.quote(begun, out)
@@ -82,7 +81,7 @@ impl Current {
         self.quoter.push(text, out)
     }
 
-    /// Writes what is left when all of the text came, and the empty line after the message.
+    /// Writes the rest after all text came, and the empty line after the message.
     fn finish(&mut self, out: &mut impl Write) -> io::Result<()> {
         if let Some(head) = self.head.take() {
             self.begin(&head, head.len(), out)?;
@@ -93,7 +92,7 @@ impl Current {
 }
 
 impl MboxFiles {
-    /// Opens, or makes, the files; `length`: bytes of the mbox that are to be kept. `published`:
+    /// Opens, or creates, the files; `length`: bytes of the mbox that are kept. `published`:
     /// messages in the JSON, if that is up to date.
     ///
     /// # Errors
@@ -122,12 +121,12 @@ impl MboxFiles {
         })
     }
 
-    /// Adds something that the user is to be told.
+    /// Adds a notice for the user.
     pub fn notice(&mut self, text: String) {
         self.notices.push(text);
     }
 
-    /// The mbox can be written up to so many bytes.
+    /// Limits the size of the mbox.
     #[cfg(test)]
     pub fn limit(&mut self, room: u64) {
         self.mbox.room = Some(room);
@@ -138,16 +137,16 @@ impl MboxFiles {
         Paths { mbox, json, journal: contents.journal.path().to_owned() }
     }
 
-    /// The mbox ends at `length` again.
+    /// Cuts the mbox to `length`.
     fn cut(&mut self, length: u64) -> Result<()> {
         self.mbox.cut(length).map_err(|e| io_error(&self.path, e))
     }
 
-    /// Writes the JSON of what is kept, and cuts the mbox where its last message ends: imap-backup
-    /// goes on there.
+    /// Writes the JSON of the stored messages, and cuts the mbox where its last message ends:
+    /// imap-backup appends there.
     ///
     /// # Errors
-    /// `Retry`, `Corrupt`: the JSON is as it was then.
+    /// `Retry`, `Corrupt`: the JSON is unchanged then.
     pub fn publish(&mut self, contents: &Contents) -> Result<()> {
         let mut written = (0, 0);
         replace(&self.json, longer(&self.json, ".new"), |file| {
@@ -165,8 +164,8 @@ impl MboxFiles {
     }
 }
 
-/// Writes the JSON, with what `change` makes of each message, under the flags that it has; returns
-/// how many there are and where the last one ends.
+/// Writes the JSON, with what `change` makes of each message, under its flags; returns the number
+/// of messages and where the last one ends.
 pub fn write_json(
     out: impl Write,
     uidvalidity: u32,
@@ -195,7 +194,7 @@ pub fn write_json(
     Ok(Ok((messages, end)))
 }
 
-/// Whether the JSON at `path` is what would be written now; then how many messages it has.
+/// Whether the JSON at `path` is up to date; then its number of messages.
 ///
 /// # Errors
 /// `Retry`, `Corrupt` if the journal cannot be read.
@@ -217,7 +216,7 @@ pub fn is_published(path: &Path, uidvalidity: u32, contents: &Contents) -> Resul
     }
 }
 
-/// Takes only what the file has.
+/// Accepts only the bytes that the file has.
 struct Same {
     file: io::BufReader<File>,
     piece: Vec<u8>,
@@ -257,7 +256,7 @@ impl Files for MboxFiles {
 
     fn finish(&mut self, _arrived: &Arrived) -> Result<(u64, u64)> {
         let Some(current) = &mut self.message else { return Ok((self.mbox.length(), 0)) };
-        // If that fails, the message is still there to be taken back.
+        // If that fails, the message is still current and can be undone.
         current.finish(&mut self.mbox).map_err(|e| io_error(&self.path, e))?;
         let begins = current.begins;
         self.message = None;

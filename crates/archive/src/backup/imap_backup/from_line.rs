@@ -4,7 +4,7 @@ use sealpost_base::Timestamp;
 use sealpost_mailformat::date::asctime;
 use sealpost_mime::header::{self, address, date};
 
-/// Bytes of a message in which the header fields are looked for.
+/// Bytes of a message that are searched for the header fields.
 pub const HEAD_BYTES: usize = 64 * 1024;
 
 /// Where the header in `text` ends, if it does.
@@ -19,8 +19,8 @@ pub fn header_end(text: &[u8], from: usize) -> Option<usize> {
 /// The line for a message that begins with `head`, with its LF.
 ///
 /// The address is that of the first From field with one, else of Sender, else of Return-Path, else
-/// nothing. The date is that of the Date field as it stands there, and left out if there is none
-/// that can be read.
+/// empty. The date is that of the Date field as written, and left out if there is none that can be
+/// parsed.
 pub fn line(head: &[u8]) -> Vec<u8> {
     let (mut from, mut sender, mut return_path, mut sent) = (None, None, None, None);
     for (name, value) in header::fields(head) {

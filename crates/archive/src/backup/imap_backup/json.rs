@@ -1,8 +1,8 @@
 //! The `.imap` file:
 //! `{"version":3,"uid_validity":1,"messages":[{"uid":1,"offset":0,"length":9,"flags":["Seen"]}]}`.
 //!
-//! Written and read as a stream: no more than one message is held. Version 2 has `"uids":[1,2]`
-//! instead of messages.
+//! Written and read as a stream: at most one message is held. Version 2 has `"uids":[1,2]` instead
+//! of messages.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -26,7 +26,7 @@ pub struct Entry {
     pub flags: Vec<String>,
 }
 
-/// What a file says besides its messages.
+/// The header of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JsonHeader {
     /// 2 or 3.
@@ -70,7 +70,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// The flags that a file names so.
+/// The flags with these names in a file.
 pub fn flags(names: &[String]) -> Flags {
     let system = |name: &str| {
         Flags::SYSTEM.iter().map(|(_, flag)| *flag).find(|flag| flag[1..].eq_ignore_ascii_case(name))
@@ -79,10 +79,10 @@ pub fn flags(names: &[String]) -> Flags {
     Flags::from_names(names.map(|name| system(name).unwrap_or(name)))
 }
 
-/// Reads a file, and hands each message to `each`: of version 2, with nothing but its UID.
+/// Reads a file, and passes each message to `each`; with version 2, only its UID.
 ///
 /// # Errors
-/// If it is not such a file, or ends too early, or cannot be read. `each` may have been called by then.
+/// If it is not such a file, is truncated, or cannot be read. `each` may have been called by then.
 pub fn read(file: impl Read, mut each: impl FnMut(Entry)) -> Result<JsonHeader, serde_json::Error> {
     let mut deserializer =
         serde_json::Deserializer::from_reader(io::BufReader::with_capacity(64 * 1024, file));
@@ -91,7 +91,7 @@ pub fn read(file: impl Read, mut each: impl FnMut(Entry)) -> Result<JsonHeader, 
     Ok(head)
 }
 
-/// What the beginning of a file says, without its messages.
+/// The header of a file, without its messages.
 pub fn head(file: impl Read) -> Option<JsonHeader> {
     let mut start = Vec::new();
     file.take(1024).read_to_end(&mut start).ok()?;

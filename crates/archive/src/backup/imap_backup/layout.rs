@@ -1,4 +1,5 @@
-//! Where the files of imap-backup's format are, and how they are opened after whatever happened.
+//! The paths of files in imap-backup's format, and how they are opened after crashes and outside
+//! changes.
 
 use std::fs;
 use std::io::Read;
@@ -83,7 +84,7 @@ impl Layout for ImapBackup {
         scratch: &Scratch,
     ) -> Result<(Reading, Contents)> {
         let mut paths = self.paths(root, place);
-        // A run was killed while it moved them, or put what it had written anew in its place.
+        // A killed run left a move, or the replacement by rewritten files, unfinished.
         if let Some(to) = &header.moving_to {
             let there = self.paths(root, to);
             paths.mbox = first_there([paths.mbox, there.mbox]);
@@ -101,7 +102,7 @@ impl Layout for ImapBackup {
             journal => Some(journal?),
         };
         let (contents, notices) = match journal {
-            // Nothing that another program wrote since is in it.
+            // It has no later changes of another program.
             Some(contents)
                 if is_published(&paths.json, header.uidvalidity, &contents)?.is_some()
                     || is_earlier(&paths.json, &contents)? != Some(false) =>
@@ -149,7 +150,7 @@ impl ImapBackup {
     }
 }
 
-/// What cannot be understood is put aside, whole, and the folder begins with nothing.
+/// Unreadable files are put aside, complete, and the folder begins empty.
 fn begin_anew(paths: &Paths, header: Header, why: &str) -> Result<(MboxFiles, Contents)> {
     let mut aside = Vec::new();
     for path in [&paths.mbox, &paths.json] {
@@ -174,7 +175,7 @@ fn open_ours(paths: &Paths, header: Header, purpose: Purpose) -> Result<(MboxFil
     if published.is_none() && is_earlier(&paths.json, &contents)? == Some(false) {
         return adopt(paths, header, Some(contents));
     }
-    // Since a run was done with it, another program wrote it anew: any message may be elsewhere, or
+    // Since the last complete run, another program rewrote it: any message may be elsewhere, or
     // another one.
     let changed = last.shown.is_some() && length != last.data;
     let (mut end, mut lost, mut first_lost, mut differ) = (0, Vec::new(), u64::MAX, false);
@@ -200,7 +201,7 @@ fn open_ours(paths: &Paths, header: Header, purpose: Purpose) -> Result<(MboxFil
         return Ok((files, contents));
     }
     let published = published.filter(|_| !some_lost);
-    // A run that is done with a folder leaves nothing behind its last message.
+    // A complete run leaves nothing behind its last message.
     let ours = if length < last.data { end } else { last.data };
     let orphans = save_orphans(paths, ours.min(first_lost), last.shown.is_some())?;
     let mut files = MboxFiles::open(paths.mbox.clone(), paths.json.clone(), uidvalidity, end, published)?;

@@ -1,10 +1,10 @@
-//! Folder names as paths, as imap-backup writes them wherever that is safe.
+//! Folder names as paths, as imap-backup writes them where that is safe.
 //!
-//! `/` makes directories; `:`, `%` and `;` become `%3a;`, `%25;` and `%3b;`. It stops there. We
-//! write in the same manner what would lead elsewhere or collide with our own files: an empty
-//! level, `.` and `..`, control characters, and the dot of a directory's name that ends as a file
-//! of ours does. What is too long for a file name is cut and marked with a digest: the journal has
-//! the name.
+//! `/` makes directories; `:`, `%` and `;` become `%3a;`, `%25;` and `%3b;`. It escapes nothing
+//! else. Names that would lead elsewhere or collide with our own files are escaped in the same
+//! manner: an empty level, `.` and `..`, control characters, and the dot of a directory's name that
+//! ends like a file of ours. A name that is too long for a file name is cut and marked with a
+//! digest: the journal has the full name.
 
 use sealpost_base::limits;
 use sealpost_mailformat::mark;
@@ -27,7 +27,7 @@ const ENDINGS: [&str; 11] = [
     ".restored",
     ".read",
 ];
-/// What our files end with before a number.
+/// The end of our file names before a number.
 const NUMBERED: &str = ".damaged-";
 
 /// The path of the folder called `name`, without an extension.

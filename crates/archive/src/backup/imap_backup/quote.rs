@@ -1,15 +1,16 @@
-//! The quoting of imap-backup: a line that begins `From`, after any number of `>`, gets one `>` more.
+//! The quoting of imap-backup: a line that begins with `From`, after any number of `>`, gets one
+//! more `>`.
 //!
-//! There it needs no space after `From`, and a message's first line is never quoted, but unquoted
-//! like the others when read. So we quote a first line where reading would change it (`>From`), and
-//! where it would be taken for the beginning of another message (`From `): imap-backup cannot keep
-//! such messages, and reads what we write.
+//! Unlike elsewhere, `From` needs no space after it, and a message's first line is never quoted,
+//! but unquoted like the others when read. So a first line is quoted here where reading would
+//! change it (`>From`), and where it would be taken for the beginning of another message (`From `):
+//! imap-backup cannot store such messages, and can read these.
 
 use std::io::{self, Read, Write};
 
 const FROM: &[u8] = b"From";
 
-/// Text in, quoted text out, in pieces.
+/// Quotes text, in pieces.
 #[derive(Debug)]
 pub struct Quoter {
     at: LineState,
@@ -18,7 +19,8 @@ pub struct Quoter {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LineState {
-    /// At the beginning of a line: some `>`, then so many bytes of `From`, or of `From ` in the first line.
+    /// At the beginning of a line: a number of `>`, then bytes of `From`, or of `From ` in the
+    /// first line.
     Start {
         marks: bool,
         matched: usize,
@@ -35,15 +37,14 @@ impl Default for Quoter {
 }
 
 impl Quoter {
-    /// Writes `text`, quoted, to `out`. All `>` are alike: one that is added after those that are
-    /// there is one before them.
+    /// Writes `text`, quoted, to `out`. The added `>` may follow the existing ones: all are alike.
     ///
     /// # Errors
-    /// What `out` says.
+    /// The errors of `out`.
     pub fn push(&mut self, text: &[u8], out: &mut impl Write) -> io::Result<()> {
         let begun = self.begin_line(text, out)?;
         let text = &text[begun..];
-        // Whole lines, but for the beginning of the first one, are looked through at once.
+        // Whole lines, except the beginning of the first one, are scanned at once.
         let whole = memchr::memrchr(b'\n', text).map_or(0, |last| last + 1);
         if whole > 0 {
             quote_lines(&text[..whole], out)?;
@@ -54,8 +55,8 @@ impl Quoter {
         out.write_all(&last[begun..])
     }
 
-    /// Takes what the beginning of a line has of `text`, if it is one, until it is known whether it
-    /// is quoted; so many bytes.
+    /// Takes the bytes of `text` that belong to the beginning of a line, until it is clear whether
+    /// it is quoted; returns how many.
     fn begin_line(&mut self, text: &[u8], out: &mut impl Write) -> io::Result<usize> {
         let mut at = 0;
         while let LineState::Start { marks, matched } = self.at
@@ -86,7 +87,7 @@ impl Quoter {
     /// Ends the message.
     ///
     /// # Errors
-    /// What `out` says.
+    /// The errors of `out`.
     pub fn finish(&mut self, out: &mut impl Write) -> io::Result<()> {
         if let LineState::Start { matched, .. } = std::mem::replace(&mut self.at, LINE) {
             out.write_all(&b"From "[..matched])?;
@@ -96,8 +97,8 @@ impl Quoter {
     }
 }
 
-/// Writes the rest of a line and whole lines after it, quoted. Lines that need it are rare, so they
-/// are looked for by what makes them so, which is much quicker than to look at every line.
+/// Writes the rest of a line and whole lines after it, quoted. Lines that need quoting are rare, so
+/// they are searched for by their marker, which is much faster than examining every line.
 fn quote_lines(text: &[u8], out: &mut impl Write) -> io::Result<()> {
     let mut written = 0;
     for at in memchr::memmem::find_iter(text, FROM) {

@@ -1,13 +1,13 @@
-//! An mbox without what is not kept any more, and messages of an mbox under other UIDs.
+//! Rewrites an mbox without removed messages, or messages of an mbox under other UIDs.
 //!
-//! A message that is removed, or that another one took the place of, stays in the mbox where it
-//! was, and a mail program that opens the mbox shows it. So when a run is done with the folder, the
-//! mbox is written anew without such messages; everything else stays, in its order, also what no
-//! record names.
+//! A removed or replaced message stays in the mbox where it was, and a mail program that opens the
+//! mbox shows it. So when a run is done with the folder, the mbox is rewritten without such
+//! messages; everything else stays, in its order, also parts that no record names.
 //!
-//! Journal and JSON say where messages are, so they are written anew too. All three are there,
-//! whole, before the journal takes its place: it says then that the other two are about to take
-//! theirs ([`Header::rewritten`]), and whoever opens the backup after a crash goes on with that.
+//! Journal and JSON have the positions of messages, so they are rewritten too. All three are
+//! complete before the new journal takes its place: it records that the other two are about to take
+//! theirs ([`Header::rewritten`]), and the next process that opens the backup after a crash
+//! completes that.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -24,17 +24,18 @@ use crate::backup::direct_writer::Appending;
 use crate::backup::journal::{Again, Commit, FlagsRecord, Header, Message, Record};
 use crate::backup::ranges::Ranges;
 
-/// An mbox up to this size is written anew as soon as it has something that is not kept.
+/// An mbox up to this size is rewritten as soon as it has a removed message.
 const SMALL_BYTES: u64 = 16 * 1024 * 1024;
-/// A larger one when a share of 1 / so much of it is not kept, so that what is written anew is in
+/// A larger one is rewritten when 1 / this share of it is removed, so that the cost is in
 /// proportion to what was removed.
 const SHARE: u64 = 8;
 
-/// Writes the mbox anew if there is enough in it that is not kept. The folder is to be closed, and
-/// nothing is to be written to it any more.
+/// Rewrites the mbox if enough of it is removed. The folder is about to be closed, and must not be
+/// written to any more.
 ///
 /// # Errors
-/// `Retry`, `Corrupt`: what is in place then is whole, or is put in its place when the backup is opened.
+/// `Retry`, `Corrupt`: the files in place stay complete, or are put in place when the backup is
+/// opened.
 pub fn rewrite(paths: &Paths, contents: &Contents) -> Result<()> {
     let most = limits::ARCHIVE_REWRITE_RANGES;
     let prepared = prepare(paths, contents, most).inspect_err(|_| remove_unfinished(paths))?;
@@ -44,8 +45,8 @@ pub fn rewrite(paths: &Paths, contents: &Contents) -> Result<()> {
     journal.set_header(contents.journal.header().clone())
 }
 
-/// Writes all three anew, under other names, if there is enough that is not kept, and in no more
-/// parts than `most`; the journal, and how many bytes the mbox has.
+/// Rewrites all three, under other names, if enough is removed, and in no more parts than `most`;
+/// returns the journal, and the mbox's size.
 pub(super) fn prepare(paths: &Paths, contents: &Contents, most: usize) -> Result<Option<(Again, u64)>> {
     if !contents.may_have_dead() {
         return Ok(None);
@@ -53,7 +54,7 @@ pub(super) fn prepare(paths: &Paths, contents: &Contents, most: usize) -> Result
     let last = *contents.journal.last();
     let dead = dead(contents, most)?;
     let bytes = dead.bytes();
-    // What a record is left out for has to go: nobody would know of it any more.
+    // If a record is left out, its message has to go: no other record would name it.
     if dead.is_full() || bytes == 0 || (last.data > SMALL_BYTES && bytes < last.data / SHARE) {
         return Ok(None);
     }
@@ -68,7 +69,7 @@ pub(super) fn prepare(paths: &Paths, contents: &Contents, most: usize) -> Result
             message.offset = moved.to(message.offset);
             Some(Record::Message(message))
         }
-        // All of what they are about is left out.
+        // The messages that it names are all left out.
         Record::Vanished { .. } => None,
         record => Some(record),
     })?;
@@ -76,13 +77,14 @@ pub(super) fn prepare(paths: &Paths, contents: &Contents, most: usize) -> Result
     Ok(Some((journal, data)))
 }
 
-/// Puts what was written anew, with so many bytes, in its place, as far as that is not done.
+/// Puts the rewritten files, the mbox with so many bytes, in their places, as far as that is not
+/// done.
 ///
 /// # Errors
-/// `Retry` if it cannot be done.
+/// `Retry` if that fails.
 pub fn put_in_place(paths: &Paths, bytes: u64) -> Result<()> {
     let mbox = rewritten(&paths.mbox);
-    // One of another length was never whole.
+    // A file of another length is incomplete.
     if mbox.exists() && length(&mbox)? == bytes {
         fs::rename(&mbox, &paths.mbox).map_err(|e| io_error(&paths.mbox, e))?;
     }
@@ -93,20 +95,20 @@ pub fn put_in_place(paths: &Paths, bytes: u64) -> Result<()> {
     sync_directory_of(&paths.mbox)
 }
 
-/// Removes what an attempt left that did not come to its end. What is said to take its place has taken it.
+/// Removes the files of an incomplete attempt. Those recorded in the journal are in place already.
 pub fn remove_unfinished(paths: &Paths) {
     for path in [&paths.mbox, &paths.json] {
-        // What cannot be removed is written over by the next attempt.
+        // A file that cannot be removed is overwritten by the next attempt.
         let _ = fs::remove_file(rewritten(path));
     }
 }
 
-/// What is written anew is here until it takes its place.
+/// The temporary path of a rewritten file.
 pub fn rewritten(path: &Path) -> PathBuf {
     longer(path, ".rewritten")
 }
 
-/// Where the mbox has messages that are not kept.
+/// The parts of the mbox with removed messages.
 fn dead(contents: &Contents, most: usize) -> Result<Ranges> {
     let mut dead = Ranges::new(most);
     for record in contents.journal.records()? {
@@ -114,7 +116,7 @@ fn dead(contents: &Contents, most: usize) -> Result<Ranges> {
             (at, Record::Message(message)) if !contents.is_live(&message, at) => {
                 dead.add(message.offset, message.offset + message.length);
             }
-            // What was behind that was cut off: what is there now is something else.
+            // What followed was cut off: other data is there now.
             (_, Record::Commit(commit)) => dead.remove(commit.data, u64::MAX),
             _ => {}
         }
@@ -129,7 +131,7 @@ fn dead(contents: &Contents, most: usize) -> Result<Ranges> {
     Ok(dead)
 }
 
-/// Writes the mbox without these, as far as `end`.
+/// Writes the mbox without these parts, as far as `end`.
 fn copy_without(paths: &Paths, dead: &Ranges, end: u64) -> Result<()> {
     let path = rewritten(&paths.mbox);
     let copy = || -> io::Result<()> {
@@ -151,8 +153,8 @@ fn copy_without(paths: &Paths, dead: &Ranges, end: u64) -> Result<()> {
     copy().map_err(|e| io_error(&path, e))
 }
 
-/// Gives messages other UIDs, and says that they are on the server: journal and JSON are written
-/// anew, the mbox stays. The folder is to be closed or just opened.
+/// Gives messages other UIDs, and marks them as on the server: journal and JSON are rewritten, the
+/// mbox stays. The folder is about to be closed or just opened.
 ///
 /// # Errors
 /// As [`rewrite`].
@@ -190,7 +192,7 @@ pub(super) fn prepare_renumbered(
             let uid = to(message.uid).unwrap_or(message.uid);
             Some(Record::Message(Message { uid, flags: FlagsRecord::of(&flags), ..message }))
         }
-        // What came to it later is in the record that it has now.
+        // Later changes are in the record that it has now.
         Record::Flags { uid, .. } | Record::Gone { uid } if done.contains(&uid) => None,
         record => Some(record),
     })?;
@@ -200,7 +202,7 @@ pub(super) fn prepare_renumbered(
     Ok(journal)
 }
 
-/// Writes the JSON of what is kept, with what `change` makes of every message; its bytes.
+/// Writes the JSON of the stored messages, with what `change` makes of each; returns its bytes.
 fn write_changed_json(
     paths: &Paths,
     contents: &Contents,

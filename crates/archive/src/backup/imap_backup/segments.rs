@@ -1,4 +1,4 @@
-//! The messages of an mbox by its `From` lines: what version 2 of the JSON leaves to the reader.
+//! The messages of an mbox by its `From` lines: version 2 of the JSON has no positions.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Result, Seek, SeekFrom};
@@ -11,7 +11,7 @@ pub fn segments(mbox: &mut File) -> Result<Option<Vec<(u64, u64)>>> {
     mbox.seek(SeekFrom::Start(0))?;
     let mut input = BufReader::with_capacity(64 * 1024, mbox);
     let mut begins = Vec::new();
-    // Bytes of `From ` that the line begins with; `None`: it begins otherwise.
+    // Bytes of `From ` at the beginning of the line; `None`: it begins otherwise.
     let mut matched = Some(0);
     let (mut at, mut line, mut piece) = (0u64, 0u64, vec![0; 64 * 1024]);
     loop {

@@ -1,4 +1,4 @@
-//! The format against random messages and crashes at every byte; with other programs at the same
+//! The format against random messages and crashes at every byte; with other programs using the same
 //! files, [`others`].
 
 mod others;
@@ -85,7 +85,7 @@ fn messages_of_earlier_versions_are_known_by_their_sha256() {
     again.put_in_place(&path).unwrap();
     let (backup, mut folder) = opened(root, INBOX, 7);
     assert_eq!(read_all(&*folder), mails);
-    // New ones follow, and what is not what it was is seen of both.
+    // New ones follow, and changes are detected in both.
     give(&mut *folder, 10, &mail("A: b\r\n\r\nten\r\n"), 5).unwrap();
     folder.commit(&resume(11)).unwrap();
     folder.close().unwrap();
@@ -109,7 +109,7 @@ fn copies_go_on_where_they_ended() {
     let mut folder = backup.open(&folder_name(INBOX), &identity(7)).unwrap();
     assert!(backup.open(&folder_name(INBOX), &identity(7)).is_err(), "it is open");
     assert_eq!(folder.resume(), resume(10));
-    // A UID that is known, a message that is abandoned, flags, and messages that go.
+    // A known UID, an abandoned message, flags, and removed messages.
     give(&mut *folder, 2, &mail("other\r\n"), 9).unwrap();
     folder.begin(9).unwrap();
     folder.write(b"bare\nLF").unwrap();
@@ -132,7 +132,7 @@ fn copies_go_on_where_they_ended() {
         text(root, "INBOX.imap").contains(r#"{"uid":1,"offset":0,"length":"#),
         "it was brought up to date"
     );
-    // The last message goes: the mbox ends where imap-backup will go on.
+    // The last message is removed: the mbox ends where imap-backup will append.
     folder.remove(3).unwrap();
     mails.remove(&3);
     give(&mut *folder, 4, &mail("four\r\n"), 4).unwrap();
@@ -220,8 +220,7 @@ fn gather(directory: &Path, paths: &mut Vec<String>) {
     }
 }
 
-/// The message that is last in the mbox is the one whose record cannot be read, and nothing else
-/// says that it is there.
+/// The last message of the mbox is the one with the unreadable record, and nothing else names it.
 #[test]
 fn text_whose_record_cannot_be_read_is_kept() {
     let directory = tempfile::tempdir().unwrap();
@@ -240,7 +239,7 @@ fn text_whose_record_cannot_be_read_is_kept() {
     assert_eq!(last.uid, 20);
     drop(contents);
     let mut journal = fs::read(&path).unwrap();
-    // Behind the record's length.
+    // After the record's length.
     journal[at as usize + 4] ^= 0x80;
     fs::write(&path, &journal).unwrap();
     fs::remove_file(root.join("INBOX.imap")).unwrap();
@@ -277,7 +276,7 @@ fn a_full_disk_costs_what_was_not_committed() {
 }
 
 #[test]
-fn whatever_a_crash_leaves_of_the_files_is_a_commit_or_nothing() {
+fn a_crash_leaves_a_commit_or_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let (before, after) = (directory.path().join("before"), directory.path().join("after"));
     let mails = three(&before);
@@ -303,7 +302,7 @@ fn whatever_a_crash_leaves_of_the_files_is_a_commit_or_nothing() {
         copy_tree(&after, &root);
         fs::write(root.join("INBOX.mbox"), &file(&after, "INBOX.mbox")[..mbox]).unwrap();
         fs::write(root.join("INBOX.sealpost"), &file(&after, "INBOX.sealpost")[..journal]).unwrap();
-        // What other programs see at this moment is what it was.
+        // Other programs see the previous state at this moment.
         let mut seen = 0;
         json::read(fs::File::open(root.join("INBOX.imap")).unwrap(), |e| {
             seen += 1;
@@ -316,7 +315,7 @@ fn whatever_a_crash_leaves_of_the_files_is_a_commit_or_nothing() {
         let (backup, mut folder) = opened(&root, INBOX, 7);
         assert_eq!(read_all(&*folder), if committed { more.clone() } else { mails.clone() });
         imap_backup_reads(&root, INBOX);
-        // And on to the complete copy.
+        // And on to the complete backup.
         for uid in [10, 11] {
             give(&mut *folder, uid, &more[&uid], 4).unwrap();
         }
@@ -361,7 +360,7 @@ proptest! {
         let (_copy, folder) = opened(root, "a/b", 7);
         prop_assert_eq!(&read_all(&*folder), &mails);
         drop((_copy, folder));
-        // The same from imap-backup's files alone, but for what they cannot hold.
+        // The same from imap-backup's files alone, except for data that they cannot hold.
         fs::remove_file(root.join("a/b.sealpost")).unwrap();
         if root.join("a/b.imap").exists() {
             let (_copy, folder) = opened(root, "a/b", 7);

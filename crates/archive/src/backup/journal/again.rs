@@ -1,4 +1,4 @@
-//! Writing a journal anew, record for record.
+//! Rewriting a journal, record by record.
 
 use std::path::Path;
 
@@ -6,15 +6,15 @@ use sealpost_base::Result;
 
 use super::{Commit, Header, Journal, Record};
 
-/// A journal that is to take the place of another one, as one transaction.
+/// A journal that is to replace another one, as one transaction.
 pub struct Again {
     journal: Journal,
-    /// Where the line ends of the next message begin, if it has some; 0 if not.
+    /// Where the line ends of the next message begin; 0 if it has none.
     line_ends: u64,
 }
 
 impl Again {
-    /// Begins one for that at `path`, with its last header.
+    /// Begins a replacement for the journal at `path`, with its last header.
     ///
     /// # Errors
     /// As [`Journal::begin`].
@@ -22,7 +22,7 @@ impl Again {
         Ok(Again { journal: Journal::begin(path, header)?, line_ends: 0 })
     }
 
-    /// Adds the next record of the other one.
+    /// Adds the next record of the old journal.
     ///
     /// # Errors
     /// As [`Journal::push`].
@@ -49,7 +49,7 @@ impl Again {
         Ok(())
     }
 
-    /// Leaves out the next message of the other one.
+    /// Leaves out the next message of the old journal.
     ///
     /// # Errors
     /// As [`Journal::push`].
@@ -60,8 +60,8 @@ impl Again {
         Ok(())
     }
 
-    /// Commits it all, and once more with nothing: what is looked at of a journal, and done again,
-    /// is its last transaction.
+    /// Commits everything, and then an empty transaction: the last transaction is the one that is
+    /// read and redone.
     ///
     /// # Errors
     /// As [`Journal::commit`].
@@ -70,10 +70,10 @@ impl Again {
         self.journal.commit(commit)
     }
 
-    /// Takes the place of the one at `path`, on disk when it returns; the journal.
+    /// Replaces the journal at `path`, durable on return; returns the journal.
     ///
     /// # Errors
-    /// As [`Journal::put_in_place`]: the other one is there then.
+    /// As [`Journal::put_in_place`]: the old one stays in place then.
     pub fn put_in_place(mut self, path: &Path) -> Result<Journal> {
         self.journal.put_in_place(path, true)?;
         Ok(self.journal)

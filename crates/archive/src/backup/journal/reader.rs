@@ -10,7 +10,7 @@ use sealpost_files::io_error;
 use super::{BUFFER_BYTES, Commit, Header, MAGIC, Record, TRAILER_BYTES, read_exactly, seeded_at};
 use crate::backup::digest::{CHECK_BYTES, Check, Checking};
 
-/// What is valid.
+/// The valid part of a journal.
 pub(super) struct ValidCommit {
     /// The last header.
     pub header: Header,
@@ -62,9 +62,9 @@ pub(super) fn scan(file: &File, path: &Path) -> Result<ValidCommit> {
     found.ok_or_else(|| corrupt("the journal is damaged from its beginning"))
 }
 
-/// What a valid transaction says at its end.
+/// The data at the end of a valid transaction.
 pub(super) struct Ended {
-    /// The last header; absent if it is not as it was written.
+    /// The last header; `None` if it was changed.
     pub header: Option<Header>,
     /// Its commit.
     pub last: Commit,
@@ -76,10 +76,10 @@ pub(super) fn last(file: &File, path: &Path) -> Result<Option<Ended>> {
     ended_at(file, path, length)
 }
 
-/// What holds there, if a valid transaction ends there.
+/// The data of the transaction that ends there, if it is valid.
 pub(super) fn ended_at(file: &File, path: &Path, length: u64) -> Result<Option<Ended>> {
     let Some(last) = transaction_to(file, path, length)? else { return Ok(None) };
-    // What stands in another transaction is covered by that one's checksum.
+    // A header in another transaction is covered by that one's checksum.
     let whole = last.header >= last.from || is_in_valid(file, path, last.header)?;
     let header = match whole.then(|| one(file, path, last.header)) {
         Some(Ok(Record::Header(header))) => Some(header),
@@ -89,7 +89,7 @@ pub(super) fn ended_at(file: &File, path: &Path, length: u64) -> Result<Option<E
 }
 
 /// Whether the header that begins at `header` is in a valid transaction. Every commit has its own;
-/// those of earlier versions had only new ones.
+/// older versions wrote only changed ones.
 fn is_in_valid(file: &File, path: &Path, header: u64) -> Result<bool> {
     let (mut input, mut frame, mut end) = (reader(file, path, header)?, Vec::new(), header);
     while let Some(bytes) = next_frame(&mut input, &mut frame).map_err(|e| io_error(path, e))? {
@@ -132,7 +132,7 @@ fn transaction_to(file: &File, path: &Path, length: u64) -> Result<Option<Commit
     Ok((checking.finish() == *check).then_some(last))
 }
 
-/// Reads a frame with its length; `None` if there is no whole one.
+/// Reads a frame with its length; `None` if there is no complete one.
 pub(super) fn next_frame(input: &mut impl Read, frame: &mut Vec<u8>) -> std::io::Result<Option<usize>> {
     frame.resize(4, 0);
     if !read_exactly(input, frame)? {
@@ -176,7 +176,7 @@ impl Records {
         Self::from(file, path, MAGIC.len() as u64, end)
     }
 
-    /// Those from `at` on, at which one begins.
+    /// Those from `at` on, where one begins.
     pub(super) fn from(file: &File, path: &Path, at: u64, end: u64) -> Result<Self> {
         Ok(Records { input: reader(file, path, at)?, path: path.to_owned(), frame: Vec::new(), at, end })
     }

@@ -1,4 +1,4 @@
-//! What a journal holds. Numbered fields (CBOR); numbers are never used again.
+//! The records of a journal. Numbered fields (CBOR); numbers are never used again.
 //! `docs/format/archive-journal.md` has the bytes.
 
 use minicbor::{Decode, Encode};
@@ -10,14 +10,15 @@ use crate::backup::{Flags, Resume};
 /// One entry of a journal.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum Record {
-    /// Whose copy this is; the last one counts. The first record of every journal.
+    /// The mailbox that the journal belongs to; the last one counts. The first record of every
+    /// journal.
     #[n(0)]
     Header(#[n(0)] Header),
-    /// A message is kept.
+    /// A message is stored.
     #[n(1)]
     Message(#[n(0)] Message),
-    /// How the lines of the next message end, as far as they do not end in CRLF; several of them
-    /// follow each other.
+    /// How the lines of the next message end, as far as they do not end in CRLF; there may be
+    /// several in a row.
     #[n(2)]
     LineEnds {
         /// Lengths of runs: see `backup::line_ends`.
@@ -25,7 +26,7 @@ pub enum Record {
         #[cbor(with = "minicbor::bytes")]
         runs: Vec<u8>,
     },
-    /// The message that these line ends were for did not come.
+    /// The message that these line ends were for did not arrive.
     #[n(3)]
     Abandoned,
     /// A message has other flags now.
@@ -38,14 +39,14 @@ pub enum Record {
         #[n(1)]
         flags: FlagsRecord,
     },
-    /// A message is no longer kept.
+    /// A message was removed.
     #[n(5)]
     Vanished {
         /// Which.
         #[n(0)]
         uid: u32,
     },
-    /// The server no longer has a message that is kept.
+    /// The server no longer has a stored message.
     #[n(6)]
     Gone {
         /// Which.
@@ -57,7 +58,7 @@ pub enum Record {
     Commit(#[n(0)] Commit),
 }
 
-/// Whose copy a journal belongs to.
+/// The mailbox that a journal belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Header {
     /// The mailbox's name on the server.
@@ -72,13 +73,13 @@ pub struct Header {
     /// Its MAILBOXID (RFC 8474 §4), if the server has such.
     #[n(3)]
     pub mailboxid: Option<String>,
-    /// Its files are about to get this name: what is found under the old one follows.
+    /// Its files are being moved to this name: those found under the old one follow.
     #[n(4)]
     pub moving_to: Option<String>,
     /// It was put aside: the server has another mailbox by this name now.
     #[n(5)]
     pub aside: bool,
-    /// Its data file was written anew with so many bytes, and is about to take the place of the one before.
+    /// Its data file was rewritten with so many bytes, and is about to replace the previous one.
     #[n(6)]
     pub rewritten: Option<u64>,
 }
@@ -92,7 +93,8 @@ pub struct Message {
     /// Its flags when it came.
     #[n(1)]
     pub flags: FlagsRecord,
-    /// INTERNALDATE: seconds since 1970; `None` if the backup was begun by a program that does not keep it.
+    /// INTERNALDATE: seconds since 1970; `None` if the backup was begun by a program that keeps
+    /// none.
     #[n(2)]
     pub received: Option<i64>,
     /// The zone of INTERNALDATE: minutes east of UTC.
@@ -101,11 +103,11 @@ pub struct Message {
     /// Its bytes.
     #[n(4)]
     pub octets: u64,
-    /// What they are known by.
+    /// The digest of its bytes.
     #[n(5)]
     pub digest: Digest,
-    /// `octets` and `digest` are of what can be read back, not of what the server sent: another
-    /// program wrote it.
+    /// `octets` and `digest` describe the bytes that can be read back, not those that the server
+    /// sent: another program wrote it.
     #[n(6)]
     pub foreign: bool,
     /// Where it is in the data file: first byte.
@@ -134,7 +136,7 @@ pub struct FlagsRecord {
 }
 
 impl FlagsRecord {
-    /// The flags as records hold them: of the words, those for which a record has room.
+    /// The flags as records hold them: as many keywords and labels as fit into a record.
     pub fn of(flags: &Flags) -> Self {
         let mut room = WORDS_BYTES;
         let mut fitting = |words: &[Box<str>]| -> Option<Vec<Box<str>>> {
@@ -150,7 +152,7 @@ impl FlagsRecord {
         FlagsRecord { system: flags.system, keywords, labels }
     }
 
-    /// Whether a record has room for all of the words.
+    /// Whether all keywords and labels fit into a record.
     pub fn holds(flags: &Flags) -> bool {
         flags.keywords.iter().chain(&flags.labels).map(|word| word_bytes(word)).sum::<usize>() <= WORDS_BYTES
     }
@@ -165,24 +167,24 @@ impl FlagsRecord {
     }
 }
 
-/// Bytes of a record that its words may take.
+/// Bytes of a record for keywords and labels.
 const WORDS_BYTES: usize = limits::ARCHIVE_RECORD_BYTES / 2;
 
-/// What a word takes of a record, and no more than that.
+/// The most that a word takes in a record.
 fn word_bytes(word: &str) -> usize {
     word.len() + 8
 }
 
-/// What holds when everything before is taken into account.
+/// The state after everything before is applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode)]
 pub struct Commit {
     /// Bytes of the data file that belong to the backup.
     #[n(0)]
     pub data: u64,
-    /// Messages kept that the server has too.
+    /// Stored messages that the server has too.
     #[n(1)]
     pub present: u64,
-    /// Messages kept that it no longer has.
+    /// Stored messages that it no longer has.
     #[n(2)]
     pub gone: u64,
     /// HIGHESTMODSEQ up to which flags are known (RFC 7162); 0: not known.
@@ -191,21 +193,21 @@ pub struct Commit {
     /// The server's UIDNEXT; 0: not known.
     #[n(4)]
     pub uidnext: u32,
-    /// Every message below `uidnext` was kept.
+    /// Every message below `uidnext` is stored.
     #[n(5)]
     pub whole: bool,
     /// Where the last header begins in this journal.
     #[n(6)]
     pub header: u64,
-    /// Where the first record after the commit before begins.
+    /// Where the first record after the previous commit begins.
     #[n(7)]
     pub from: u64,
-    /// The checksum of the commit before; zeros for the first.
+    /// The checksum of the previous commit; zeros for the first.
     #[n(8)]
     #[cbor(with = "minicbor::bytes")]
     pub before: Check,
-    /// What a stat says of the files that other programs look at, now that they are up to date with
-    /// this; the format knows which. Absent: they may be behind.
+    /// What a stat shows of the files for other programs when they are up to date with this commit;
+    /// the format defines it. Absent: they may be behind.
     #[n(9)]
     pub shown: Option<u64>,
     /// Messages that the backup had and that no record names any more, since the journal was
@@ -215,7 +217,7 @@ pub struct Commit {
 }
 
 impl Commit {
-    /// What it says about the server.
+    /// What it records about the server.
     pub fn resume(&self) -> Resume {
         Resume { highestmodseq: self.highestmodseq, uidnext: self.uidnext, whole: self.whole }
     }

@@ -1,8 +1,8 @@
-//! What can be read of a journal that is damaged before its end, in a new one.
+//! Salvages the readable records of a journal that is damaged before its end into a new one.
 //!
-//! A run that was killed leaves an end that is not valid, and nothing is lost by cutting it off. If
-//! the last transaction is valid, and one before it is not, the disk or somebody else changed the
-//! file, and everything behind that place is true still.
+//! A killed run leaves an invalid end, and cutting it off loses nothing. If the last transaction is
+//! valid and an earlier one is not, the disk or another program changed the file, and everything
+//! after the damage is still valid.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -18,17 +18,17 @@ use super::{Again, Commit, MAGIC, Record, Records, TRAILER_BYTES, read_exactly};
 use crate::backup::damaged::link_aside;
 use crate::backup::digest::CHECK_BYTES;
 
-/// A journal was damaged, and what can be read of it is in a new one.
+/// A journal was damaged, and its readable records are in a new one.
 #[derive(Debug)]
 pub struct Salvaged {
-    /// The damaged one, as it was.
+    /// The damaged one, unchanged.
     pub aside: PathBuf,
-    /// Places where something cannot be read.
+    /// Number of unreadable places.
     pub unread: u64,
 }
 
 impl Salvaged {
-    /// What the user is told of it.
+    /// The notice for the user.
     pub fn notice(&self, folder: &str) -> String {
         let Salvaged { aside, unread } = self;
         format!(
@@ -39,8 +39,8 @@ impl Salvaged {
     }
 }
 
-/// Where the last transaction ends, if one is behind `valid`, where those that are valid end: then
-/// something is damaged before it.
+/// Where the last transaction ends, if one follows `valid`, the end of the valid ones: then
+/// something before it is damaged.
 pub(super) fn end_of_damaged(file: &File, path: &Path, valid: u64) -> Result<Option<u64>> {
     let length = file.metadata().map_err(|e| io_error(path, e))?.len();
     if length > valid && reader::last(file, path)?.is_some() {
@@ -57,23 +57,23 @@ pub(super) fn end_of_damaged(file: &File, path: &Path, valid: u64) -> Result<Opt
                 break;
             }
             at += TRAILER_BYTES as u64;
-            // What was not synced when the power went is no transaction, though its end may be there.
+            // A transaction that was not synced before a power cut is invalid, even if its end is
+            // there.
             if reader::ended_at(file, path, at)?.is_some() {
                 end = Some(at);
             }
-            // That has read elsewhere in the same file.
+            // `ended_at` has moved the position of the same file.
             input = reader::reader(file, path, at)?;
         }
     }
     Ok(end)
 }
 
-/// Puts a journal with all that can be read of the one at `path` in its place. What it says of what
-/// came last is at its defaults, so that the next pull looks what is missing. The damaged one is
-/// there until then.
+/// Replaces the journal at `path` by one with all its readable records. The resume state is reset,
+/// so that the next pull looks for missing messages. The damaged one stays in place until then.
 ///
 /// # Errors
-/// `Corrupt` if it says nowhere whose it is; `Retry` if it cannot be read, or the new one written.
+/// `Corrupt` if it has no readable header; `Retry` if it cannot be read, or the new one written.
 pub(super) fn salvage(path: &Path) -> Result<Salvaged> {
     let file = open_file(path).map_err(|e| io_error(path, e))?;
     let found = reader::scan(&file, path);
@@ -102,8 +102,8 @@ pub(super) fn salvage(path: &Path) -> Result<Salvaged> {
             take(Record::Abandoned)
         }
     })?;
-    // What the data file has behind that may be of messages whose records cannot be read: it is
-    // looked at as if another program had put it there since a run was done with it, and kept.
+    // Data after that in the data file may be of messages whose records are unreadable: it is
+    // treated as written by another program after the last run, and kept.
     let (data, shown) = (known.min(last.data), Some(0));
     again.commit(&Commit { data, present: last.present, gone: last.gone, shown, ..Commit::default() })?;
     let aside = link_aside(path)?;
@@ -111,9 +111,9 @@ pub(super) fn salvage(path: &Path) -> Result<Salvaged> {
     Ok(Salvaged { aside, unread })
 }
 
-/// Gives the records of that part of a journal to `each`, commits and headers included. Where
-/// something cannot be read, `each` gets `None`: what is next is the first record of a later
-/// transaction, or a record behind the one that is no good.
+/// Passes the records of that part of a journal to `each`, commits and headers included. `each`
+/// gets `None` for an unreadable place: the next record is the first one of a later transaction, or
+/// one behind the unreadable record.
 fn rest(
     file: &File,
     path: &Path,
@@ -134,7 +134,7 @@ fn rest(
             at += bytes as u64;
             let record = minicbor::decode::<Record>(&frame[4..]).ok();
             if let Some(Record::Commit(_)) = record {
-                // Where this one is no commit, what is behind it is no record either.
+                // If this is no commit, what follows it is no record either.
                 at += TRAILER_BYTES as u64;
                 input = reader::reader(file, path, at)?;
             }
@@ -145,8 +145,8 @@ fn rest(
     Ok(())
 }
 
-/// Where transactions begin, from the end of that part back to its beginning or the first one whose
-/// end is not to be found.
+/// Where transactions begin, from the end of that part back to its beginning or to the first one
+/// whose end is not found.
 fn beginnings(file: &File, path: &Path, part: &Range<u64>) -> Result<BTreeSet<u64>> {
     let mut begins = BTreeSet::new();
     let mut end = part.end;
@@ -166,7 +166,7 @@ fn beginnings(file: &File, path: &Path, part: &Range<u64>) -> Result<BTreeSet<u6
     Ok(begins)
 }
 
-/// How far before its end a trailer says that its commit begins.
+/// The distance from a trailer's end back to the beginning of its commit.
 fn back(trailer: &[u8; TRAILER_BYTES]) -> u64 {
     trailer[CHECK_BYTES..].iter().rev().fold(0, |n, byte| n << 8 | u64::from(*byte))
 }

@@ -1,4 +1,4 @@
-//! What was committed is read, and nothing else, wherever the file is cut or changed.
+//! Exactly the committed records are read, wherever the file is cut or changed.
 
 use std::fs;
 
@@ -23,7 +23,7 @@ fn message(uid: u32) -> Record {
     long_message(uid, 5)
 }
 
-/// With a keyword of so many bytes.
+/// With a keyword of this size.
 fn long_message(uid: u32, octets: usize) -> Record {
     Record::Message(Message {
         uid,
@@ -60,12 +60,12 @@ fn read_records(journal: &Journal) -> Vec<Record> {
     journal.records().unwrap().map(|record| record.unwrap().1).collect()
 }
 
-/// Three transactions, and where each ends.
+/// Three transactions, and the end of each.
 fn written(path: &Path) -> Vec<u64> {
     written_long(path, 5)
 }
 
-/// The same, of messages with a keyword of so many bytes.
+/// The same, of messages with a keyword of this size.
 fn written_long(path: &Path, octets: usize) -> Vec<u64> {
     let mut journal = Journal::create(path, header("INBOX")).unwrap();
     let mut ends = vec![journal.committed];
@@ -102,7 +102,7 @@ fn wherever_it_is_cut_what_was_committed_is_there() {
         let (mut journal, records) = read(&path);
         assert_eq!(uids(&records), (1..=(complete as u32 - 1) * 4).collect::<Vec<_>>(), "{cut}");
         assert_eq!(fs::metadata(&path).unwrap().len(), ends[complete - 1]);
-        // And it goes on.
+        // And it can be continued.
         journal.push(&message(99)).unwrap();
         journal.commit(&Commit { present: 99, ..*journal.last() }).unwrap();
         assert_eq!(Journal::peek(&path).unwrap().last.present, 99);
@@ -131,7 +131,7 @@ fn every_changed_byte_is_noticed() {
         });
         let mut journal = match opened {
             Ok(journal) => journal,
-            // Whose it is is said at the beginning alone.
+            // Only the beginning names the mailbox.
             Err(_) => {
                 assert_eq!(complete, 0, "{at}");
                 assert_eq!(fs::read(&path).unwrap(), changed, "a damaged file does not change");
@@ -144,7 +144,7 @@ fn every_changed_byte_is_noticed() {
             assert_eq!(journal.committed, ends[complete - 1], "{at}");
             continue;
         };
-        // The changed transaction is read as far as it can be, and the others are whole.
+        // The changed transaction is read as far as possible, and the others completely.
         assert_eq!(fs::read(&salvaged.aside).unwrap(), changed, "{at}");
         let known = uids(&records);
         let of_changed = (complete as u32 * 4).saturating_sub(3)..=complete as u32 * 4;
@@ -159,8 +159,8 @@ fn every_changed_byte_is_noticed() {
     }
 }
 
-/// Earlier versions wrote a header once. Whatever is changed in it or before it, the folder is no
-/// other one than it was, and what came later is there.
+/// Older versions wrote a header once. Whatever is changed in it or before it, the folder stays the
+/// same one, and later messages are read.
 #[test]
 fn a_changed_header_of_an_earlier_version_is_noticed() {
     let directory = tempfile::tempdir().unwrap();
@@ -198,7 +198,7 @@ fn a_changed_header_of_an_earlier_version_is_noticed() {
             Err(_) => assert_eq!(fs::read(&path).unwrap(), changed, "{at}: it is left as it is"),
         }
     }
-    // What was there before is no reason not to know what it is now.
+    // An earlier change does not hide the present header.
     for at in 0..first {
         let mut changed = whole.clone();
         changed[at] ^= 0x01;
@@ -207,12 +207,12 @@ fn a_changed_header_of_an_earlier_version_is_noticed() {
     }
 }
 
-/// Also where the end is what a killed run left, or a second place behind the first one is damaged.
+/// Also if a killed run left the end, or a second place after the first one is damaged.
 #[test]
 fn what_is_between_two_damaged_places_is_read() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a");
-    // Shorter and longer than what is read at once.
+    // Shorter and longer than one read.
     for (octets, second) in [(5, 2), (5, 4), (30_000, 2), (30_000, 4)] {
         let ends = written_long(&path, octets);
         let whole = fs::read(&path).unwrap();
@@ -225,7 +225,7 @@ fn what_is_between_two_damaged_places_is_read() {
         let (mut journal, records) = read(&path);
         let known = uids(&records);
         assert!((5..=12).all(|uid| known.contains(&uid)), "{second}: {known:?}");
-        // What a killed run left was never there.
+        // The rest of a killed run does not count.
         assert!(known.len() <= 12, "{second}: {known:?}");
         assert!(journal.take_salvaged().is_some_and(|salvaged| salvaged.unread <= 2), "{second}");
         drop(journal);
@@ -233,9 +233,9 @@ fn what_is_between_two_damaged_places_is_read() {
     }
 }
 
-/// Until the new one is in its place, the damaged one is there as it was.
+/// Until the new one is in its place, the damaged one stays unchanged.
 #[test]
-fn a_damaged_journal_that_cannot_be_written_anew_is_left_alone() {
+fn a_journal_that_cannot_be_salvaged_is_left_alone() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a");
     written(&path);

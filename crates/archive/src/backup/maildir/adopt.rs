@@ -20,7 +20,8 @@ use crate::backup::{Flags, Resume};
 const PIECE_BYTES: usize = 64 * 1024;
 
 /// Takes them over as they are, with CRLF at their line ends, and the letters and the time of their
-/// files; how many. To be committed so that the next pull compares all UIDs with the server.
+/// files; returns how many. The caller commits so that the next pull compares all UIDs with the
+/// server.
 ///
 /// # Errors
 /// `Retry` if one cannot be read, or the journal not written.
@@ -34,7 +35,7 @@ pub fn take_over(names: &Names, contents: &mut Contents) -> Result<u64> {
     Ok(unknown.len() as u64)
 }
 
-/// Makes a journal at `path` where there is none, with what is in the files.
+/// Creates a journal at `path` where there is none, from the files.
 ///
 /// # Errors
 /// As [`take_over`].

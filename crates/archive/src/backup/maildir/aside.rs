@@ -1,12 +1,12 @@
-//! [`Aside`]: work on a thread of its own while the folder is written on.
+//! [`Aside`]: work on a separate thread while the folder is written to.
 
 use std::sync::{Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
 use sealpost_base::{Error, Result};
 
-/// One piece of work at a time. Once one has failed, everything does: what it left is found when
-/// the folder is opened again.
+/// One task at a time. After a failure all calls fail: the rest of the work is done when the folder
+/// is opened again.
 #[derive(Default)]
 pub struct Aside(Mutex<AsideState>);
 
@@ -19,10 +19,10 @@ enum AsideState {
 }
 
 impl Aside {
-    /// Has it done, once what is being done is done.
+    /// Starts `work`, after the running task.
     ///
     /// # Errors
-    /// What that comes to.
+    /// The error of the running task.
     pub fn begin(&self, work: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.wait()?;
@@ -33,10 +33,10 @@ impl Aside {
         Ok(())
     }
 
-    /// Has it done, unless something is being done.
+    /// Starts `work`, unless a task is running.
     ///
     /// # Errors
-    /// What was done came to.
+    /// The error of the last task.
     pub fn begin_if_idle(&self, work: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
         let is_busy = match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             AsideState::Busy(thread) => !thread.is_finished(),
@@ -45,10 +45,10 @@ impl Aside {
         if is_busy { Ok(()) } else { self.begin(work) }
     }
 
-    /// Returns once nothing is being done.
+    /// Waits for the running task.
     ///
     /// # Errors
-    /// What was done came to.
+    /// The error of the task.
     pub fn wait(&self) -> Result<()> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).wait()
     }
@@ -70,7 +70,7 @@ impl AsideState {
     }
 }
 
-/// Whoever has the folder next finds nobody at work in it.
+/// The next owner of the folder finds no task running in it.
 impl Drop for Aside {
     fn drop(&mut self) {
         let _ = self.wait();
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_is_told_from_then_on() {
+    fn a_failure_is_reported_by_all_later_calls() {
         let aside = Aside::default();
         aside.begin(|| Err(Error::retry("the disk"))).unwrap();
         assert_eq!(aside.wait().unwrap_err().to_string(), "the disk");

@@ -1,4 +1,4 @@
-//! [`Disk`]: the file system of a folder, and that what was written is on it.
+//! [`Disk`]: the file system of a folder, and syncing it.
 
 use std::fs::File;
 use std::path::Path;
@@ -9,8 +9,8 @@ use sealpost_files::io_error;
 
 use super::aside::Aside;
 
-/// From so many messages on, all of the file system is put on disk at once rather than one file
-/// after the other: where that is possible.
+/// From so many messages on, the whole file system is synced at once rather than one file after the
+/// other, where that is possible.
 pub const TOGETHER: usize = if cfg!(target_os = "linux") { 8 } else { usize::MAX };
 
 /// After so many messages, or bytes, of a transaction they begin to go to the disk, so that its end
@@ -21,17 +21,17 @@ const AHEAD_BYTES: u64 = 8 * 1024 * 1024;
 
 /// The file system of a folder.
 pub struct Disk {
-    /// Open as long as the folder is: what went wrong on the way to the disk since then is told to
-    /// whoever syncs by it, once.
+    /// Open as long as the folder is: a write error since then is reported once to a sync by this
+    /// file descriptor.
     directory: Arc<File>,
     ahead: Aside,
-    /// Written since something began to go to the disk.
+    /// Written since the last write-back began.
     messages: usize,
     bytes: u64,
 }
 
 impl Disk {
-    /// Of what is written from now on.
+    /// For data written from now on.
     ///
     /// # Errors
     /// `Retry` if the directory cannot be opened.
@@ -43,7 +43,7 @@ impl Disk {
     /// A message of so many bytes was written.
     ///
     /// # Errors
-    /// `Retry` if something did not reach the disk.
+    /// `Retry` if data did not reach the disk.
     pub fn wrote(&mut self, bytes: u64) -> Result<()> {
         self.messages += 1;
         self.bytes += bytes;
@@ -55,7 +55,7 @@ impl Disk {
         self.ahead.begin_if_idle(move || sync_file_system(&directory))
     }
 
-    /// Everything that was written to the file system is on disk when it returns.
+    /// Everything written to the file system is on disk on return.
     ///
     /// # Errors
     /// `Retry` if something is not: from then on always.
@@ -74,7 +74,7 @@ fn sync_file_system(directory: &File) -> Result<()> {
     rustix::fs::syncfs(directory).map_err(failed)
 }
 
-/// Not asked for: see [`TOGETHER`].
+/// Not used: see [`TOGETHER`].
 #[cfg(not(target_os = "linux"))]
 fn sync_file_system(_: &File) -> Result<()> {
     Err(Error::internal("no file system can be synced as a whole here"))

@@ -19,36 +19,37 @@ use crate::backup::journal::{FlagsRecord, Message, Record};
 use crate::backup::octets::StoredMessage;
 use crate::backup::{Arrived, Flags, KnownMessages, Resume};
 
-/// Bytes of a message that are gathered before its file is written: smaller ones are complete
+/// Bytes of a message that are collected before its file is written: smaller ones are complete
 /// before they have a file.
 const BUFFER_BYTES: usize = 64 * 1024;
-/// From so many messages of a transaction on, their names are given while the next ones arrive.
+/// From so many messages of a transaction on, they are named while the next ones arrive.
 pub(super) const ASIDE: usize = 64;
 /// Messages that get other UIDs in one transaction.
 const RENUMBER: usize = 4096;
-/// Instead of when names in `cur` changed last, where that is to be different the next time.
+/// Recorded instead of the time when names in `cur` last changed, so that the next run sees a
+/// difference.
 const TOUCHED: u64 = 0;
-/// A second directory for what arrives, in `tmp`, while names are given to what is in the first one.
+/// A second directory for arriving messages, in `tmp`, while those in the first one are named.
 pub(super) const OTHER: &str = "sealpost.next";
 
 /// The files of an open folder.
 pub struct MaildirFiles {
     names: Names,
     disk: Disk,
-    /// Gives names to the messages of the last transaction. In the meantime what arrives goes to
-    /// another directory: making files and renaming them wait for each other in the same one.
+    /// Names the messages of the last transaction. Meanwhile arriving messages go to another
+    /// directory: creating files and renaming them block each other in the same one.
     naming: Aside,
-    /// Where what arrives is until it has a name: `tmp`, or [`OTHER`] in it.
+    /// Where arriving messages are until they have a name: `tmp`, or [`OTHER`] in it.
     staging: PathBuf,
     buffer: Vec<u8>,
-    /// The message that is arriving: its file, if it did not fit into the buffer, and the bytes in it.
+    /// The arriving message: its file, if it did not fit into the buffer, and the bytes in it.
     message: Option<(PathBuf, File, u64)>,
     /// Written to `staging` since the last commit: UID and flags.
     arrived: Vec<(u32, Flags)>,
-    /// To be done when it is committed.
+    /// To be done when the transaction is committed.
     changes: Vec<Change>,
-    /// Names in `cur` that may not be on disk. After a crash those of the last transaction are
-    /// given again, so they have to be there before the next one.
+    /// Some names in `cur` may not be on disk. After a crash the messages of the last transaction
+    /// are named again, so the names have to be on disk before the next one.
     named: bool,
     /// The UID in `.uidvalidity`.
     last_uid: u32,
@@ -57,7 +58,7 @@ pub struct MaildirFiles {
 }
 
 impl MaildirFiles {
-    /// Opens the folder in `directory`, where everything is, and moves what a crash left in `tmp`.
+    /// Opens the folder in `directory`, which exists, and moves what a crash left in `tmp`.
     ///
     /// # Errors
     /// `Retry` if that fails.
@@ -82,7 +83,7 @@ impl MaildirFiles {
         Ok(files)
     }
 
-    /// Adds something that the user is to be told.
+    /// Adds a notice for the user.
     pub fn notice(&mut self, text: String) {
         self.notices.push(text);
     }
@@ -91,7 +92,7 @@ impl MaildirFiles {
         self.names.tmp().join(OTHER)
     }
 
-    /// What is in `tmp` goes to `cur` if the journal has it; other files of ours there are of a run
+    /// Moves messages in `tmp` that the journal has to `cur`; our other files there are of a run
     /// that did not commit, also those that were to replace a message.
     fn settle(&mut self, contents: &Contents) -> Result<()> {
         self.settle_in(&self.names.tmp(), contents)?;
@@ -99,7 +100,7 @@ impl MaildirFiles {
             self.settle_in(&self.other(), contents)?;
             self.remove_other()?;
         }
-        // Also what the last run did and did not come to sync.
+        // Also what the last run did and did not sync.
         sync_directory(&self.names.cur())
     }
 
@@ -124,7 +125,7 @@ impl MaildirFiles {
         Ok(())
     }
 
-    /// Removes the second directory, if it is there and nobody else put anything into it.
+    /// Removes the second directory, if it exists and has no other files.
     fn remove_other(&self) -> Result<()> {
         match fs::remove_dir(self.other()) {
             Err(e) if !matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::DirectoryNotEmpty) => {
@@ -134,7 +135,7 @@ impl MaildirFiles {
         }
     }
 
-    /// Does again what the last transaction was to do in `cur`; what was done stays so.
+    /// Redoes what the last transaction was to do in `cur`; completed steps stay.
     ///
     /// # Errors
     /// `Retry` if that fails.
@@ -170,7 +171,7 @@ impl MaildirFiles {
         Ok(())
     }
 
-    /// Puts what was gathered into the file of a message that is not complete.
+    /// Writes the collected bytes to the file of an incomplete message.
     fn write_out(&mut self) -> Result<()> {
         let (path, mut file, length) = match self.message.take() {
             Some(message) => message,
@@ -186,8 +187,8 @@ impl MaildirFiles {
         Ok(())
     }
 
-    /// Has the message whose record is at `at` arrive once more, as `to`, and vanish as what it
-    /// was: nothing is written but names. Whether its file is there.
+    /// Makes the message whose record is at `at` arrive again, as `to`, and removes it under its
+    /// present UID: only names are written. Returns whether its file exists.
     fn renumber_one(&mut self, contents: &mut Contents, (from, at): (u32, u64), to: u32) -> Result<bool> {
         let flags = contents.known.flags(from).cloned().unwrap_or_default();
         let Record::Message(message) = contents.journal.record_at(at)? else { return Ok(false) };
@@ -204,7 +205,7 @@ impl MaildirFiles {
         Ok(true)
     }
 
-    /// Makes what arrived the file `to`, with its time; its length.
+    /// Makes the arrived message the file `to`, with its time; returns its length.
     fn complete(&mut self, to: &Path, arrived: &Arrived) -> Result<u64> {
         if self.message.is_some() {
             self.write_out()?;
@@ -242,7 +243,7 @@ impl Files for MaildirFiles {
     fn finish(&mut self, arrived: &Arrived) -> Result<(u64, u64)> {
         let to = self.names.arriving(&self.staging, arrived.uid);
         let length = self.complete(&to, arrived).inspect_err(|_| {
-            // What stays is removed when the folder is opened next.
+            // A leftover is removed when the folder is opened next.
             let _ = fs::remove_file(&to);
         })?;
         self.arrived.push((arrived.uid, arrived.flags.clone()));
@@ -309,7 +310,7 @@ impl Files for MaildirFiles {
             }
             sync_directory(&self.staging)?;
         }
-        // Costs little where all of the file system just was.
+        // Cheap where the whole file system was just synced.
         if std::mem::take(&mut self.named) {
             sync_directory(&self.names.cur())?;
         }
@@ -353,7 +354,7 @@ impl Files for MaildirFiles {
         if contents.journal.last().shown == Some(changed) {
             return Ok(changed);
         }
-        // What another program removed meanwhile the next run is to notice, and fetch again.
+        // The next run is to notice, and fetch, what another program removed meanwhile.
         let is_all_there = self.names.compare(&contents.known).is_ok_and(|(missing, _)| missing.is_empty());
         Ok(if is_all_there { changed } else { TOUCHED })
     }
@@ -371,14 +372,14 @@ impl Files for MaildirFiles {
     }
 }
 
-/// What a short file has.
+/// The contents of a short file.
 fn read_small(path: &Path) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     open_file(path).ok()?.take(64).read_to_end(&mut bytes).ok()?;
     Some(bytes)
 }
 
-/// Another name for a file, which a run that did not commit may have left there.
+/// Another name for a file; a run that did not commit may have left one there.
 fn link(path: &Path, to: &Path) -> io::Result<()> {
     match fs::remove_file(to) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
@@ -394,7 +395,7 @@ fn link(path: &Path, to: &Path) -> io::Result<()> {
 }
 
 /// When a name in `cur` changed last, in nanoseconds since 1970: a message came, went or was
-/// marked. `None`: it is not there.
+/// marked. `None`: there is no `cur`.
 ///
 /// # Errors
 /// `Retry` if that cannot be known.
@@ -410,7 +411,7 @@ pub fn changed(directory: &Path) -> Result<Option<u64>> {
     }
 }
 
-/// So many seconds after 1970 began; before it, if they are negative.
+/// So many seconds after the beginning of 1970; before it, if negative.
 fn system_time(seconds: i64) -> Option<SystemTime> {
     let distance = Duration::from_secs(seconds.unsigned_abs());
     if seconds < 0 { UNIX_EPOCH.checked_sub(distance) } else { UNIX_EPOCH.checked_add(distance) }
@@ -427,7 +428,7 @@ fn is_what_was_kept(path: &Path, uid: u32, contents: &Contents) -> Result<bool> 
     Ok(io::copy(&mut octets, &mut io::sink()).is_ok())
 }
 
-/// The file of a message, with nothing behind it: whoever reads it stops at its end.
+/// The file of a message, with nothing behind it: readers stop at its end.
 pub fn open(path: &Path, message: &Message) -> Result<File> {
     let file = open_file(path).map_err(|e| io_error(path, e))?;
     let length = file.metadata().map_err(|e| io_error(path, e))?.len();

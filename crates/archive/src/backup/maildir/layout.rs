@@ -90,7 +90,7 @@ impl Layout for Maildir {
     }
 
     fn moved(&self, root: &Path, from: &str) -> Result<()> {
-        // INBOX is the backup's own directory; others are empty now, or somebody put something there.
+        // INBOX is the backup's own directory; others are empty now, or a user put something there.
         if !from.is_empty() {
             let _ = fs::remove_dir(root.join(from));
         }
@@ -115,7 +115,7 @@ impl Layout for Maildir {
     ) -> Result<(Reading, Contents)> {
         let mut directory = root.join(place);
         let own = journal(&directory);
-        // A run was killed while it moved them.
+        // A killed run left the move unfinished.
         if let Some(to) = &header.moving_to
             && first_there([directory.join("cur"), root.join(to).join("cur")]) != directory.join("cur")
         {
@@ -143,7 +143,7 @@ impl Layout for Maildir {
         let text = move |message: &Message, flags: &Flags| -> Result<Box<dyn Read>> {
             let path = match names.find(message.uid, flags)? {
                 Some(path) => path,
-                // A run was killed before it gave them their names.
+                // A killed run left them without their names.
                 None => first_there([
                     names.arriving(&names.tmp(), message.uid),
                     names.arriving(&names.tmp().join(OTHER), message.uid),
@@ -162,7 +162,7 @@ impl Layout for Maildir {
         purpose: Purpose,
     ) -> Result<(MaildirFiles, Contents)> {
         let directory = root.join(place);
-        // What the last transaction changed in file names.
+        // The changes of the last transaction in file names.
         let (mut now, mut last) = ((Vec::new(), Vec::new()), (Vec::new(), Vec::new()));
         let names = Names::new(directory.clone(), header.uidvalidity);
         make_directories(root, place)?;
@@ -182,7 +182,8 @@ impl Layout for Maildir {
             sync_directory(&directory)?;
         }
         let mut files = MaildirFiles::open(directory.clone(), header.uidvalidity, &contents)?;
-        // If the run came to its end it was done, and another program may have changed names since.
+        // If the run ended normally this was done, and another program may have changed names
+        // since.
         if contents.journal.last().shown.is_none() {
             files.redo(&last.0, &last.1, &contents.known)?;
         }

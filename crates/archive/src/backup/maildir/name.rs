@@ -9,13 +9,13 @@ use crate::backup::{Flags, FolderName};
 
 /// Bytes of a directory's name; file systems have 255.
 const DIRECTORY_BYTES: usize = 220;
-/// Of those that are too long: what is left of them before a `~` and the folder's mark.
+/// The part of a longer name that is kept before a `~` and the folder's mark.
 const CUT_BYTES: usize = 180;
 
 /// The directory of a folder below that of INBOX: `.top.sub`, `..sub` for what is below INBOX,
-/// empty for INBOX itself. As mbsync, names are left in modified UTF-7 (RFC 3501 §5.1.3). What
-/// mbsync has no name for is written as `\` and two hexadecimal digits, as in `\2e`: a dot within a
-/// level, what cannot be in a name, and a `\` that two such digits follow.
+/// empty for INBOX itself. As with mbsync, names are left in modified UTF-7 (RFC 3501 §5.1.3).
+/// Characters that mbsync cannot write are `\` and two hexadecimal digits, as in `\2e`: a dot
+/// within a level, what cannot be in a name, and a `\` that two such digits follow.
 pub fn directory(folder: &FolderName) -> String {
     let name = folder.as_str();
     if name == "INBOX" {
@@ -42,7 +42,7 @@ pub fn directory(folder: &FolderName) -> String {
         }
     }
     let marked = out.len() > DIRECTORY_BYTES || name.len() > limits::MAILBOX_NAME_BYTES;
-    // One that looks as if it was cut is cut.
+    // A name that looks as if it was cut is cut.
     if marked || (out.len() > CUT_BYTES && out.contains('~')) {
         // Modified UTF-7 is ASCII.
         out.truncate(CUT_BYTES);
@@ -51,8 +51,8 @@ pub fn directory(folder: &FolderName) -> String {
     out
 }
 
-/// The folder whose directory that is, as far as the name tells: that of one that was too long does
-/// not. What separates the levels is taken to be a slash.
+/// The folder of that directory, as far as the name shows it: that of a shortened name does not.
+/// The hierarchy separator is taken to be a slash.
 pub fn folder(directory: &str) -> Option<FolderName> {
     let levels = match directory {
         "" => vec!["INBOX".to_owned()],
@@ -77,13 +77,13 @@ fn level(encoded: &str) -> Option<String> {
     utf7::decode(plain.as_bytes())
 }
 
-/// The character whose two digits come first, after a `\`.
+/// The character from the two digits that come first, after a `\`.
 fn escaped(after: &str) -> Option<char> {
     let digits = after.get(..2).filter(|d| d.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')))?;
     u8::from_str_radix(digits, 16).ok().map(char::from)
 }
 
-/// What the file name of a message begins with; it stays while flags change. Letters come first:
+/// The beginning of a message's file name; it stays while flags change. Letters come first:
 /// programs take digits for the time of delivery, which is the file's.
 pub fn stem(uidvalidity: u32, uid: u32) -> String {
     format!("V{uidvalidity}U{uid}.sealpost,U={uid}")
@@ -101,13 +101,13 @@ pub fn file(uidvalidity: u32, uid: u32, flags: &Flags) -> String {
     name
 }
 
-/// The UIDVALIDITY in a file name that we gave.
+/// The UIDVALIDITY in a file name of ours.
 pub fn uidvalidity(name: &str) -> Option<u32> {
     let uidvalidity = name.strip_prefix('V')?.split('U').next()?.parse().ok()?;
     uid(name, uidvalidity).map(|_| uidvalidity)
 }
 
-/// The UID in a file name of this UIDVALIDITY that we gave.
+/// The UID in a file name of ours with this UIDVALIDITY.
 pub fn uid(name: &str, uidvalidity: u32) -> Option<u32> {
     let rest = name.strip_prefix('V')?.strip_prefix(&uidvalidity.to_string())?.strip_prefix('U')?;
     let uid = rest.split('.').next()?.parse().ok()?;
@@ -136,7 +136,7 @@ mod tests {
         assert_eq!(directory("a~b\\c/\\2e/\\.", '/'), ".a~b\\c.\\5c2e.\\\\2e");
         let long = directory(&"x".repeat(900), '/');
         assert!(long.len() <= DIRECTORY_BYTES);
-        assert_ne!(directory(&long[1..], '/'), long, "nobody else's name");
+        assert_ne!(directory(&long[1..], '/'), long, "the name is unique");
         let flags = Flags::from_names(["\\Seen", "\\Flagged", "$forwarded", "work"]);
         assert_eq!(file(7, 12, &flags), "V7U12.sealpost,U=12:2,FPS");
         assert_eq!(uid("V7U12.sealpost,U=12:2,FPS", 7), Some(12));

@@ -1,4 +1,4 @@
-//! The files of a folder by their names: what is called what in `cur`, and how a message gets there.
+//! The files of a folder by their names: the names in `cur`, and how a message gets there.
 
 use std::fs::{self, DirEntry};
 use std::io;
@@ -13,8 +13,8 @@ use super::name;
 use super::seen::{Changed, FileNames, Looking};
 use crate::backup::{Flags, KnownMessages};
 
-/// How often it is looked for what is not found while another program changes names, and the first
-/// pause, which doubles: five seconds in all.
+/// How often a missing file is looked for while another program changes names, and the first pause,
+/// which doubles: five seconds in all.
 const LOOKS: u32 = 10;
 /// See [`LOOKS`].
 const PAUSE: Duration = Duration::from_millis(10);
@@ -22,15 +22,15 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// The names of one folder.
 #[derive(Clone)]
 pub struct Names {
-    /// Where `cur`, `new` and `tmp` are.
+    /// The directory with `cur`, `new` and `tmp`.
     pub directory: PathBuf,
-    /// What is in each name.
+    /// The UIDVALIDITY in each name.
     pub uidvalidity: u32,
-    /// Files that are not where they are expected, once one is asked for.
+    /// Files with unexpected names, read when one is needed.
     seen: Arc<Mutex<FileNames>>,
 }
 
-/// The UIDVALIDITY in the names of messages in the folder `directory`, if some are named as ours.
+/// The UIDVALIDITY in the names of messages in the folder `directory`, if some have names of ours.
 ///
 /// # Errors
 /// `Retry` if they cannot be listed.
@@ -54,20 +54,20 @@ pub fn uidvalidity(directory: &Path) -> Result<Option<u32>> {
     Ok(None)
 }
 
-/// What changes in `cur`.
+/// A change in `cur`.
 pub enum Change {
-    /// Letters.
+    /// Other letters.
     Flags {
-        /// Whose.
+        /// The message.
         uid: u32,
-        /// What they were.
+        /// Its flags before.
         before: Flags,
-        /// What they are.
+        /// Its flags after.
         after: Flags,
     },
-    /// It goes.
+    /// A removal.
     Vanished {
-        /// Which.
+        /// The message.
         uid: u32,
         /// Its flags.
         flags: Flags,
@@ -80,28 +80,28 @@ impl Names {
         Names { directory, uidvalidity, seen: Arc::default() }
     }
 
-    /// Where messages are that are complete.
+    /// The directory of complete messages.
     pub fn cur(&self) -> PathBuf {
         self.directory.join("cur")
     }
 
-    /// Where they are before.
+    /// The directory of incomplete messages.
     pub fn tmp(&self) -> PathBuf {
         self.directory.join("tmp")
     }
 
-    /// What a message that arrives is called in `staging`.
+    /// The name of an arriving message in `staging`.
     pub fn arriving(&self, staging: &Path, uid: u32) -> PathBuf {
         staging.join(name::stem(self.uidvalidity, uid))
     }
 
-    /// What it is called in `cur`, unless another program thought otherwise.
+    /// Its name in `cur`, unless another program renamed it.
     pub fn expected(&self, uid: u32, flags: &Flags) -> PathBuf {
         self.cur().join(name::file(self.uidvalidity, uid, flags))
     }
 
-    /// A message that arrived in `staging`, and that the journal has, gets its name; if it came
-    /// `again`, what it replaces goes.
+    /// Names a message that arrived in `staging` and is in the journal; if it came `again`, removes
+    /// the one that it replaces.
     ///
     /// # Errors
     /// `Retry` if that fails.
@@ -113,7 +113,7 @@ impl Names {
         fs::rename(&from, &to).map_err(|e| failed(from, e))
     }
 
-    /// Where a message is: under the name that its flags give it, or one that another program gave it.
+    /// The path of a message: under the name for its flags, or one that another program gave it.
     ///
     /// # Errors
     /// `Retry` if that cannot be known.
@@ -140,7 +140,7 @@ impl Names {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks at the names of all files.
+    /// Reads the names of all files.
     fn look(&self) -> Result<()> {
         let mut looking = Looking::default();
         self.each(|uid, part, entry| {
@@ -152,7 +152,7 @@ impl Names {
         Ok(())
     }
 
-    /// Removes the files of those of these messages that have one.
+    /// Removes the files of these messages, if they have any.
     ///
     /// # Errors
     /// `Retry` if that fails.
@@ -166,7 +166,7 @@ impl Names {
         files.into_iter().try_for_each(|path| fs::remove_file(&path).map_err(|e| failed(path, e)))
     }
 
-    /// Of these messages those that have no file, and those that have one and are not among them.
+    /// Those of these messages that have no file, and other messages that have one.
     ///
     /// # Errors
     /// `Retry` if that cannot be known.
@@ -202,14 +202,14 @@ impl Names {
         Ok(unknown)
     }
 
-    /// Every file in `cur` and `new` that is named as ours: whose it is, and where.
+    /// Passes every file in `cur` and `new` with a name of ours: its message, and where it is.
     fn each(&self, mut take: impl FnMut(u32, &'static str, &DirEntry)) -> Result<()> {
         for part in ["cur", "new"] {
             let directory = self.directory.join(part);
             for entry in fs::read_dir(&directory).map_err(|e| io_error(&directory, e))? {
                 let entry = entry.map_err(|e| io_error(&directory, e))?;
                 let found = entry.file_name();
-                // Symbolic links are nobody's messages.
+                // Symbolic links do not count as messages.
                 if let Some(uid) = found.to_str().and_then(|name| name::uid(name, self.uidvalidity))
                     && entry.file_type().is_ok_and(|kind| kind.is_file())
                 {
@@ -220,9 +220,9 @@ impl Names {
         Ok(())
     }
 
-    /// What `look` finds, or that it finds nothing, and when names changed last then. A file that
-    /// another program renames meanwhile can be missed by a look at its directory, so what is not
-    /// found is not there only if it is not found twice, the second time while no name changed.
+    /// What `look` finds; or, if it finds nothing, when names last changed. A look at a directory
+    /// can miss a file that another program is renaming, so a file counts as missing only if it is
+    /// not found twice, the second time while no name changed.
     fn undisturbed<T>(
         &self,
         mut look: impl FnMut() -> Result<Option<T>>,
@@ -253,7 +253,7 @@ impl Names {
         Ok([changed(self.cur())?, changed(self.directory.join("new"))?])
     }
 
-    /// A message gets the name that its flags give it, if it has another one.
+    /// Gives a message the name for its flags, if it has another one.
     ///
     /// # Errors
     /// `Retry` if that fails.
@@ -265,7 +265,7 @@ impl Names {
         }
     }
 
-    /// Does what is to be done.
+    /// Makes the change.
     ///
     /// # Errors
     /// `Retry` if that fails.
@@ -289,7 +289,7 @@ impl Names {
     }
 }
 
-/// Whether there is a file, and not a symbolic link to one.
+/// Whether the path is a file, and not a symbolic link to one.
 fn is_file(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file())
 }
@@ -299,7 +299,7 @@ fn pause(time: Duration) {
     std::thread::sleep(time);
 }
 
-/// A file that was there a moment ago and is not any more is tried again: somebody else renamed it.
+/// The error for a file that has just disappeared, retried: another program renamed it.
 fn failed(path: PathBuf, e: io::Error) -> Error {
     match e.kind() {
         io::ErrorKind::NotFound => Error::retry(path.display().to_string()).with_source(e),

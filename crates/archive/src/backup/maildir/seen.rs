@@ -1,4 +1,4 @@
-//! [`FileNames`]: where files are that another program renamed, by one look at them all.
+//! [`FileNames`]: where files are that another program renamed, from one look at all of them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,32 +9,32 @@ use super::name;
 /// When names in `cur` and `new` changed last.
 pub type Changed = [SystemTime; 2];
 
-/// What the files of a folder were called when they were looked at: eight bytes for each, since
-/// many share the end of their names.
+/// The names of the files of a folder when they were looked at: eight bytes for each, since many
+/// share the end of their names.
 #[derive(Default)]
 pub struct FileNames {
-    /// UIDs, and which of the ends, by UID.
+    /// UIDs, and the index of the end, by UID.
     files: Vec<(u32, u32)>,
-    /// Directories, and what comes behind the stem of a name there.
+    /// Directories, and the part of a name after its stem.
     ends: Vec<(&'static str, String)>,
-    /// The look missed nothing that was there as long as names did not change since.
+    /// The look was complete if names did not change since.
     whole: Option<Changed>,
 }
 
 impl FileNames {
-    /// Where the message was seen.
+    /// The path of the message, if it was seen.
     pub fn path(&self, directory: &Path, uidvalidity: u32, uid: u32) -> Option<PathBuf> {
         let at = self.files.binary_search_by_key(&uid, |(uid, _)| *uid).ok()?;
         let (part, end) = self.ends.get(self.files[at].1 as usize)?;
         Some(directory.join(part).join(format!("{}{end}", name::stem(uidvalidity, uid))))
     }
 
-    /// Nothing was missed, unless names change.
+    /// The look was complete, unless names change.
     pub fn is_whole(&mut self, since: Changed) {
         self.whole = Some(since);
     }
 
-    /// Whether a message that was not seen has no file, now that names changed last at `changed`.
+    /// Whether a message that was not seen has no file, if names changed last at `changed`.
     pub fn has_no(&self, uid: u32, changed: Changed) -> bool {
         self.whole == Some(changed) && self.files.binary_search_by_key(&uid, |(uid, _)| *uid).is_err()
     }
@@ -48,7 +48,7 @@ pub struct Looking {
 }
 
 impl Looking {
-    /// The message has a file of this name in `part`.
+    /// Adds a file of this name in `part` for the message.
     pub fn add(&mut self, uid: u32, part: &'static str, name: &str, uidvalidity: u32) {
         let Some(end) = name.strip_prefix(&name::stem(uidvalidity, uid)) else { return };
         let next = self.ends.len() as u32;
@@ -56,7 +56,7 @@ impl Looking {
         self.seen.files.push((uid, end));
     }
 
-    /// What was seen; of two files of one message the one that was seen first.
+    /// The names; of two files of one message the one that was seen first.
     pub fn done(self) -> FileNames {
         let Looking { mut seen, ends } = self;
         seen.files.sort_by_key(|(uid, _)| *uid);

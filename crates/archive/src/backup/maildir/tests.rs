@@ -19,7 +19,7 @@ fn opened(root: &Path, folder: &str, uidvalidity: u32) -> (Box<dyn Backup>, Box<
     (backup, folder)
 }
 
-/// When mails of the tests were received, as a file tells it.
+/// The received time of the tests' messages, as stored in a file.
 fn date_in_utc() -> Option<DateTime> {
     let date = sealpost_imap::types::Date::new(2020, 11, 16)?;
     DateTime::new(date, 8, 5, 7, 0)
@@ -107,9 +107,10 @@ fn flags_change_names_and_others_may_too() {
     assert_eq!(read_all(&*folder), mails);
 }
 
-/// Whatever byte of the journal changes, what is behind it is not forgotten, nor taken for something else.
+/// Whatever byte of the journal changes, what follows is neither forgotten nor taken for something
+/// else.
 #[test]
-fn a_journal_that_is_damaged_costs_no_more_than_what_cannot_be_read() {
+fn a_damaged_journal_loses_only_unreadable_records() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path().join("copy");
     let mails: Mails = (1..=12).map(|uid| (uid, mail(&format!("A: b\r\n\nnumber {uid}\n")))).collect();
@@ -133,7 +134,7 @@ fn a_journal_that_is_damaged_costs_no_more_than_what_cannot_be_read() {
         let backup = open(&changed).unwrap();
         let mut folder = match backup.look(&folder_name(INBOX)) {
             Ok(folder) => folder,
-            // Whose it is is said at the beginning alone.
+            // Only the beginning names the mailbox.
             Err(e) => {
                 assert!(at < 80, "{at}: {e}");
                 continue;
@@ -153,14 +154,14 @@ fn a_journal_that_is_damaged_costs_no_more_than_what_cannot_be_read() {
         let told = backup.unreported();
         assert!(told.iter().any(|told| told.contains("sealpost.journal.damaged-1")), "{at}: {told:?}");
         assert!(changed.join("sealpost.journal.damaged-1").exists());
-        // What cannot be said of them is said to who looks later, too.
+        // Later readers get the same count of unnamed messages.
         let unread = (1..=12).filter(|uid| !folder.known().contains(*uid)).count() as u64;
         assert_eq!(folder.unread(), unread, "{at}");
         drop((folder, backup));
         let look = open(&changed).unwrap().look(&folder_name(INBOX)).map(|folder| folder.unread());
         assert_eq!(look.unwrap(), unread, "{at}");
         let (_copy, mut folder) = opened(&changed, INBOX, 7);
-        // What is in the files is taken over from there; a UID that was changed has none.
+        // Files are taken over; a changed UID has none.
         assert_eq!((folder.known().uids().len(), folder.unread()), (12, 0), "{at}");
         let told = folder.notices();
         let expected = |told: &String| told.contains("adopted") || told.contains("missing");
@@ -169,9 +170,9 @@ fn a_journal_that_is_damaged_costs_no_more_than_what_cannot_be_read() {
     assert!(whole > 20, "{whole}");
 }
 
-/// Without its journal, a folder is what its files are named and hold.
+/// Without its journal, a folder is rebuilt from the names and contents of its files.
 #[test]
-fn a_journal_that_is_not_there_is_made_of_the_files() {
+fn a_missing_journal_is_rebuilt_from_the_files() {
     for name in [INBOX, "Work/a.b ü", "INBOX/x"] {
         for damage in [None, Some(0), Some(20)] {
             let directory = tempfile::tempdir().unwrap();
@@ -204,9 +205,9 @@ fn a_journal_that_is_not_there_is_made_of_the_files() {
     }
 }
 
-/// A run that does not come to its end has not fetched all of it.
+/// An interrupted run has not fetched everything.
 #[test]
-fn what_a_damaged_journal_does_not_name_is_missed_until_a_pull_was_complete() {
+fn unnamed_messages_count_as_unread_until_a_complete_pull() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path();
     let (backup, mut folder) = opened(root, INBOX, 7);
@@ -238,10 +239,10 @@ fn what_a_damaged_journal_does_not_name_is_missed_until_a_pull_was_complete() {
     }
 }
 
-/// A message was fetched again, and its record is what cannot be read: that it was gone before does
-/// not cost it.
+/// A message was fetched again, and its record is unreadable: the earlier removal does not remove
+/// the file.
 #[test]
-fn a_file_that_is_not_known_any_more_is_taken_over() {
+fn a_file_without_a_record_is_adopted() {
     let directory = tempfile::tempdir().unwrap();
     let (backup, mut folder) = opened(directory.path(), INBOX, 7);
     let path = directory.path().join("sealpost.journal");
@@ -257,7 +258,7 @@ fn a_file_that_is_not_known_any_more_is_taken_over() {
     folder.close().unwrap();
     drop(backup);
     let mut journal = fs::read(&path).unwrap();
-    // Behind its length.
+    // After its recorded length.
     journal[at + 4] ^= 0x80;
     fs::write(&path, &journal).unwrap();
     let (_copy, folder) = opened(directory.path(), INBOX, 7);
@@ -268,7 +269,7 @@ fn a_file_that_is_not_known_any_more_is_taken_over() {
 }
 
 #[test]
-fn what_a_look_finds_is_told_by_the_copy() {
+fn findings_of_a_look_are_reported_by_the_backup() {
     let directory = tempfile::tempdir().unwrap();
     let (backup, mut folder) = opened(directory.path(), INBOX, 7);
     give(&mut *folder, 1, &mail("A: b\r\n\r\nx\r\n"), 5).unwrap();
@@ -327,7 +328,8 @@ fn another_uidvalidity_puts_aside_and_a_mailboxid_renames() {
     assert!(!root.join(".a").exists() && root.join(".b.c/cur").exists());
 }
 
-/// What a crash leaves between the journal and the names: everything in `tmp` still, or some of it.
+/// What a crash leaves between the journal and the names: all files still in `tmp`, or some of
+/// them.
 #[test]
 fn names_are_given_after_a_crash() {
     let directory = tempfile::tempdir().unwrap();
@@ -337,7 +339,7 @@ fn names_are_given_after_a_crash() {
         let (_copy, mut folder) = opened(&root, INBOX, 7);
         mails.iter().for_each(|(uid, mail)| give(&mut *folder, *uid, mail, 5).unwrap());
         folder.commit(&resume(11)).unwrap();
-        // Not committed: a whole message, and a part of one.
+        // Not committed: a complete message, and a part of one.
         give(&mut *folder, 11, &mail("lost"), 5).unwrap();
         folder.begin(5).unwrap();
         folder.write(b"x").unwrap();
@@ -349,7 +351,7 @@ fn names_are_given_after_a_crash() {
     let (backup, mut folder) = opened(&root, INBOX, 7);
     assert_eq!(read_all(&*folder), mails);
     assert!(names(&root.join("tmp")).is_empty());
-    // Flags and removals of the last transaction are done again.
+    // Flags and removals of the last transaction are redone.
     let flags = Flags::from_names(["\\Flagged"]);
     folder.flags(3, &flags).unwrap();
     folder.remove(4).unwrap();
@@ -365,7 +367,7 @@ fn names_are_given_after_a_crash() {
     assert_eq!(names(&root.join("cur")).len(), 9);
 }
 
-/// Files that another program renames all the time, as if every message was marked at once: none of
+/// Another program renames files all the time, as if every message were marked at once: none of
 /// them counts as gone.
 #[test]
 fn files_that_are_being_renamed_are_not_gone() {
@@ -391,8 +393,8 @@ fn files_that_are_being_renamed_are_not_gone() {
     }
 }
 
-/// One look finds all files that another program renamed; what it does not find is looked for again
-/// once names changed.
+/// One look finds all files that another program renamed; a missing one is looked for again once
+/// names changed.
 #[test]
 fn files_that_were_renamed_are_found_by_one_look() {
     let directory = tempfile::tempdir().unwrap();
@@ -407,7 +409,7 @@ fn files_that_were_renamed_are_found_by_one_look() {
     fs::write(new.join("V7U51.sealpost,U=51"), "x").unwrap();
     let names = Names::new(directory.path().to_owned(), 7);
     assert_eq!(names.find(1, &seen).unwrap(), Some(cur.join("V7U1.sealpost,U=1:2,FR")));
-    // It cannot be looked through any more.
+    // The directory can no longer be read.
     let away = directory.path().join("away");
     fs::rename(&cur, &away).unwrap();
     fs::create_dir(&cur).unwrap();
@@ -428,7 +430,7 @@ fn files_that_were_renamed_are_found_by_one_look() {
 
 /// Also where the server has nothing new.
 #[test]
-fn a_file_that_goes_while_a_pull_runs_is_noticed_by_the_next() {
+fn a_file_removed_during_a_pull_is_noticed_later() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path();
     for (removed, is_as_left) in [(None, true), (Some(3), false)] {
@@ -446,8 +448,8 @@ fn a_file_that_goes_while_a_pull_runs_is_noticed_by_the_next() {
     assert!(!folder.known().contains(3));
 }
 
-/// Of what was changed by the last transaction before a crash, the letters are those of the
-/// journal, if there are none too.
+/// After a crash, the letters of the last transaction's messages follow the journal, also if there
+/// are none.
 #[test]
 fn letters_that_a_crash_left_go() {
     let directory = tempfile::tempdir().unwrap();
@@ -463,7 +465,7 @@ fn letters_that_a_crash_left_go() {
     fs::rename(name(""), name("S")).unwrap();
     let (backup, folder) = opened(&root, INBOX, 7);
     assert!(name("").exists());
-    // Once a run has come to its end, other letters are another program's.
+    // After a complete run, other letters are another program's.
     folder.close().unwrap();
     drop(backup);
     fs::rename(name(""), name("F")).unwrap();
@@ -471,8 +473,8 @@ fn letters_that_a_crash_left_go() {
     assert!(name("F").exists());
 }
 
-/// Names are given while the next messages arrive, which are elsewhere meanwhile: what was
-/// committed can be read at once, and is there whatever a crash left where.
+/// Names are given while the next messages arrive, in another directory: committed messages can be
+/// read at once, and survive a crash at any point.
 #[test]
 fn names_of_many_are_given_meanwhile() {
     let directory = tempfile::tempdir().unwrap();
@@ -502,7 +504,7 @@ fn names_of_many_are_given_meanwhile() {
     let (_copy, mut folder) = opened(&root, INBOX, 7);
     assert_eq!(read_all(&*folder), mails);
     assert!(names(&root.join("tmp")).is_empty());
-    // A run that ends well leaves none either.
+    // A complete run leaves none either.
     (1001..=1000 + ASIDE as u32).for_each(|uid| give(&mut *folder, uid, &mail("new"), 5).unwrap());
     folder.commit(&resume(2000)).unwrap();
     folder.close().unwrap();
@@ -511,11 +513,11 @@ fn names_of_many_are_given_meanwhile() {
 }
 
 #[test]
-fn a_name_that_cannot_be_given_is_given_when_the_folder_is_opened_again() {
+fn a_failed_rename_is_completed_at_reopening() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path().join("copy");
     let (backup, mut folder) = opened(&root, INBOX, 7);
-    // Something that is in the way.
+    // An obstacle.
     let obstacle = root.join("cur/V7U9.sealpost,U=9:2,S");
     fs::create_dir_all(obstacle.join("x")).unwrap();
     let mails: Mails = (1..=ASIDE as u32).map(|uid| (uid, mail("A: b\r\n\r\nx\r\n"))).collect();
@@ -600,7 +602,7 @@ fn what_is_no_good_is_replaced() {
 }
 
 #[test]
-fn a_crash_does_not_leave_two_files_of_what_was_replaced() {
+fn a_crash_leaves_one_file_of_a_replaced_message() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path();
     let file = "cur/V7U2.sealpost,U=2:2,S";
@@ -615,7 +617,7 @@ fn a_crash_does_not_leave_two_files_of_what_was_replaced() {
         folder.commit(&resume(3)).unwrap();
         folder.close().unwrap();
     }
-    // What was not committed stands beside what is there, and goes.
+    // An uncommitted file beside the present one is removed.
     {
         let (_copy, mut folder) = replace();
         give(&mut *folder, 2, &mail("new\n"), 9).unwrap();
@@ -626,7 +628,7 @@ fn a_crash_does_not_leave_two_files_of_what_was_replaced() {
         (names(&root.join("tmp")).len(), fs::read_to_string(root.join(file)).unwrap()),
         (0, "old\n".into())
     );
-    // What was committed, and has not its name yet, takes the place of a file that another program renamed.
+    // A committed file without its name yet replaces a file that another program renamed.
     {
         let (_copy, mut folder) = replace();
         give(&mut *folder, 2, &mail("new\n"), 9).unwrap();
@@ -646,8 +648,7 @@ fn messages_get_other_uids() {
     crate::backup::format_tests::messages_get_other_uids(|| open(directory.path()).unwrap());
 }
 
-/// Whatever of the names a crash leaves undone: each message is there once, under the UID that the
-/// journal says.
+/// Whatever renames a crash leaves undone: each message is there once, under the journal's UID.
 #[test]
 fn messages_with_other_uids_get_their_names_after_a_crash() {
     let directory = tempfile::tempdir().unwrap();
@@ -685,7 +686,7 @@ fn messages_with_other_uids_get_their_names_after_a_crash() {
                     fs::copy(before.join("cur").join(old(was)), cur.join(old(was))).unwrap();
                 }
             }
-            // One name given, and none of before gone.
+            // One name given, and no old one removed.
             2 => {
                 fs::remove_file(cur.join(old(12))).unwrap();
                 link(12, 2);
@@ -693,7 +694,7 @@ fn messages_with_other_uids_get_their_names_after_a_crash() {
                     fs::copy(before.join("cur").join(old(was)), cur.join(old(was))).unwrap();
                 }
             }
-            // One of before gone.
+            // One old name removed.
             3 => drop(fs::copy(before.join("cur").join(old(2)), cur.join(old(2))).unwrap()),
             _ => {}
         }

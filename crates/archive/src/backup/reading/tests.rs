@@ -1,4 +1,4 @@
-//! Whatever state a backup is in, reading it changes nothing of it.
+//! Reading a backup changes nothing in it, whatever its state.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,11 +10,11 @@ use crate::backup::convert::transfer;
 use crate::backup::format_tests::*;
 use crate::backup::{Backup, imap_backup, maildir};
 
-/// What is done to a file.
+/// The change of a file.
 type Damage = fn(&mut Vec<u8>);
 type OpenBackup = fn(&Path) -> sealpost_base::Result<Box<dyn Backup>>;
 
-/// All names below `root`, with their bytes and when they were changed.
+/// All names below `root`, with their bytes and modification times.
 fn all(root: &Path) -> BTreeMap<String, (Vec<u8>, std::time::SystemTime)> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(root).unwrap() {
@@ -47,7 +47,7 @@ fn make(open: OpenBackup, root: &Path) {
     folder.close().unwrap();
 }
 
-/// What can be read of the backup, and how many failures are told; nothing is changed.
+/// The readable messages of the backup, and the number of reported failures; nothing is changed.
 fn read(open_to_read: OpenBackup, root: &Path) -> (Vec<u32>, usize) {
     let before = all(root);
     let backup = open_to_read(root).unwrap();
@@ -109,7 +109,7 @@ fn reading_a_damaged_copy_changes_nothing_in_it() {
 }
 
 #[test]
-fn a_damaged_backup_of_imap_backup_is_read_as_far_as_it_goes() {
+fn a_damaged_imap_backup_is_read_in_part() {
     for (cut, least) in [(0, 40), (1, 25), (2, 10)] {
         let directory = tempfile::tempdir().unwrap();
         make(imap_backup::open, directory.path());
@@ -121,7 +121,7 @@ fn a_damaged_backup_of_imap_backup_is_read_as_far_as_it_goes() {
         let (uids, told) = read(imap_backup::open_to_read, directory.path());
         assert!(uids.len() >= least && (told > 0) == (cut > 0), "{cut}: {} {told}", uids.len());
     }
-    // Of what says nothing nothing can be made, and that is told.
+    // A file without usable data yields no messages, and that is reported.
     let directory = tempfile::tempdir().unwrap();
     make(imap_backup::open, directory.path());
     fs::remove_file(directory.path().join("INBOX.sealpost")).unwrap();

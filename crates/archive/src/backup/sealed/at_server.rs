@@ -7,8 +7,8 @@ use super::records::{records, uid};
 use super::uids::Uids;
 use crate::backup::FolderName;
 
-/// Where the server has a message: in which folder, of which UIDVALIDITY, under which UID; as far
-/// as the backup knows. `gone`: the server said that it has it no more.
+/// Where the server has a message: folder, UIDVALIDITY and UID, as far as the backup knows. `gone`:
+/// the server no longer has it.
 pub(crate) struct AtServer {
     pub(crate) folder: FolderName,
     pub(crate) uidvalidity: u32,

@@ -1,9 +1,8 @@
 //! How many bodies a sealed backup keeps.
 //!
-//! Given up are bodies of messages that the server had when it was last asked, in this process, and
-//! never those of messages that it no longer has: nobody else may have these. It is done while a
-//! pull goes on, so that a backup of a mailbox that is larger than the disk never is, and at its
-//! end.
+//! Only bodies of messages that the server still had when last asked, in this process, are evicted:
+//! other messages may exist nowhere else. Bodies are evicted while a pull runs, so that a backup of
+//! a mailbox larger than the disk stays within its limit, and at its end.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,8 +17,8 @@ use super::uids::Uids;
 use crate::backup::bodies::{Candidate, WORTH_BYTES, choose};
 use crate::backup::{BodyCounts, EvictBodies};
 
-/// While a pull goes on, bodies are given up when there are so many bytes of them too many, or this
-/// part of what may stay: looking through all messages has to be worth it.
+/// While a pull runs, bodies are evicted once they exceed the limit by this many bytes, or by this
+/// part of the limit: looking through all messages has to be worth it.
 const SLACK_BYTES: u64 = 16 * 1024 * 1024;
 const SLACK_PART: u64 = 8;
 
@@ -30,31 +29,31 @@ pub struct BodyLimit {
     pub octets: u64,
     /// The time, for the age of messages.
     pub clock: Arc<dyn Clock>,
-    /// So many bytes may be too many while a pull goes on.
+    /// Excess over the limit that is tolerated while a pull runs.
     pub slack: u64,
 }
 
 impl BodyLimit {
-    /// No more than so many bytes on disk.
+    /// At most this many bytes on disk.
     pub fn new(octets: u64, clock: Arc<dyn Clock>) -> Self {
         BodyLimit { octets, clock, slack: SLACK_BYTES.max(octets / SLACK_PART) }
     }
 }
 
-/// What is known of the bodies of a backup; shared by its folders.
+/// The state of the bodies of a backup; shared by its folders.
 pub(super) struct BodyEviction {
     keep: Option<BodyLimit>,
     known: Mutex<Option<EvictionState>>,
     /// Mailboxes that are in step with the server.
     in_step: Mutex<HashSet<MailboxId>>,
-    /// One gives up at a time. What was given up since that was last told: messages, bytes.
+    /// Lock for evicting; holds what was evicted since the last report: messages, bytes.
     giving: Mutex<(u64, u64)>,
 }
 
 struct EvictionState {
-    /// Messages whose bodies are not here.
+    /// Messages with evicted bodies.
     evicted: HashSet<ObjectId>,
-    /// Bytes on disk of those that are.
+    /// Bytes on disk of the others.
     kept: u64,
 }
 
@@ -63,18 +62,18 @@ impl BodyEviction {
         BodyEviction { keep, known: Mutex::default(), in_step: Mutex::default(), giving: Mutex::default() }
     }
 
-    /// What the server has of the mailbox is known from now on.
+    /// The mailbox is in step with the server from now on.
     pub(super) fn in_step(&self, mailbox: MailboxId) {
         lock(&self.in_step).insert(mailbox);
     }
 
-    /// Whether the body of the message is not here.
+    /// Whether the body of the message is evicted.
     pub(super) fn is_given_up(&self, runtime: &Handle, account: &Account, object: ObjectId) -> Result<bool> {
         self.with(runtime, account, |known| known.evicted.contains(&object))
     }
 
-    /// What is kept and what is not, of messages that are in a mailbox; bytes on disk include those
-    /// of others, which stay for a while after a message was deleted.
+    /// Counts kept and evicted bodies of messages that are in a mailbox; bytes on disk include
+    /// those of others, which stay for a while after a message was deleted.
     pub(super) fn counts(&self, runtime: &Handle, account: &Account) -> Result<BodyCounts> {
         let kept_octets = self.with(runtime, account, |known| known.kept)?;
         let mut counts = BodyCounts { kept_octets, limit: self.limit(), ..BodyCounts::default() };
@@ -104,11 +103,11 @@ impl BodyEviction {
         self.keep.as_ref().map(|keep| keep.octets)
     }
 
-    /// Messages were committed whose bodies take so many bytes: gives up some if they are far too
-    /// many by now.
+    /// Messages were committed whose bodies take so many bytes: evicts some if the limit is far
+    /// exceeded.
     pub(super) fn committed(&self, runtime: &Handle, account: &Account, octets: u64) -> Result<()> {
         let Some(BodyLimit { octets: limit, slack, .. }) = self.keep else { return Ok(()) };
-        // Whoever looks for the first time counts them too.
+        // The first look counts them too.
         let more = if lock(&self.known).is_some() { octets } else { 0 };
         let kept = self.with(runtime, account, |known| {
             known.kept += more;
@@ -117,14 +116,14 @@ impl BodyEviction {
         if kept <= limit.saturating_add(slack) {
             return Ok(());
         }
-        // Another folder's thread is at it: it is enough that one is.
+        // Another folder's thread evicts already: one is enough.
         let Ok(mut unreported) = self.giving.try_lock() else { return Ok(()) };
         let done = self.reduce(runtime, account, limit, &EvictBodies::default())?;
         *unreported = (unreported.0 + done.now, unreported.1 + done.now_octets);
         Ok(())
     }
 
-    /// Gives up bodies until what is kept fits.
+    /// Evicts bodies until the rest fit.
     pub(super) fn evict_bodies(
         &self,
         runtime: &Handle,
@@ -133,8 +132,7 @@ impl BodyEviction {
     ) -> Result<Option<BodyCounts>> {
         let Some(limit) = self.limit() else { return Ok(None) };
         let mut unreported = lock(&self.giving);
-        // Another process may have been at work on the backup, and what was counted on the way is
-        // about right only.
+        // Another process may have changed the backup, and the running count is approximate.
         *lock(&self.known) = None;
         let done = self.reduce(runtime, account, limit, request)?;
         let (messages, octets) = std::mem::take(&mut *unreported);
@@ -171,7 +169,7 @@ impl BodyEviction {
         };
         let evicted = runtime.block_on(account.evict_bodies(messages, progress));
         if evicted.is_err() {
-            // Some may have gone.
+            // Some may be evicted already.
             *lock(&self.known) = None;
         }
         let evicted = evicted?;
@@ -218,7 +216,7 @@ impl BodyEviction {
         Ok(all.into_iter().map(|(_, candidate)| candidate).collect())
     }
 
-    /// Looks at what is known, which is found out first.
+    /// Reads the state, which is computed on first use.
     fn with<T>(
         &self,
         runtime: &Handle,

@@ -1,9 +1,9 @@
-//! Flags of the server as flags of an account, and back.
+//! Converts flags of the server to flags of an account, and back.
 //!
-//! Labels of Gmail become keywords `$label:NAME`, flags of extensions (`\Name`) `$flag:NAME`; what
-//! a keyword cannot hold is written as `%` and two hexadecimal digits a byte. A label that is
-//! longer than a keyword may be becomes several, `$label-ID-N-COUNT:PART` with the numbers from 0
-//! on and one ID for all; other keywords that are longer are left out.
+//! Labels of Gmail become keywords `$label:NAME`, flags of extensions (`\Name`) `$flag:NAME`;
+//! characters that a keyword cannot hold are written as `%` and two hexadecimal digits a byte. A
+//! label that is longer than a keyword may be becomes several, `$label-ID-N-COUNT:PART` with the
+//! numbers from 0 on and one ID for all; other keywords that are longer are left out.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::backup::Flags;
 const LABEL: &str = "$label:";
 const LABEL_PART: &str = "$label-";
 const FLAG: &str = "$flag:";
-/// Of a label in parts: what stands before the text of each is shorter than this.
+/// Of a label in parts: the prefix before the text of each is shorter than this.
 const PART_HEAD_BYTES: usize = 40;
 
 /// As an account keeps them.
@@ -69,8 +69,8 @@ pub fn from_account(flags: &account::Flags) -> Flags {
     out
 }
 
-/// What an account will have instead of these flags, if it is not these: a keyword is written in
-/// one way, and there is room for so many.
+/// The flags that an account can store instead of these, if they differ: a keyword has one
+/// spelling, and their number is limited.
 pub fn fitting(flags: &Flags, state: &AccountState) -> Option<Flags> {
     let mut there = to_account(flags);
     let mut room = limits::KEYWORDS.saturating_sub(state.keywords().len());
@@ -88,13 +88,13 @@ pub fn fitting(flags: &Flags, state: &AccountState) -> Option<Flags> {
     Some(from_account(&there)).filter(|fitting| fitting != flags)
 }
 
-/// The keywords that stand for a label.
+/// The keywords for a label.
 fn label_keywords(label: &str) -> Vec<String> {
     let escaped = escape(label);
     if LABEL.len() + escaped.len() <= limits::KEYWORD_BYTES {
         return vec![format!("{LABEL}{escaped}")];
     }
-    // Parts of labels that begin alike are told apart by this.
+    // Tells parts of labels with a common prefix apart.
     let id = label.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });
@@ -109,7 +109,7 @@ fn label_keywords(label: &str) -> Vec<String> {
         .collect()
 }
 
-/// Which label a keyword is a part of, by its ID and how many parts it has; which part, and its text.
+/// The label that a keyword is a part of, by its ID and number of parts; which part, and its text.
 fn label_part(keyword: &str) -> Option<((&str, usize), usize, &str)> {
     let (head, part) = keyword.strip_prefix(LABEL_PART)?.split_once(':')?;
     let mut head = head.split('-');
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn long_labels_that_begin_alike_are_told_apart_and_one_that_is_not_whole_is_none() {
+    fn labels_with_a_common_prefix_stay_distinct() {
         let long = |end: &str| format!("Проекты/{}{end}", "Домашняя бухгалтерия".repeat(5));
         let flags = Flags { labels: vec![long("1").into(), long("2").into()], ..Flags::default() };
         let mut there = to_account(&flags);

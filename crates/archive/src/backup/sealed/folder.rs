@@ -27,14 +27,14 @@ use crate::refetch::Refetch;
 use sealpost_imap::types::DateTime;
 use sealpost_vault::message::MessageReader;
 
-/// Messages up to this size are held until they are complete, and then stored with others.
+/// Messages up to this size are held until they are complete, and then stored in batches.
 const WHOLE_BYTES: usize = IngestBatch::MESSAGE_BYTES;
-/// Bytes and messages that are sealed one after the other.
+/// Bytes and messages that one task seals.
 const TOGETHER_BYTES: usize = 256 * 1024;
 const TOGETHER: usize = 256;
-/// Tasks that seal messages at once; each draws on the memory budget.
+/// Tasks that seal messages at once; each takes a permit of the memory budget.
 const AT_ONCE: usize = 3;
-/// Bytes and messages that become durable together. While the disk is waited for, the next ones are sealed.
+/// Bytes and messages that become durable together. While the disk syncs, the next ones are sealed.
 const GROUP_BYTES: usize = 8 * 1024 * 1024;
 const GROUP: usize = 512;
 /// Groups that wait for the disk.
@@ -46,7 +46,7 @@ pub struct SealedFolder {
     account: Arc<Account>,
     mailbox: MailboxId,
     record: FolderRecord,
-    /// The object that the record is.
+    /// The name of the object that holds the record.
     name: String,
     known: KnownMessages,
     uids: Uids,
@@ -58,23 +58,23 @@ pub struct SealedFolder {
     sealing: Arc<Semaphore>,
     storing: VecDeque<(Vec<Arrived>, Storing)>,
     stored: Vec<(Arrived, Sealed)>,
-    /// Flags that changed, and messages that went, since the last commit.
+    /// Flags that changed, and messages that were removed, since the last commit.
     flags: BTreeMap<u32, Flags>,
     vanished: Vec<u32>,
-    /// How many of the messages that arrived since then under a UID, the first ones, went again.
+    /// How many of the first messages that arrived since then under a UID were removed again.
     undone: HashMap<u32, usize>,
-    /// Messages that the next ones of their UIDs replace, and those that came for some since the last commit.
+    /// UIDs whose next message replaces the stored one, and those replaced since the last commit.
     replace: UidSet,
     replaced: UidSet,
     dirty: bool,
     broken: bool,
     body_eviction: Arc<BodyEviction>,
     refetch: Option<Arc<Refetch>>,
-    /// Bodies that are nowhere any more since it was opened.
+    /// Bodies lost by opening it.
     lost: u64,
-    /// The flags that were looked at last, and what fits of them if it is not all.
+    /// The last flags that were checked, and those of them that can be stored if not all.
     fitted: (Flags, Option<Flags>),
-    /// What is to be told of how it was opened.
+    /// A notice about its opening.
     notice: Option<String>,
     _claim: Claim,
 }
@@ -106,7 +106,7 @@ enum Writing {
 }
 
 impl SealedFolder {
-    /// Opens the folder that a record of the account says is in `mailbox`.
+    /// Opens the folder with the record of `mailbox`.
     pub(super) fn new(
         runtime: Handle,
         account: Arc<Account>,
@@ -162,7 +162,7 @@ impl SealedFolder {
         })
     }
 
-    /// Something that the user is to be told.
+    /// Adds a notice for the user.
     pub(super) fn notice(&mut self, text: Option<String>) {
         self.notice = text;
     }
@@ -187,8 +187,8 @@ impl SealedFolder {
         Ok(())
     }
 
-    /// The message is one of the folder's from now on. What it replaces had the flags that count:
-    /// they may have been changed here.
+    /// The message belongs to the folder from now on. The flags of the message that it replaces
+    /// count: the owner may have changed them here.
     fn took(&mut self, arrived: &Arrived) {
         match Uid::new(arrived.uid)
             .filter(|uid| self.replace.remove(*uid) && self.known.contains(arrived.uid))
@@ -204,7 +204,7 @@ impl SealedFolder {
         self.dirty = true;
     }
 
-    /// Begins to seal what was gathered, as soon as not too much is being sealed.
+    /// Starts sealing the collected messages, as soon as not too many are being sealed.
     fn seal_gathered(&mut self) -> Result<()> {
         let Gathered { arrived, messages, octets } = std::mem::take(&mut self.gathered);
         if messages.is_empty() {
@@ -230,7 +230,7 @@ impl SealedFolder {
         Ok(())
     }
 
-    /// Begins to make what is sealed durable.
+    /// Starts to make sealed messages durable.
     fn store_group(&mut self) -> Result<()> {
         let Some(Group { batch, arrived, sealing, .. }) = self.group.take() else { return Ok(()) };
         self.store(arrived, async move {
@@ -238,7 +238,7 @@ impl SealedFolder {
             for sealed in sealing {
                 stored.extend(sealed.await.map_err(unfinished)??);
             }
-            // Those who put messages into it have ended.
+            // All tasks that add messages to it have ended.
             let batch =
                 Arc::into_inner(batch).ok_or_else(|| Error::internal("a batch that is still filled"))?;
             batch.finish().await?;
@@ -246,7 +246,7 @@ impl SealedFolder {
         })
     }
 
-    /// Begins to store messages, as soon as there are not too many that are being stored.
+    /// Starts to store messages, as soon as not too many are being stored.
     fn store(
         &mut self,
         arrived: Vec<Arrived>,
@@ -264,7 +264,7 @@ impl SealedFolder {
         self.wait(0)
     }
 
-    /// Waits for the messages that are being stored, until so many tasks are left.
+    /// Waits for the messages that are being stored, until at most `left` tasks remain.
     fn wait(&mut self, left: usize) -> Result<()> {
         while self.storing.len() > left {
             let Some((arrived, task)) = self.storing.pop_front() else { break };
@@ -281,7 +281,7 @@ impl SealedFolder {
         Ok(())
     }
 
-    /// Places some stored messages, with whatever else is to change, as one log entry.
+    /// Adds some stored messages, with all other changes, as one log entry.
     fn enter(&mut self, messages: &[(Arrived, Sealed)], last: bool, resume: &Resume) -> Result<()> {
         let servers: Vec<u32> = messages.iter().map(|(arrived, _)| arrived.uid).collect();
         let mut record = self.record.clone();
@@ -348,7 +348,7 @@ impl SealedFolder {
         state.message(row.message).ok_or_else(missing)
     }
 
-    /// Reads it; a body that is not here is asked for where this folder says that it is.
+    /// Opens a reader; an evicted body is fetched from the place that this folder records.
     fn reader(&self, uid: u32, message: &Message) -> MessageReader {
         let reader = self.account.reader(message);
         let Some(refetch) = &self.refetch else { return reader };
@@ -361,7 +361,7 @@ impl SealedFolder {
         reader.with_bodies(refetch.at(self.account.id(), there))
     }
 
-    /// Changed flags by what they are now, and the mailbox's UIDs of what went.
+    /// Changed flags, grouped by their new values, and the mailbox's UIDs of removed messages.
     fn changes(&self) -> (Vec<(sealpost_account::Flags, UidSet)>, UidSet) {
         let mut by_flags: HashMap<&Flags, UidSet> = HashMap::new();
         for (server, flags) in &self.flags {
@@ -378,10 +378,10 @@ fn unfinished(error: tokio::task::JoinError) -> Error {
     Error::retry("storing messages did not finish").with_source(error)
 }
 
-/// What an account has where no server said when the message was received.
+/// The received time of an account's message if no server reported one.
 const UNKNOWN: Timestamp = Timestamp(0);
 
-/// When the message was received, as the account keeps it: at the first second of 1970 it is a
+/// When the message was received, as the account stores it: the first second of 1970 becomes a
 /// millisecond later.
 fn received(arrived: &Arrived) -> Timestamp {
     match arrived.internaldate.map(DateTime::timestamp) {
@@ -568,7 +568,8 @@ impl Folder for SealedFolder {
         }
         self.store_all()?;
         let mut stored = std::mem::take(&mut self.stored);
-        // What arrived since the last commit has its last flags at once, or never comes.
+        // Messages that arrived since the last commit get their last flags at once, or are left
+        // out.
         let vanished: UidSet = self.vanished.iter().filter_map(|uid| Uid::new(*uid)).collect();
         let mut undone = std::mem::take(&mut self.undone);
         stored.retain(|(arrived, _)| match undone.get_mut(&arrived.uid) {
@@ -609,7 +610,7 @@ impl Folder for SealedFolder {
 
     fn close(mut self: Box<Self>) -> Result<()> {
         self.writing = None;
-        // Many messages to an entry make a log that is short and yet long to replay.
+        // Entries of many messages make a log that is short but slow to replay.
         let account = self.account.clone();
         self.runtime.block_on(async move {
             if account.tail_events().await > 64 { account.checkpoint().await.map(|_| ()) } else { Ok(()) }

@@ -1,4 +1,4 @@
-//! A stored message as a reader that blocks.
+//! A stored message as a blocking reader.
 
 use std::io::{self, Read};
 
@@ -8,7 +8,7 @@ use futures::stream::{BoxStream, Fuse};
 use sealpost_base::Result;
 use tokio::runtime::Handle;
 
-/// Reads a message, piece by piece. Whoever reads on at its end gets nothing more.
+/// Reads a message, piece by piece. Reads at its end return nothing.
 pub struct Blocking {
     runtime: Handle,
     pieces: Fuse<BoxStream<'static, Result<Bytes>>>,
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_is_nothing_behind_the_end_however_often_it_is_read() {
+    fn reads_after_the_end_return_nothing() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let pieces = futures::stream::unfold(2u8, |left| async move {
             let next = left.checked_sub(1)?;

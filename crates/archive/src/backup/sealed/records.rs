@@ -1,4 +1,4 @@
-//! What the account's objects say of each folder.
+//! The records of each folder in the account's objects.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use crate::backup::{BackupFolder, FolderName, Identity, Resume, name_aside};
 
 /// Messages of one log entry.
 pub const ENTRY_MESSAGES: usize = 4096;
-/// What the names of our objects begin with.
+/// The prefix of our objects' names.
 pub(super) const PREFIX: &str = "archive/";
-/// What the names of objects begin with that say what is known of a folder, or of one that was put aside.
+/// The prefix of folder records, also those of superseded folders.
 pub(super) const FOLDER: &str = "archive/folder/";
 pub(super) const ASIDE: &str = "archive/aside/";
 
-/// What is known of a folder besides its messages: the object `archive/folder/{mailbox}`.
+/// The state of a folder besides its messages: the object `archive/folder/{mailbox}`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub(super) struct FolderRecord {
     #[n(0)]
@@ -82,17 +82,17 @@ pub(super) fn record_name(mailbox: MailboxId) -> String {
     format!("{FOLDER}{}", mailbox.0)
 }
 
-/// As [`record_name`], of what was put aside.
+/// As [`record_name`], of a superseded folder.
 pub(super) fn aside_name(mailbox: MailboxId) -> String {
     format!("{ASIDE}{}", mailbox.0)
 }
 
-/// The folders of the account that are copies.
+/// The folders of the account that are backups.
 pub(super) fn records(state: &AccountState) -> BTreeMap<MailboxId, FolderRecord> {
     records_below(state, FOLDER)
 }
 
-/// What was put aside, by name.
+/// The superseded folders, by name.
 pub(super) fn asides(state: &AccountState) -> BTreeMap<String, (MailboxId, FolderRecord)> {
     let records = records(state);
     let aside = records_below(state, ASIDE).into_iter();
@@ -109,7 +109,7 @@ pub(super) fn records_below(state: &AccountState, prefix: &str) -> BTreeMap<Mail
     records.collect()
 }
 
-/// A UID of a mailbox; 0, which none has, becomes the first.
+/// A UID of a mailbox; 0, which is not a UID, becomes the first.
 pub(super) fn uid(n: u32) -> Uid {
     Uid::new(n).unwrap_or(Uid::MIN)
 }

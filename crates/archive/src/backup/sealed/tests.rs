@@ -1,4 +1,4 @@
-//! The format over a store in memory: exactly once, whatever happens between a commit and the next.
+//! The format over a store in memory: exactly once, whatever happens between two commits.
 
 use sealpost_account::Accounts;
 use sealpost_base::{AccountId, Budget, FakeClock, Random, SeededRandom, UidSet};
@@ -79,7 +79,7 @@ fn copies_go_on_where_they_ended() {
     assert_eq!((backup.folders().unwrap()[0].messages, backup.folders().unwrap()[0].resume), (4, resume(11)));
     let mut folder = backup.open(&folder_name(INBOX), &identity(7)).unwrap();
     assert_eq!(read_all(&*folder), in_utc(&mails));
-    // A large one, one that is known, flags of old and new messages, and messages that go.
+    // A large one, a known one, flags of old and new messages, and removed messages.
     mails.insert(
         20,
         Mail {

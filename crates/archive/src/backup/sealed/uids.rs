@@ -1,9 +1,9 @@
-//! Which UID of the mailbox is which UID on the server.
+//! Maps UIDs of the mailbox to UIDs on the server.
 //!
-//! Runs of UIDs that follow each other on both sides, in the order in which they came, in objects
+//! Runs of UIDs that are consecutive on both sides, in the order in which they came, in objects
 //! `archive/uids/{mailbox}/{number}` of at most [`OBJECT_RUNS`] runs. A run never changes; the last
-//! object grows. A UID whose message is no longer in the mailbox counts for nothing, and of several
-//! UIDs of one message the last.
+//! object grows. A UID whose message is no longer in the mailbox is ignored, and of several UIDs of
+//! one message the last counts.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use sealpost_base::{Error, MailboxId, Result, Uid, UidSet, limits};
 
 use super::records::{PREFIX, uid};
 
-/// What follows the last UID that there can be.
+/// One after the last possible UID.
 const MOST: i64 = 1 << 32;
 /// Runs of one object: at most 24 KiB.
 const OBJECT_RUNS: usize = 2000;
@@ -40,7 +40,7 @@ pub struct Uids {
 }
 
 impl Uids {
-    /// What the state says of a mailbox.
+    /// The runs of a mailbox in the state.
     pub fn read(state: &AccountState, mailbox: &Mailbox) -> Self {
         let mut uids = Uids::default();
         let mut all = Vec::new();
@@ -50,7 +50,7 @@ impl Uids {
             all.extend_from_slice(&runs);
             (uids.number, uids.last) = (number, runs);
         }
-        // Of a UID that came again, and of a message that got another one, the last one counts.
+        // If a UID came again, or a message got another UID, the last one counts.
         let mut again = overlap(&all).then(UidSet::new);
         for run in all.iter().rev() {
             let (first, end) = (uid(run.local), uid(run.local.saturating_add(run.count.saturating_sub(1))));
@@ -102,7 +102,7 @@ impl Uids {
         UidSet::from_ranges(runs)
     }
 
-    /// The message is no longer there.
+    /// The message was removed.
     pub fn forget(&mut self, server: u32) {
         let found = self.live.range(..=server).next_back().map(|(first, run)| (*first, *run));
         let Some((first, (local, count))) = found.filter(|(first, run)| server - first < run.1) else {
@@ -118,14 +118,13 @@ impl Uids {
         }
     }
 
-    /// What is to be written so that these messages, of those UIDs on the server, are known, the
-    /// first of which gets `local`.
+    /// The events that record messages with these UIDs on the server, the first of which gets
+    /// `local`.
     pub fn put(&self, mailbox: MailboxId, servers: &[u32], local: u32) -> Vec<Event> {
         self.put_runs(mailbox, runs_of(servers, local))
     }
 
-    /// What is to be written so that these messages of the mailbox have these UIDs on the server:
-    /// (server, mailbox).
+    /// The events that record these messages' UIDs on the server: (server, mailbox).
     pub fn renumber(&self, mailbox: MailboxId, uids: &[(u32, u32)]) -> Vec<Event> {
         self.put_runs(
             mailbox,
@@ -147,7 +146,7 @@ impl Uids {
         events
     }
 
-    /// They were written.
+    /// The events were written.
     pub fn added(&mut self, servers: &[u32], local: u32) {
         for run in runs_of(servers, local) {
             if self.last.len() >= OBJECT_RUNS && !continues(&self.last, run) {
@@ -161,7 +160,7 @@ impl Uids {
     }
 }
 
-/// Whether some runs are of the same UIDs of the mailbox.
+/// Whether some runs overlap in UIDs of the mailbox.
 fn overlap(runs: &[Run]) -> bool {
     let mut locals: Vec<(u32, u32)> = runs.iter().map(|run| (run.local, run.count)).collect();
     locals.sort_unstable();
@@ -193,7 +192,7 @@ pub fn check_room(state: &AccountState, events: &[Event]) -> Result<()> {
     Ok(())
 }
 
-/// Removes all that is known of a mailbox.
+/// Removes all records of a mailbox.
 pub fn remove(state: &AccountState, mailbox: MailboxId) -> Vec<Event> {
     let prefix = prefix(mailbox);
     state.objects(&prefix).map(|(name, _)| Event::ObjectRemoved { name: name.to_owned() }).collect()
@@ -207,7 +206,7 @@ fn runs_of(servers: &[u32], local: u32) -> impl Iterator<Item = Run> + '_ {
     servers.iter().zip(local..).map(|(server, local)| Run { server: *server, local, count: 1 })
 }
 
-/// Whether a run only makes the last one longer.
+/// Whether a run only extends the last one.
 fn continues(runs: &[Run], run: Run) -> bool {
     runs.last()
         .is_some_and(|l| follows(l.server, l.count, run.server) && follows(l.local, l.count, run.local))
@@ -229,7 +228,8 @@ fn add(runs: &mut Vec<Run>, run: Run) {
     }
 }
 
-/// Numbers: for each run the distance from the end of the one before on both sides, and how many.
+/// Numbers: for each run the distance from the end of the previous one on both sides, and its
+/// length.
 fn object(mailbox: MailboxId, number: u32, runs: &[Run]) -> Event {
     let (mut server, mut local) = (0i64, 0i64);
     let mut numbers = Vec::with_capacity(runs.len() * 3);

@@ -1,4 +1,4 @@
-//! Copies in every format, opened as another process would open them.
+//! Backups in every format, opened as another process would open them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(crate) enum Format {
 
 pub(crate) const FORMATS: [Format; 3] = [Format::Mbox, Format::Maildir, Format::Sealed];
 
-/// Where a backup is.
+/// The place of a backup.
 pub(crate) struct BackupPlace {
     pub(crate) format: Format,
     directory: tempfile::TempDir,
@@ -60,7 +60,7 @@ impl BackupPlace {
                 Format::Sealed => sealed::open(Handle::current(), self.account().await, self.path()),
             };
             match opened {
-                // What a pull leaves behind lets go of the backup a moment later.
+                // Tasks left over from a pull release the backup a moment later.
                 Err(e) if e.kind() == Kind::Conflict => tokio::task::yield_now().await,
                 backup => return backup.unwrap().into(),
             }

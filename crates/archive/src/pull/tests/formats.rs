@@ -1,4 +1,4 @@
-//! Pulls into the formats of files: what is there afterwards, also for other programs.
+//! Pulls into the file formats: the result, also as other programs read it.
 
 use std::io::Read;
 use std::path::Path;
@@ -50,7 +50,7 @@ async fn copies_in_files_follow_the_server() {
             let wanted: Vec<_> = uids.iter().map(|uid| (*uid, text(*uid))).collect();
             assert_eq!(texts(&*backup), wanted, "{format}");
             if format == "mbox" {
-                // What imap-backup reads is up to date when the pull ends.
+                // The file that imap-backup reads is up to date when the pull ends.
                 let json = std::fs::read_to_string(root.join("INBOX.imap")).unwrap();
                 assert_eq!(json.matches("\"uid\":").count(), uids.len());
             }
@@ -64,7 +64,7 @@ async fn copies_in_files_follow_the_server() {
     }
 }
 
-/// The files in `root` and below in which `text` is.
+/// The files below `root` that contain `text`.
 fn files_with(root: &Path, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(root).unwrap() {
@@ -111,8 +111,8 @@ async fn what_was_away_and_is_put_back_is_there_again() {
             restore(&away, &data);
             assert_eq!(texts(&*open(&root).unwrap()), all, "{format}");
         }
-        // A pull fetches what it can. What is put back later stays; files that are one message each
-        // are the backup's again.
+        // A pull fetches what it can. Messages put back later stay; with one file per message they
+        // belong to the backup again.
         let put_back = if format == "mbox" { 3 } else { 4 };
         std::fs::rename(&data, &away).unwrap();
         let backup: Arc<dyn Backup> = open(&root).unwrap().into();
@@ -128,7 +128,7 @@ async fn what_was_away_and_is_put_back_is_there_again() {
     }
 }
 
-/// Puts a file or a directory back where something else may be by now.
+/// Puts a file or a directory back, where another one may be by now.
 fn restore(away: &Path, to: &Path) {
     if to.is_dir() {
         for entry in std::fs::read_dir(away).unwrap() {

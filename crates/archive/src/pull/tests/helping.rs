@@ -1,4 +1,4 @@
-//! Connections that help with a folder.
+//! Additional connections for a folder.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,8 +14,8 @@ use super::server::{Box_, Fault, Script};
 use super::whole::{QRESYNC, texts};
 use crate::client::{Server, Timeouts};
 
-/// A pull of `script` over two connections, and what ends it; it has gone on for so long that the
-/// second one has come to help.
+/// A pull of `script` over two connections, and what ends it; it has run long enough for the second
+/// one to join.
 async fn helped(
     script: &Script,
     server: Server,
@@ -45,8 +45,8 @@ async fn another_connection_helps_where_much_is_left_and_little_comes() {
 }
 
 #[tokio::test]
-async fn a_helper_that_the_server_does_not_want_keeps_nothing_from_being_complete() {
-    // It has tried as often as it may, or waits for an hour when the other one is done.
+async fn a_refused_helper_does_not_keep_a_pull_incomplete() {
+    // It uses up its attempts, or still waits for an hour when the other one is done.
     for (retry, logins) in [(Duration::from_millis(1), 9), (Duration::from_secs(3600), 2)] {
         let script = Script::start(Box_::with(2000), QRESYNC, &[Fault::Held]).await;
         let server = Server { timeouts: Timeouts { retry, ..script.server().timeouts }, ..script.server() };
@@ -70,7 +70,8 @@ async fn a_helper_that_the_server_does_not_want_keeps_nothing_from_being_complet
     }
 }
 
-/// Folders are not for those who have no connection, so nothing waits for one that the server does not give.
+/// Connections that are not established get no folders, so no folder waits for one that the server
+/// refuses.
 #[tokio::test]
 async fn a_server_that_wants_one_connection_is_pulled_over_one() {
     for refusal in ["NO Too many simultaneous connections", "NO [AUTHENTICATIONFAILED] not again"] {
@@ -80,7 +81,7 @@ async fn a_server_that_wants_one_connection_is_pulled_over_one() {
                 world.boxes.insert(name.into(), Box_::with(6));
             }
         });
-        // Who is refused rests for an hour.
+        // A refused connection waits for an hour.
         let timeouts = Timeouts { retry: Duration::from_secs(3600), ..script.server().timeouts };
         let server = Server { timeouts, ..script.server() };
         let ((_stop, tools), backup) = (tools(), Memory::default());

@@ -1,4 +1,4 @@
-//! Servers that would have us work for ever.
+//! Servers that would keep the client busy forever.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::client::{Server, Timeouts};
 #[tokio::test]
 async fn a_server_that_talks_instead_of_answering_is_given_up() {
     for begin in ["CAPABILITY", "LOGIN", "LIST", "EXAMINE", "UID SEARCH", "UID FETCH"] {
-        // A gap, so that a SEARCH is needed.
+        // A gap in the UIDs makes a SEARCH necessary.
         let mut inbox = Box_::with(5);
         inbox.expunge(2);
         let script = Script::start(inbox, QRESYNC, &[Fault::Chatter(begin, usize::MAX)]).await;
@@ -30,7 +30,7 @@ async fn a_server_that_talks_instead_of_answering_is_given_up() {
     }
 }
 
-/// They are named, and the others come.
+/// They are reported, and the others are fetched.
 #[tokio::test]
 async fn messages_that_do_not_end_are_given_up() {
     let huge = limits::ARCHIVE_MESSAGE_BYTES + 1;
@@ -63,9 +63,9 @@ async fn a_server_that_talks_and_answers_is_listened_to() {
 }
 
 #[tokio::test]
-async fn messages_that_are_only_claimed_are_not_asked_for_without_end() {
+async fn nonexistent_messages_are_not_asked_for_without_end() {
     let most = limits::ARCHIVE_EMPTY_FETCHES as usize;
-    // Nothing is in the backup; or something is, and the claim comes later.
+    // With an empty backup; and with messages in it, where the claim comes later.
     for before in [0, 3] {
         let script = Script::start(Box_::with(before), QRESYNC, &[]).await;
         let backup = Memory::default();
@@ -79,14 +79,14 @@ async fn messages_that_are_only_claimed_are_not_asked_for_without_end() {
         assert!((most..most + 10).contains(&asked), "{asked}");
         assert!(!backup.folder("INBOX").resume.whole);
         assert_eq!(backup.texts("INBOX"), texts(1..=before));
-        // When it is honest again, nothing is lost.
+        // Once the server is honest again, nothing is lost.
         script.change(|world| world.faults.clear());
         assert!(pulled(&script, &backup).await.is_complete());
     }
 }
 
 #[tokio::test]
-async fn a_folder_of_more_messages_than_there_can_be_is_left_alone() {
+async fn a_folder_with_an_impossible_message_count_is_skipped() {
     for claim in [limits::ARCHIVE_FOLDER_MESSAGES + 1, u32::MAX - 1] {
         let script = Script::start(Box_::with(3), QRESYNC, &[Fault::Claims(claim)]).await;
         script.change(|world| drop(world.boxes.insert("Work".into(), Box_::with(6))));

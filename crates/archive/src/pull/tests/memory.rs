@@ -1,4 +1,4 @@
-//! A backup in memory: what was committed, and nothing else.
+//! A backup in memory, with committed data only.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -46,7 +46,7 @@ impl Memory {
         self.folders.lock().unwrap().get(name).cloned().unwrap_or_default()
     }
 
-    /// The bytes of each message that is kept, by UID.
+    /// The bytes of each stored message, by UID.
     pub(crate) fn texts(&self, name: &str) -> Vec<(u32, String)> {
         let text = |m: &Message| String::from_utf8_lossy(&m.octets).into_owned();
         self.folder(name).messages.iter().map(|(uid, message)| (*uid, text(message))).collect()

@@ -1,5 +1,5 @@
-//! NUL in messages: a Sealpost server is asked to send it, as what it sends else could not be told
-//! from another byte.
+//! NUL in messages: a Sealpost server is asked to send it as is, since its replacement could not be
+//! told from another byte.
 
 use sealpost_imap::NUL_EXTENSION;
 
@@ -9,7 +9,7 @@ use super::server::{Box_, Script};
 
 #[tokio::test]
 async fn bytes_with_nul_are_asked_for_and_kept() {
-    // One that comes in one piece, one that comes in several.
+    // One that comes in one piece, and one in several.
     let messages =
         ["Subject: a\0b\r\n\r\n\0\0\r\n".to_owned(), format!("\r\n{}", "text \0\r\n".repeat(20_000))];
     for capabilities in

@@ -1,4 +1,4 @@
-//! Folders that cannot be kept, or not under their names, keep no other one from being pulled.
+//! Folders that cannot be stored, or not under their names, do not keep others from being pulled.
 
 use std::io::Read;
 use std::path::Path;
@@ -12,7 +12,7 @@ use super::server::{Box_, Fault, Script};
 use super::whole::{QRESYNC, texts};
 use crate::backup::format_tests::folder_name;
 
-/// Names that others may choose, and that are none in some format.
+/// Names that a server may use, and that some format cannot store.
 fn names() -> Vec<String> {
     let mut names: Vec<String> = [
         "Other Users",
@@ -56,7 +56,7 @@ async fn subjects(place: &BackupPlace, name: String) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn folders_of_any_name_are_kept_and_come_back_under_it() {
+async fn folders_of_any_name_keep_their_name() {
     for format in FORMATS {
         let script = Script::start(Box_::with(1), QRESYNC, &[]).await;
         for name in names() {

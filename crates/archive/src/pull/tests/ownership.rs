@@ -15,7 +15,7 @@ use crate::client::Server;
 
 type OpenBackup = fn(&Path) -> sealpost_base::Result<Box<dyn Backup>>;
 
-/// All files, but the lock.
+/// All files except the lock.
 fn files(root: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
     for entry in fs::read_dir(root).unwrap().map(Result::unwrap) {
@@ -37,7 +37,7 @@ async fn pulled(
     let (_stop, tools) = tools();
     let backup: Arc<dyn Backup> = loop {
         match open(root) {
-            // What a pull leaves behind lets go of the backup a moment later.
+            // Tasks left over from a pull release the backup a moment later.
             Err(e) if e.kind() == Kind::Conflict => tokio::task::yield_now().await,
             backup => break backup.unwrap().into(),
         }
@@ -60,12 +60,12 @@ async fn another_account_is_refused_before_anything_is_touched() {
         assert_eq!(refused.kind(), Kind::Conflict);
         assert!(refused.to_string().contains("the mail of me at 127.0.0.1, not of bob at"), "{refused}");
         assert_eq!(files(root), before);
-        // Its owner says so.
+        // The owner confirms it.
         let renamed = Server { user: "jane".into(), ..jane.clone() };
         assert_eq!(pulled(&renamed, root, open, true).await.unwrap(), 0);
         assert_eq!(pulled(&renamed, root, open, false).await.unwrap(), 0);
         assert!(pulled(&jane, root, open, false).await.is_err());
-        // What has no folders is anybody's.
+        // A backup without folders accepts any account.
         let empty = tempfile::tempdir().unwrap();
         open(empty.path()).unwrap().set_source(&jane.source()).unwrap();
         assert_eq!(pulled(&bob, empty.path(), open, false).await.unwrap(), 5);

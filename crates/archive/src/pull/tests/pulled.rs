@@ -1,4 +1,4 @@
-//! Pulling from a server of the script, as every test does it.
+//! Pulling from a scripted server, with the options that every test uses.
 
 use std::sync::Arc;
 
@@ -23,8 +23,7 @@ pub(crate) fn options() -> Options {
     }
 }
 
-/// Time that stands, chance that repeats itself, nobody who looks on; a pull goes on until the
-/// sender says otherwise.
+/// A fixed clock, seeded randomness, no observer; a pull runs until the sender stops it.
 pub(crate) fn tools() -> (watch::Sender<bool>, Tools) {
     let (stop, watched) = watch::channel(false);
     let tools = Tools {

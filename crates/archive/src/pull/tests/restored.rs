@@ -1,5 +1,5 @@
-//! Restores and pulls that follow each other, in every format: a message stays one message, and
-//! what is there twice stays twice.
+//! Alternating restores and pulls, in every format: a message stays one message, and duplicates of
+//! the server stay duplicates.
 
 use std::io::Read;
 use std::sync::{Arc, Mutex};
@@ -38,7 +38,7 @@ impl Observer for Notes {
     }
 }
 
-/// Messages of their own, three that are the same, and one too long for one piece.
+/// Distinct messages, three identical ones, and one too long for one piece.
 fn mailbox() -> Box_ {
     let mut inbox = Box_::with(4);
     (0..3).for_each(|_| _ = inbox.add(Some(b"Subject: same\r\n\r\nsame\n".to_vec())));
@@ -54,7 +54,7 @@ fn empty(script: &Script) {
     });
 }
 
-/// Flags and bytes of a mailbox, whatever the UIDs.
+/// Flags and bytes of a mailbox, without the UIDs.
 fn there(script: &Script, name: &str) -> Vec<(String, Vec<u8>)> {
     let world = script.world.lock().unwrap();
     let mut there: Vec<_> =
@@ -110,8 +110,8 @@ impl Both {
         report
     }
 
-    /// Bytes of the messages that the backup has of a folder, those that the server no longer has,
-    /// and how many these are.
+    /// Bytes of the backup's messages of a folder, those that the server no longer has, and how
+    /// many these are.
     async fn copied(&self, folder: &'static str) -> (Vec<Vec<u8>>, u64) {
         let backup = self.place.open().await;
         spawn_blocking(move || {
@@ -130,7 +130,7 @@ impl Both {
         .unwrap()
     }
 
-    /// The backup has what the server has, and nothing else, under the server's UIDs.
+    /// The backup has the server's messages, and no others, under the server's UIDs.
     async fn is_the_same(&self, folder: &'static str) {
         let mut octets: Vec<_> = there(&self.script, folder).into_iter().map(|(_, octets)| octets).collect();
         octets.sort();
@@ -166,7 +166,7 @@ async fn what_is_restored_is_one_message_however_often() {
             let both = Both::new(format, capabilities, &faults).await;
             let before: Vec<_> = both.copied("INBOX").await.0;
             for cycle in 0..3 {
-                // With a pull between, by which all are known to be gone, and without.
+                // With a pull between, which finds all of them gone, and without.
                 empty(&both.script);
                 if cycle == 1 {
                     both.pull().await;
@@ -203,10 +203,10 @@ async fn mail_that_is_partly_lost_comes_back_once() {
     }
 }
 
-/// The run was killed, or the record is lost: what comes back is known by its bytes and its date,
-/// and by no more than those.
+/// The run was killed, or the record is lost: returning messages are recognized by bytes and date
+/// only.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_nobody_wrote_down_is_known_by_its_bytes() {
+async fn unrecorded_restores_are_recognized_by_bytes() {
     for format in FORMATS {
         for keep_intents in [false, true] {
             let faults = if keep_intents {
@@ -217,7 +217,7 @@ async fn what_nobody_wrote_down_is_known_by_its_bytes() {
             let both = Both::new(format, "LITERAL+", &faults).await;
             both.script.inbox(|inbox| (1..=6).for_each(|uid| inbox.expunge(uid)));
             both.restore().await;
-            // Another message, that is like none.
+            // Another message, unlike all others.
             both.script.inbox(|inbox| _ = inbox.add(Some(b"Subject: other\r\n\r\nsame\n".to_vec())));
             let path = both.place.path().join(RECORD_FILE);
             let record = std::fs::read_to_string(&path).unwrap();
@@ -230,9 +230,9 @@ async fn what_nobody_wrote_down_is_known_by_its_bytes() {
     }
 }
 
-/// As versions before left them: nothing was recognized when it came.
+/// A backup from older versions, which did not recognize returning messages.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn copies_that_have_everything_twice_heal_where_the_record_says_so() {
+async fn recorded_duplicates_of_older_versions_are_removed() {
     for format in FORMATS {
         let (place, script) = (BackupPlace::new(format), Script::start(Box_::with(0), QRESYNC, &[]).await);
         let text = |n: u32| format!("Message-ID: <{n}@x>\r\n\r\ntext {n}\r\n");
@@ -273,7 +273,7 @@ async fn copies_that_have_everything_twice_heal_where_the_record_says_so() {
         }
         std::fs::write(place.path().join(RECORD_FILE), record).unwrap();
         let both = Both { place, script, told: Arc::default() };
-        // Nothing is put there twice even before that; 4 is not known to be one message.
+        // Nothing is appended twice even before that; 4 is not recognized as one message.
         empty(&both.script);
         assert_eq!(was_put(&both.restore_with(&both.script, |options| options.dry_run = true).await), 6);
         both.script.inbox(|inbox| {
@@ -284,7 +284,7 @@ async fn copies_that_have_everything_twice_heal_where_the_record_says_so() {
         let report = both.pull().await;
         assert_eq!((report.of[0].doubles, recognized(&report)), (4, (0, 0)), "{format:?} {report:?}");
         let (octets, gone) = both.copied("INBOX").await;
-        // Of 3 the flags are others, of 4 nothing says that it was put back.
+        // The flags of 3 differ, and nothing records that 4 was put back.
         assert_eq!((octets.len(), gone), (7, 2), "{format:?}");
         let told = both.told.0.lock().unwrap().join(" ");
         assert!(
@@ -297,7 +297,7 @@ async fn copies_that_have_everything_twice_heal_where_the_record_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_folder_that_is_made_anew_gets_what_was_put_aside() {
+async fn a_recreated_folder_gets_the_superseded_messages() {
     for format in FORMATS {
         let both = Both::new(format, QRESYNC, &[]).await;
         for uidvalidity in [8, 9] {
@@ -320,9 +320,9 @@ async fn a_folder_that_is_made_anew_gets_what_was_put_aside() {
     }
 }
 
-/// The account is on another server now, which has another separator.
+/// The account is on another server now, which has another hierarchy separator.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_folder_with_another_name_is_the_one_that_was_put_there() {
+async fn a_folder_restored_under_another_name_is_recognized() {
     for format in FORMATS {
         let script = Script::start(mailbox(), QRESYNC, &[]).await;
         let boxes = |world: &mut ServerState| {
@@ -359,7 +359,7 @@ async fn a_folder_with_another_name_is_the_one_that_was_put_there() {
         assert_eq!(there(&both.script, "book_club"), club);
         both.is_the_same("book_club").await;
         assert!(both.copied("book.club").await.0.is_empty(), "{format:?}");
-        // There is nothing of it that could be put there twice.
+        // No message of it could be appended twice.
         let without = |options: &mut push::Options| options.wanted = Arc::new(|name| name != "a.b");
         for _ in 0..2 {
             assert_eq!(was_put(&both.restore_with(&both.script, without).await), 0, "{format:?}");
@@ -368,9 +368,9 @@ async fn a_folder_with_another_name_is_the_one_that_was_put_there() {
     }
 }
 
-/// A restore makes a folder again, and somebody renames it before the next pull.
+/// A restore creates a folder again, and a user renames it before the next pull.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_folder_that_was_renamed_since_is_the_one_that_was_put_there() {
+async fn a_folder_renamed_after_a_restore_is_recognized() {
     for format in FORMATS {
         for is_fresh in [true, false] {
             let script = Script::start(Box_::with(0), QRESYNC, &[]).await;
@@ -407,7 +407,7 @@ async fn a_folder_that_was_renamed_since_is_the_one_that_was_put_there() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_put_below_a_folder_is_not_put_below_it_again() {
+async fn messages_below_a_folder_are_not_restored_again() {
     let both = Both::new(Format::Mbox, "LITERAL+", &[]).await;
     let below = |options: &mut push::Options| options.below = vec!["Old".into()];
     for put in [8, 0, 0] {
@@ -427,7 +427,8 @@ async fn what_was_put_below_a_folder_is_not_put_below_it_again() {
     assert_eq!(was_put(&both.restore().await), 16);
 }
 
-/// What is put into another account is no matter of this one's copy; and that one's copy has it from before.
+/// Messages put into another account do not concern this one's backup; that account's backup has
+/// them from before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_copies_know_each_others_restores_by_bytes() {
     for format in FORMATS {
@@ -450,7 +451,8 @@ async fn two_copies_know_each_others_restores_by_bytes() {
     }
 }
 
-/// The record is read once: what it says was done, and a pull that finds nothing new asks as little as ever.
+/// The record is read once: what it lists was applied, and a pull without news asks as little as
+/// before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_record_that_was_read_opens_no_folder() {
     let both = Both::new(Format::Mbox, QRESYNC, &[]).await;

@@ -1,4 +1,4 @@
-//! A scripted IMAP server: a small honest one, and ways in which it misbehaves.
+//! A scripted IMAP server: a small honest one, with faults on request.
 
 mod messages;
 mod session;
@@ -21,32 +21,32 @@ pub(crate) struct Box_ {
     pub(crate) messages: BTreeMap<u32, (String, Vec<u8>)>,
     /// Mod-sequence of each message.
     pub(crate) modseqs: BTreeMap<u32, u64>,
-    /// UIDs that went, and when.
+    /// UIDs that were expunged, and when.
     pub(crate) vanished: BTreeMap<u32, u64>,
     pub(crate) modseq: u64,
     pub(crate) uidnext: u32,
 }
 
-/// What goes wrong.
+/// A fault of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// BYE after so many messages, once for each time that it is listed.
+    /// BYE after so many messages, once for each occurrence.
     Bye(usize, &'static str),
-    /// The connection ends in the middle of this message's literal, always.
+    /// The connection always ends in the middle of this message's literal.
     CutAt(u32),
     /// The same, once.
     CutOnceAt(u32),
-    /// A command that asks for this message is answered NO, and the message is left out.
+    /// A command that asks for this message is answered NO, without the message.
     RefuseAt(u32),
-    /// The message is left out and the command OK.
+    /// The message is left out and the command is answered OK.
     Skip(u32),
-    /// Something else comes in the place of this message, and the command is answered NO.
+    /// Other bytes are sent for this message, and the command is answered NO.
     StandInAt(u32),
     /// The same, and an untagged NO; then the connection ends, once.
     StandInThenEnd(u32),
-    /// This message comes with every answer to FETCH, whether it was asked for or not.
+    /// This message comes with every answer to FETCH, asked for or not.
     Unasked(u32),
-    /// This mailbox cannot be selected: what the server says. With BYE the connection ends.
+    /// This mailbox cannot be selected, with this answer. With BYE the connection ends.
     Selecting(&'static str, &'static str),
     /// RFC822.SIZE and the order of items are wrong: flags and UID come after the bytes.
     Reordered,
@@ -55,32 +55,32 @@ pub(crate) enum Fault {
     /// The body of this message is a quoted string, of that one a literal8.
     Quoted(u32),
     Literal8(u32),
-    /// Before a message comes, the mailbox is gone: SELECT is answered NO.
+    /// The mailbox disappears before a message is sent: SELECT is answered NO.
     MailboxGone,
-    /// A line that never ends.
+    /// A line without an end.
     EndlessLine,
-    /// This message begins, and then comes a byte a millisecond for ever.
+    /// This message begins, and then one byte a millisecond follows forever.
     DripAt(u32),
-    /// This message is said to have so many bytes, and they come.
+    /// This message is announced with so many bytes, and they are sent.
     HugeAt(u32, u64),
-    /// `* OK` lines without end instead of the answer to commands that begin so; as many as are
-    /// given, and the answer.
+    /// Endless `* OK` lines instead of the answer to commands with this prefix; or so many of them,
+    /// then the answer.
     Chatter(&'static str, usize),
-    /// EXISTS says so many messages, UIDNEXT one more; those that are not there are not sent.
+    /// EXISTS reports so many messages, UIDNEXT one more; missing ones are not sent.
     Claims(u32),
-    /// EXISTS says so many messages more than there are.
+    /// EXISTS reports so many messages too many.
     More(u32),
-    /// INTERNALDATE of this message.
+    /// The INTERNALDATE of this message.
     Date(u32, &'static str),
     /// APPEND with a keyword, and STORE that adds one, are refused.
     NoKeywords,
-    /// It takes no flags among which this keyword is.
+    /// Flags that include this keyword are refused.
     NoKeyword(&'static str),
     /// CREATE of a name with a dot is refused.
     NoDots,
     /// Dots separate levels.
     Dots,
-    /// APPEND puts a header field in front of what it stores.
+    /// APPEND adds a header field before what it stores.
     Adds,
     /// So many logins are refused with "too many connections".
     Busy(usize),
@@ -90,35 +90,35 @@ pub(crate) enum Fault {
     HalfListed,
     /// Another UIDVALIDITY at each SELECT.
     RestlessUidValidity,
-    /// Nothing is answered to FETCH.
+    /// FETCH is never answered.
     Silent,
-    /// FETCH is answered when this is no longer listed.
+    /// FETCH is answered once this fault is removed.
     Held,
-    /// The connection ends before an APPEND is answered or done, once.
+    /// The connection ends before an APPEND is answered or executed, once.
     EndAtAppend,
-    /// An APPEND is done, and the connection ends before it is answered, once.
+    /// An APPEND is executed, and the connection ends before the answer, once.
     EndAfterAppend,
     /// So many APPEND commands are answered "later".
     Throttle(usize),
-    /// A mailbox takes so many messages; then there is no room.
+    /// A mailbox accepts so many messages; then it is over quota.
     Room(usize),
     /// RFC822.SIZE is one byte too many.
     WrongSizes,
-    /// APPENDUID is not said.
+    /// APPENDUID is not sent.
     NoUidplus,
-    /// SEARCH and FETCH look at so many messages, the last ones (RFC 9738).
+    /// SEARCH and FETCH process so many messages, the last ones (RFC 9738).
     MessageLimit(usize),
-    /// Names of mailboxes that differ in case alone are of one mailbox.
+    /// Names of mailboxes that differ only in case name the same mailbox.
     IgnoresCase,
 }
 
-/// The server's state, and what it was asked.
+/// The server's state, and the commands it received.
 #[derive(Debug, Default)]
 pub(crate) struct ServerState {
     pub(crate) boxes: BTreeMap<String, Box_>,
     pub(crate) faults: Vec<Fault>,
     pub(crate) capabilities: String,
-    /// Names that LIST shows and SELECT does not know.
+    /// Names that LIST shows and SELECT does not find.
     pub(crate) unselectable: Vec<String>,
     /// Command lines without their tags.
     pub(crate) asked: Vec<String>,
@@ -140,7 +140,7 @@ impl ServerState {
     }
 }
 
-/// A script that runs.
+/// A running script.
 pub(crate) struct Script {
     pub(crate) world: Arc<Mutex<ServerState>>,
     pub(crate) port: u16,
@@ -181,13 +181,13 @@ impl Box_ {
     }
 }
 
-/// What message `uid` says.
+/// The text of message `uid`.
 pub(crate) fn text(uid: u32) -> String {
     format!("Subject: message {uid}\r\n\r\n{}", "x".repeat(uid as usize % 7))
 }
 
 impl Script {
-    /// Serves a mailbox called INBOX. `capabilities` beside IMAP4rev1.
+    /// Serves a mailbox called INBOX. `capabilities` are added to IMAP4rev1.
     pub(crate) async fn start(inbox: Box_, capabilities: &str, faults: &[Fault]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -202,7 +202,7 @@ impl Script {
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let session = Session::new(serving.clone());
-                // A client that goes away ends its session and nothing else.
+                // A client that disconnects ends only its session.
                 tokio::spawn(async move { drop(session.serve(stream).await) });
             }
         });
@@ -240,7 +240,7 @@ impl Script {
         self.change(|world| change(world.boxes.get_mut("INBOX").unwrap()));
     }
 
-    /// How many commands have this in them.
+    /// How many commands contain this.
     pub(crate) fn asked_for(&self, part: &str) -> usize {
         self.world.lock().unwrap().asked.iter().filter(|line| line.contains(part)).count()
     }

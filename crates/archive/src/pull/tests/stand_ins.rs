@@ -1,4 +1,5 @@
-//! What is no message, or none that was asked for: it is not kept, named, and asked for again.
+//! Replacements for messages, and unsolicited messages: they are not stored, but reported and asked
+//! for again.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -59,7 +60,7 @@ fn failed(report: &Report) -> Vec<u32> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_comes_with_a_tagged_no_is_not_kept_and_fetched_again() {
+async fn messages_with_a_tagged_no_are_dropped_and_refetched() {
     for format in FORMATS {
         let bad = [3, 5, 8];
         let faults: Vec<_> = bad.iter().map(|uid| Fault::StandInAt(*uid)).collect();
@@ -81,7 +82,7 @@ async fn what_comes_with_a_tagged_no_is_not_kept_and_fetched_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stand_in_that_a_connection_ends_with_is_not_kept() {
+async fn a_stand_in_before_a_disconnect_is_not_stored() {
     for uid in [3, 5] {
         let script = Script::start(inbox(), QRESYNC, &[Fault::StandInThenEnd(uid)]).await;
         let place = BackupPlace::new(super::copies::Format::Mbox);
@@ -91,9 +92,9 @@ async fn a_stand_in_that_a_connection_ends_with_is_not_kept() {
     }
 }
 
-/// What is to take the place of what is there has to be right.
+/// A replacement for a stored message has to be right.
 #[tokio::test]
-async fn a_stand_in_does_not_take_the_place_of_a_message() {
+async fn a_stand_in_does_not_replace_a_message() {
     let script = Script::start(inbox(), QRESYNC, &[]).await;
     let backup = copy_of(&script).await;
     let before = backup.texts("INBOX");
@@ -108,8 +109,8 @@ async fn a_stand_in_does_not_take_the_place_of_a_message() {
 }
 
 #[tokio::test]
-async fn messages_that_nobody_asked_for_are_not_kept() {
-    // One that there is not, one that there is, and one that the backup has.
+async fn unsolicited_messages_are_not_stored() {
+    // One that does not exist, one that does, and one that the backup has.
     for uid in [99, 4, 1] {
         let script = Script::start(Box_::with(2), "ESEARCH", &[]).await;
         let backup = copy_of(&script).await;
@@ -119,7 +120,7 @@ async fn messages_that_nobody_asked_for_are_not_kept() {
         let expected = if uid == 4 { [1, 2, 3, 5].to_vec() } else { [1, 2, 3, 4, 5].to_vec() };
         let wrong = |(at, octets): &(u32, String)| *at != uid || *octets == text(uid);
         let kept: Vec<_> = backup.texts("INBOX").into_iter().filter(wrong).collect();
-        // Of what was asked for nobody can say which of two is right.
+        // Which of two answers is right cannot be known.
         assert!(kept == texts(expected) || kept == texts(1..=5), "{uid}: {report:?} {kept:?}");
         assert!(backup.texts("INBOX").iter().all(|(uid, _)| *uid < 6));
     }
@@ -142,17 +143,17 @@ fn a_commit_waits_for_what_is_unsure() {
         to.send(Work::Messages(vec![message(1)])).await.unwrap();
         to.send(Work::Unsure(vec![message(2), message(3)])).await.unwrap();
         to.send(Work::Sure(vec![2])).await.unwrap();
-        // When it takes what it was sent is up to the writer.
+        // The writer decides when it takes its work.
         while !to.is_held_up() {
             clock.advance(std::time::Duration::from_secs(1));
             to.send(Work::Sure(Vec::new())).await.unwrap();
             tokio::task::yield_now().await;
         }
-        assert!(backup.texts("INBOX").is_empty(), "3 may be none");
+        assert!(backup.texts("INBOX").is_empty(), "3 is unsure");
         to.send(Work::Undo(vec![3])).await.unwrap();
         to.go_on().await.unwrap();
         assert_eq!(backup.texts("INBOX"), texts([1, 2]));
-        // Whoever has work ends before it says what this is.
+        // The sender ends before it confirms this message.
         to.send(Work::Unsure(vec![message(4)])).await.unwrap();
         drop(to);
     });

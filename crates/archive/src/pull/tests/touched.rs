@@ -1,4 +1,4 @@
-//! What happened to a backup's files between two pulls is noticed although the server has nothing new.
+//! Changes of a backup's files between two pulls are noticed although the server has nothing new.
 
 use std::fs;
 use std::path::Path;
@@ -25,7 +25,7 @@ impl Observer for Notes {
     }
 }
 
-/// What leaves a backup behind lets go of it a moment later.
+/// Tasks left over from a pull release the backup a moment later.
 async fn opened(open: OpenBackup, root: &Path) -> Box<dyn Backup> {
     loop {
         match open(root) {
@@ -43,7 +43,7 @@ async fn pulled(open: OpenBackup) -> (tempfile::TempDir, Script) {
     (directory, script)
 }
 
-/// Pulls; the report, and what was told.
+/// Pulls; returns the report, and the notes.
 async fn told(script: &Script, open: OpenBackup, root: &Path, options: Options) -> (Report, String) {
     let backup: Arc<dyn Backup> = opened(open, root).await.into();
     let notes = Arc::new(Notes::default());
@@ -156,16 +156,16 @@ async fn files_that_were_cut_or_removed_are_noticed_and_mended() {
             .map(|(uid, mail)| (uid, String::from_utf8(mail.octets).unwrap()))
             .collect();
         drop((folder, backup));
-        // The server has it no more, so it may be kept or not.
+        // The server no longer has it, so it may be kept or not.
         kept.retain(|(uid, _)| *uid != 3);
         let mut expected = texts((1..=2).chain(4..=20));
         if said.starts_with("adopted") {
-            // The mbox alone does not say how a message's last line ends.
+            // The mbox alone does not show how a message's last line ends.
             let trimmed = |(_, text): &mut (u32, String)| text.truncate(text.trim_end().len());
             kept.iter_mut().chain(&mut expected).for_each(trimmed);
         }
         assert_eq!(kept, expected, "{what}");
-        // And then all is well.
+        // Then everything is in order.
         let before = script.asked("EXAMINE");
         let (report, notes) = told(&script, open, root, options()).await;
         assert_eq!((report.of.len(), &*notes), (0, ""), "{what}");
@@ -173,10 +173,10 @@ async fn files_that_were_cut_or_removed_are_noticed_and_mended() {
     }
 }
 
-/// What was taken over from imap-backup has no dates, and gets them by the pull that takes it over,
-/// or by the next one that can.
+/// Messages taken over from imap-backup have no dates, and get them by the pull that takes them
+/// over, or by the next one that can.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn dates_that_another_program_did_not_keep_are_asked_for_once() {
+async fn missing_dates_are_asked_for_once() {
     for capabilities in ["", "ESEARCH LIST-STATUS", QRESYNC] {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path();
@@ -190,7 +190,7 @@ async fn dates_that_another_program_did_not_keep_are_asked_for_once() {
         script.change(|world| world.faults = odd.to_vec());
         script.inbox(|inbox| {
             inbox.expunge(7);
-            // With line ends that the journal knows, in the one that is written anew.
+            // With recorded line ends, in the rewritten journal.
             assert_eq!(inbox.add(Some(b"A: b\r\n\r\nLF\nand\r\nCRLF\n".to_vec())), 1201);
         });
         told(&script, imap_backup::open, root, options()).await;
@@ -205,7 +205,8 @@ async fn dates_that_another_program_did_not_keep_are_asked_for_once() {
         drop((folder, backup));
         let commands = 1199usize.div_ceil(500);
         assert_eq!(script.asked_for("(UID INTERNALDATE)"), commands, "{capabilities}");
-        // The date that could not be read is asked for when the folder is looked into, and nothing else.
+        // The date that could not be parsed is asked for when the folder is looked into, and
+        // nothing else.
         script.change(|world| world.faults.clear());
         script.inbox(|inbox| inbox.set_flags(9, "\\Flagged"));
         told(&script, imap_backup::open, root, options()).await;
@@ -235,9 +236,9 @@ async fn what_a_pull_itself_makes_shorter_is_no_alarm() {
     }
 }
 
-/// A server that ends the connection when it is asked for the date of a message that was taken over.
+/// A server that ends the connection when asked for the date of a message that was taken over.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_date_that_ends_the_connection_keeps_no_new_message_away() {
+async fn a_date_that_ends_connections_blocks_no_new_message() {
     let (directory, script) = pulled(imap_backup::open).await;
     let root = directory.path();
     fs::remove_file(root.join("INBOX.sealpost")).unwrap();
@@ -284,9 +285,9 @@ async fn what_a_run_did_not_close_the_next_one_does() {
     assert_eq!(fs::read_dir(root.join("tmp")).unwrap().count(), 0);
 }
 
-/// Looking for what a backup has takes nothing over and puts nothing aside.
+/// Listing a backup's folders takes nothing over and puts nothing aside.
 #[test]
-fn a_copy_that_cannot_be_read_is_not_as_it_was_left() {
+fn an_unreadable_backup_is_not_as_left() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path();
     fs::write(root.join("INBOX.imap"), r#"{"version":3,"uid_validity":7,"messages":["#).unwrap();

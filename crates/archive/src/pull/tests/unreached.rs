@@ -1,4 +1,4 @@
-//! A server that never was there is given up soon, by whoever asks for it; one that was is waited for.
+//! A server that never answered fails soon, in every command; one that did is waited for.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ fn patient(server: Server) -> Server {
     Server { timeouts, reached: ServerSeen::default(), ..server }
 }
 
-/// Where nobody listens.
+/// An address without a listener.
 async fn nowhere() -> Server {
     let script = Script::start(Box_::with(0), "", &[]).await;
     let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
@@ -31,14 +31,14 @@ async fn nowhere() -> Server {
 }
 
 #[tokio::test]
-async fn who_was_never_there_is_given_up_soon_and_told_what_to_check() {
+async fn an_unreachable_server_fails_soon_with_a_hint() {
     let script = Script::start(Box_::with(3), "", &[]).await;
     let backup = Arc::new(Memory::default());
     let (_stop, tools) = tools();
     let random = SeededRandom::new(1);
     let options_of_verify = verify::Options::all();
     let (puts, nobody) = (put(&tools.stop), Arc::new(Nobody));
-    // What is to be put there.
+    // A message to append.
     pull(&script.server(), backup.clone(), &options(), &tools).await.unwrap();
     for what in ["pull", "verify", "restore", "from", "to", "mirror", "open"] {
         let (there, nowhere) = (script.server(), nowhere().await);
@@ -66,7 +66,7 @@ async fn who_was_never_there_is_given_up_soon_and_told_what_to_check() {
 }
 
 #[tokio::test]
-async fn who_listens_and_is_no_imap_server_is_asked_once() {
+async fn a_silent_port_is_tried_once() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let script = Script::start(Box_::with(0), "", &[]).await;
     let server = patient(Server { port: listener.local_addr().unwrap().port(), ..script.server() });
@@ -80,11 +80,11 @@ async fn who_listens_and_is_no_imap_server_is_asked_once() {
     let told = error.to_string();
     assert!(told.contains("is this its IMAP port, and not the one for --tls implicit?"), "{told}");
     listener.accept().await.unwrap();
-    assert!(timeout(Duration::from_millis(300), listener.accept()).await.is_err(), "it was asked twice");
+    assert!(timeout(Duration::from_millis(300), listener.accept()).await.is_err(), "only one attempt");
 }
 
 #[tokio::test]
-async fn who_answers_and_is_no_imap_server_is_told_as_that() {
+async fn a_peer_without_imap_is_reported_as_such() {
     let long = format!("* OK {}\r\n", "x".repeat(2 * limits::ARCHIVE_RESPONSE_BYTES));
     for greeting in ["220 mail.example.org ESMTP\r\n", "* 3 EXISTS\r\n", &long] {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -92,7 +92,7 @@ async fn who_answers_and_is_no_imap_server_is_told_as_that() {
         let server = patient(Server { port: listener.local_addr().unwrap().port(), ..script.server() });
         let answers = async {
             let (mut socket, _) = listener.accept().await.unwrap();
-            // Who reads the greeting may have had enough of it.
+            // The client may have stopped reading the greeting.
             let _ = socket.write_all(greeting.as_bytes()).await;
             let _ = socket.read(&mut [0]).await;
         };
@@ -103,7 +103,7 @@ async fn who_answers_and_is_no_imap_server_is_told_as_that() {
 }
 
 #[tokio::test]
-async fn who_does_not_begin_with_tls_is_told_as_that() {
+async fn a_port_without_implicit_tls_is_reported_as_such() {
     let script = Script::start(Box_::with(0), "", &[]).await;
     let server = patient(Server { security: Security::Implicit, ..script.server() });
     let told = Connection::open(&server).await.err().unwrap().to_string();
@@ -111,7 +111,7 @@ async fn who_does_not_begin_with_tls_is_told_as_that() {
 }
 
 #[tokio::test]
-async fn who_was_there_once_is_waited_for() {
+async fn a_server_that_answered_once_is_waited_for() {
     let script = Script::start(Box_::with(3), "", &[]).await;
     let was_there = script.server();
     Connection::open(&was_there).await.unwrap();

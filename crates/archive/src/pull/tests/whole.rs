@@ -1,4 +1,4 @@
-//! Whole pulls: what is in the backup afterwards, and what was said about what is not.
+//! Complete pulls: the backup afterwards, and the reports about missing messages.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,10 +39,10 @@ async fn everything_comes_and_the_second_time_nothing_is_asked() {
 }
 
 #[tokio::test]
-async fn a_server_that_looks_at_few_messages_at_a_time_is_copied_whole() {
+async fn a_server_with_a_message_limit_is_pulled_completely() {
     for capabilities in ["", "ESEARCH LIST-STATUS", "CONDSTORE", QRESYNC] {
         let mut inbox = Box_::with(1000);
-        // A gap, so that a SEARCH is needed.
+        // A gap in the UIDs makes a SEARCH necessary.
         inbox.expunge(500);
         let script = Script::start(inbox, capabilities, &[Fault::MessageLimit(100)]).await;
         let backup = Memory::default();
@@ -62,7 +62,7 @@ async fn a_server_that_looks_at_few_messages_at_a_time_is_copied_whole() {
 }
 
 #[tokio::test]
-async fn what_an_earlier_pull_noticed_to_be_gone_goes_when_that_is_asked_for() {
+async fn delete_also_removes_messages_gone_before() {
     for capabilities in ["", "ESEARCH LIST-STATUS", "CONDSTORE LIST-STATUS", QRESYNC] {
         let script = Script::start(Box_::with(20), capabilities, &[]).await;
         let backup = Memory::default();
@@ -70,7 +70,7 @@ async fn what_an_earlier_pull_noticed_to_be_gone_goes_when_that_is_asked_for() {
         script.inbox(|inbox| (5..8).for_each(|uid| inbox.expunge(uid)));
         pulled(&script, &backup).await;
         assert_eq!(backup.texts("INBOX").len(), 20, "{capabilities}");
-        // Nothing changed at the server, and then something did.
+        // First nothing changed on the server, then something did.
         for (more, left) in [(None, 17), (Some(9), 16)] {
             if let Some(uid) = more {
                 script.inbox(|inbox| inbox.expunge(uid));
@@ -138,7 +138,7 @@ async fn a_lost_connection_costs_nothing() {
 }
 
 #[tokio::test]
-async fn messages_that_cannot_be_had_are_told_skipped_and_tried_again() {
+async fn missing_messages_are_reported_skipped_and_retried() {
     for fault in [Fault::CutAt(77), Fault::RefuseAt(77), Fault::Skip(77), Fault::NilAt(77)] {
         let script = Script::start(Box_::with(200), QRESYNC, std::slice::from_ref(&fault)).await;
         let backup = Memory::default();
@@ -183,7 +183,7 @@ async fn a_large_message_that_is_cut_is_not_there() {
 }
 
 #[tokio::test]
-async fn what_the_copy_refuses_is_told_and_the_rest_comes() {
+async fn messages_that_the_backup_refuses_are_reported() {
     let mut inbox = Box_::with(3);
     inbox.add(Some(vec![b'z'; 1000]));
     inbox.add(Some(vec![b'z'; 100_000]));
@@ -197,7 +197,7 @@ async fn what_the_copy_refuses_is_told_and_the_rest_comes() {
 }
 
 #[tokio::test]
-async fn a_full_disk_ends_the_pull_and_what_was_committed_stays() {
+async fn a_full_disk_ends_the_pull_but_keeps_commits() {
     let script = Script::start(Box_::with(10_000), QRESYNC, &[]).await;
     let backup = Memory { full: Some(5000), ..Memory::default() };
     let report = pulled(&script, &backup).await;
@@ -237,7 +237,7 @@ async fn a_mailbox_that_is_gone_does_not_stop_the_others() {
     let script = Script::start(Box_::with(5), QRESYNC, &[]).await;
     script.change(|world| drop(world.boxes.insert("Work".into(), Box_::with(6))));
     let backup = Memory::default();
-    // It is in the list, and gone when its turn comes.
+    // It is listed, and gone when its turn comes.
     script.change(|world| world.faults.push(Fault::MailboxGone));
     let report = pulled(&script, &backup).await;
     assert!(report.of.iter().all(|folder| folder.error.is_some()));
@@ -286,7 +286,7 @@ async fn a_server_that_contradicts_itself_makes_nothing_vanish() {
 async fn messages_that_are_not_listed_are_missed() {
     for capabilities in ["", "ESEARCH LIST-STATUS", "CONDSTORE", QRESYNC] {
         for (fault, listed) in [(Fault::More(4), 9), (Fault::HalfListed, 4)] {
-            // Once at the first pull, once later; the gap is for a listing to be asked for.
+            // Once at the first pull, once later; a gap in the UIDs makes a listing necessary.
             for later in [false, true] {
                 let mut inbox = Box_::with(10);
                 inbox.expunge(2);
@@ -298,7 +298,7 @@ async fn messages_that_are_not_listed_are_missed() {
                 }
                 script.change(|world| world.faults.push(fault.clone()));
                 if later && capabilities == QRESYNC && fault == Fault::HalfListed {
-                    // Nothing is listed where the server says what changed.
+                    // Nothing is listed where the server reports changes.
                     continue;
                 }
                 for _ in 0..2 {
@@ -339,7 +339,7 @@ async fn flags_and_dates_that_cannot_be_read_cost_no_message() {
         // Without mod-sequences all flags are compared, and nothing has changed.
         let again = pulled(&script, &backup).await;
         assert!(again.is_complete() && again.new_messages().0 == 0, "{again:?}");
-        // What cannot be read at all is told to be just that.
+        // A response that cannot be parsed at all is reported as that.
         script.inbox(|inbox| {
             let uid = inbox.add(None);
             inbox.set_flags(uid, ") FLAGS oops (");
@@ -414,7 +414,7 @@ async fn an_empty_mailbox_needs_no_connection() {
     assert!(report.is_complete(), "{report:?}");
     assert_eq!((report.of.len(), script.asked("EXAMINE")), (21, 1));
     assert_eq!(script.world.lock().unwrap().connections, 1);
-    // They are as they were.
+    // They are unchanged.
     let report = pulled(&script, &backup).await;
     assert_eq!((report.of.len(), script.asked("EXAMINE")), (0, 1));
     script.change(|world| drop(world.boxes.insert("box-7".into(), Box_::with(3))));
@@ -423,7 +423,7 @@ async fn an_empty_mailbox_needs_no_connection() {
 }
 
 #[tokio::test]
-async fn what_is_complete_is_committed_when_told_to_stop() {
+async fn complete_messages_are_committed_on_stop() {
     let script = Script::start(Box_::with(500), QRESYNC, &[Fault::Silent]).await;
     let backup = Memory::default();
     let (stop, tools) = tools();

@@ -1,4 +1,4 @@
-//! Keywords that a backup has no room for: told once, and not fetched for ever.
+//! Keywords that a backup cannot store: reported once, and not fetched again and again.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ async fn open(format: &str, root: &Path, store: &Store, key: &RootKey) -> Arc<dy
     }
 }
 
-/// What every pull says, and the flags that the backup has at last.
+/// The report of every pull, and the flags that the backup has in the end.
 async fn pulls<const N: usize>(
     format: &str,
     script: &Script,
@@ -60,13 +60,13 @@ fn numbers(reports: &[Report]) -> Vec<(u64, u64, u64)> {
     reports.iter().map(|r| (sum(r, |f| f.new), sum(r, |f| f.flags), sum(r, |f| f.unread_all))).collect()
 }
 
-/// So many keywords of so many bytes.
+/// So many keywords of this size.
 fn words(count: usize, octets: usize) -> String {
     (0..count).map(|n| format!(" {n:k>octets$}")).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_has_no_room_is_left_out_and_told_once() {
+async fn keywords_beyond_the_limit_are_reported_once() {
     let many = limits::FLAG_SET_KEYWORDS + 44;
     for format in FORMATS {
         let (count, octets, fitting) = match format {
@@ -88,7 +88,7 @@ async fn what_has_no_room_is_left_out_and_told_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_account_that_is_full_of_keywords_takes_those_that_it_has() {
+async fn an_account_full_of_keywords_accepts_known_ones() {
     let each = 200;
     let script = Script::start(Box_::with(12), "", &[]).await;
     let word = |nth: usize| format!(" word-{nth}");

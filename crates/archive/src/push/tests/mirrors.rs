@@ -1,9 +1,9 @@
-//! Mirroring between servers of the script.
+//! Mirroring between scripted servers.
 
 use super::*;
 use crate::push::{Removal, mirror};
 
-/// Ten messages at the source, some at the destination that its owner put there, and a map.
+/// Ten messages at the source, some of the owner's at the destination, and a map.
 struct Pair {
     from: Script,
     to: Script,
@@ -29,7 +29,7 @@ impl Pair {
         report.unwrap().folders.remove(0)
     }
 
-    /// Subjects and flags there.
+    /// Subjects and flags at the destination.
     fn there(&self) -> Vec<(String, String)> {
         octets(&self.to, "INBOX")
             .into_iter()
@@ -41,7 +41,7 @@ impl Pair {
 }
 
 #[tokio::test]
-async fn flags_follow_and_what_is_gone_goes_but_not_what_is_the_owners() {
+async fn mirror_follows_flags_and_removals_sparing_owner_messages() {
     let pair = Pair::new(2).await;
     let first = pair.mirror(Removal::default()).await;
     assert_eq!((first.put, first.flags, first.removed, first.error), (10, 0, 0, None));
@@ -50,7 +50,7 @@ async fn flags_follow_and_what_is_gone_goes_but_not_what_is_the_owners() {
         inbox.set_flags(5, "\\Flagged work");
         inbox.add(None);
     });
-    // Changed there: it is message 6.
+    // Changed at the destination: it is message 6.
     pair.to.inbox(|inbox| inbox.set_flags(8, "\\Seen \\Answered"));
     let dry = Pair { options: Options { dry_run: true, ..pair.options.clone() }, ..pair };
     let planned = dry.mirror(Removal::default()).await;
@@ -66,7 +66,7 @@ async fn flags_follow_and_what_is_gone_goes_but_not_what_is_the_owners() {
     assert_eq!(there.len(), 12);
     let third = pair.mirror(Removal::default()).await;
     assert_eq!((third.put, third.flags, third.removed), (0, 0, 0));
-    // Unless it is said.
+    // Unless it is asked for.
     let fourth = pair.mirror(Removal { extra: true, force: false }).await;
     assert_eq!((fourth.removed, pair.there().len()), (2, 10));
 }
@@ -91,7 +91,7 @@ async fn keywords_that_are_refused_keep_nothing_else_back() {
 }
 
 #[tokio::test]
-async fn only_the_keywords_that_are_refused_stay_away_and_each_is_tried_once() {
+async fn only_refused_keywords_are_left_out() {
     let pair = Pair::new(0).await;
     pair.mirror(Removal::default()).await;
     pair.to.change(|world| world.faults.push(Fault::NoKeyword("bad")));
@@ -124,7 +124,7 @@ async fn a_source_that_is_suddenly_empty_empties_nothing() {
 }
 
 #[tokio::test]
-async fn nothing_is_removed_while_something_could_not_be_put_there_or_listed() {
+async fn an_incomplete_mirror_removes_nothing() {
     let pair = Pair::new(0).await;
     pair.mirror(Removal::default()).await;
     pair.from.inbox(|inbox| {
@@ -156,11 +156,11 @@ async fn another_uidvalidity_at_either_end_removes_nothing_by_itself() {
     let report = pair.mirror(Removal::default()).await;
     assert_eq!((report.put, report.removed, pair.there().len()), (0, 0, 10), "{report:?}");
     assert!(report.error.is_some_and(|e| e.contains("UIDVALIDITY")));
-    // What was recognized is ours still.
+    // Recognized messages stay ours.
     pair.from.inbox(|inbox| inbox.expunge(55));
     let report = pair.mirror(Removal { force: true, extra: false }).await;
     assert_eq!((report.removed, pair.there().len()), (2, 8));
-    // At the destination: nothing there is known to be ours.
+    // At the destination: no message there is known to be ours.
     pair.to.inbox(|inbox| inbox.uidvalidity = 1000);
     pair.from.inbox(|inbox| inbox.expunge(56));
     let report = pair.mirror(Removal { force: true, extra: false }).await;
@@ -178,7 +178,7 @@ async fn a_server_without_uidplus_loses_nothing() {
     assert!(report.error.is_some_and(|e| e.contains("UIDPLUS")));
 }
 
-/// Messages that are told apart by their Message-IDs.
+/// Messages with different Message-IDs.
 fn of_ids(ids: &[&str]) -> Box_ {
     let mut mailbox = Box_::with(0);
     for id in ids {
@@ -188,7 +188,7 @@ fn of_ids(ids: &[&str]) -> Box_ {
 }
 
 #[tokio::test]
-async fn folders_that_are_one_at_the_destination_lose_nothing_to_each_other() {
+async fn folders_merged_at_the_destination_lose_no_messages() {
     let everything = Removal { force: true, extra: true };
     let pair = Pair::new(0).await;
     pair.to.change(|world| world.faults.push(Fault::IgnoresCase));
@@ -197,7 +197,7 @@ async fn folders_that_are_one_at_the_destination_lose_nothing_to_each_other() {
         world.boxes.insert("WORK".into(), of_ids(&["d", "e"]));
     });
     for round in 0..3 {
-        // INBOX is made what it is, however it is with the others.
+        // INBOX is mirrored, whatever the state of the others.
         pair.from.inbox(|inbox| inbox.set_flags(5, if round == 1 { "\\Flagged" } else { "\\Seen" }));
         pair.from.change(|world| world.boxes.get_mut("Work").unwrap().set_flags(1, "\\Answered"));
         pair.from.inbox(|inbox| inbox.expunge(7 + round));
@@ -221,7 +221,7 @@ async fn folders_that_are_one_at_the_destination_lose_nothing_to_each_other() {
 }
 
 #[tokio::test]
-async fn a_folder_that_has_another_name_at_the_destination_is_mirrored_there() {
+async fn a_folder_renamed_at_the_destination_is_mirrored() {
     let pair = Pair::new(0).await;
     pair.to.change(|world| {
         world.faults.push(Fault::IgnoresCase);

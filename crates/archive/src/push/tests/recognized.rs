@@ -1,4 +1,4 @@
-//! What is at the destination already is recognized there, and nothing else is.
+//! Messages that the destination has already are recognized, and no others.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::pull::tests::pulled::copy_of;
 use crate::pull::tests::server::{Box_, Fault, Script};
 
 #[tokio::test]
-async fn a_message_id_is_found_wherever_it_is_in_the_header() {
+async fn a_message_id_is_found_anywhere_in_the_header() {
     let directory = tempfile::tempdir().unwrap();
     let backup: Arc<dyn Backup> = imap_backup::open(directory.path()).unwrap().into();
     let many = "a@example.org,\r\n ".repeat(20_000);
@@ -54,7 +54,7 @@ async fn the_version_that_is_missing_is_put_back() {
     }
 }
 
-/// The map says of other messages that they are there: UIDs were given again, or it is of another account.
+/// The map lists other messages: UIDs were assigned again, or it is of another account.
 #[tokio::test]
 async fn the_map_of_other_messages_keeps_none_away() {
     let message = |name: &str| Some(format!("Message-ID: <{name}@x>\r\n\r\ntext").into_bytes());
@@ -75,7 +75,7 @@ async fn the_map_of_other_messages_keeps_none_away() {
     assert_eq!(octets(&to, "INBOX").len(), 2);
 }
 
-/// The destination takes no name with a dot; without it, the folder would be another one's.
+/// The destination accepts no name with a dot; without it, the name is another folder's.
 #[tokio::test]
 async fn two_folders_do_not_become_one() {
     let message = |name: &str| Some(format!("Message-ID: <same@x>\r\n\r\n{name}").into_bytes());
@@ -112,9 +112,10 @@ impl Observer for Notes {
     fn ended(&self, _: &FolderReport) {}
 }
 
-/// The destination separates levels by dots: `a.b` can only be `a_b` there, which is another one's.
+/// The destination separates levels by dots: `a.b` can only be `a_b` there, which is another
+/// folder's name.
 #[tokio::test]
-async fn a_folder_whose_name_fits_has_it_and_other_names_are_told() {
+async fn fitting_names_win_and_other_names_are_reported() {
     let from = Script::start(Box_::with(1), "", &[]).await;
     from.change(|world| {
         for (n, name) in [(2, "a.b"), (3, "a_b"), (4, "book.club"), (5, "x/y")] {
@@ -142,11 +143,11 @@ async fn a_folder_whose_name_fits_has_it_and_other_names_are_told() {
             (Some("book_club"), Some("x.y"))
         );
         let told = ["book.club is called book_club at the destination, where `.` separates levels"];
-        assert_eq!(*notes.0.lock().unwrap(), told, "what only has another separator is the same name");
+        assert_eq!(*notes.0.lock().unwrap(), told, "a name that differs only in its separator is the same");
     }
 }
 
-/// Each of the names is refused, and without what is refused in them they are one.
+/// Each of the names is refused, and their replacements are equal.
 #[tokio::test]
 async fn two_names_that_are_refused_do_not_become_one() {
     let from = Script::start(Box_::with(0), "", &[]).await;

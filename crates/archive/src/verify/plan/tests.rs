@@ -25,11 +25,11 @@ fn kept(name: &str, was: Option<&str>) -> BackupFolder {
     }
 }
 
-/// Names of folders, each with what a plan says of it.
+/// Names of folders, each with a property from a plan.
 type Names = Vec<(String, bool)>;
 
 /// The folders of a plan: compared with the server (and whether the backup has them), and alone
-/// (and whether they are there).
+/// (and whether the server has them).
 fn names(plan: &Plan<'_>) -> (Names, Names) {
     let with_server = plan.with_server.iter().map(|one| (one.found.name.to_string(), one.kept.is_some()));
     let alone = plan.alone.iter().map(|one| (one.kept.name.to_string(), one.is_there));
@@ -63,7 +63,7 @@ fn after_a_repair_only_what_was_wrong_is_compared() {
     assert_eq!(plan.with_server[0].chosen, Some(set(&[3])));
 }
 
-/// A backup with these messages, each of the size and the hash that is given.
+/// A backup with these messages, each of the given size and hash.
 fn local(messages: &[(u32, u64, u8)], evicted: &[u32], damaged: &[u32]) -> Local {
     Local {
         messages: messages.iter().map(|(uid, size, hash)| (*uid, (*size, [*hash; 32]))).collect(),
@@ -98,7 +98,7 @@ fn two_lists_say_what_is_missing_gone_doubled_and_lost() {
 fn a_message_that_ends_every_connection_is_given_up() {
     let common = set(&[1, 2, 3]);
     let mut progress = Progress::new(Some(set(&[1, 2, 3, 9])));
-    assert_eq!(progress.left(&common), common, "what went meanwhile cannot be compared");
+    assert_eq!(progress.left(&common), common, "expunged messages cannot be compared");
     progress.done = set(&[1]);
     for _ in 0..ATTEMPTS {
         assert_eq!(progress.left(&common), set(&[2, 3]));

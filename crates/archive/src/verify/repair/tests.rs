@@ -1,4 +1,4 @@
-//! Copies of every format are damaged and mended, from servers of the script.
+//! Backups of every format are damaged and repaired, from scripted servers.
 
 use std::fs;
 use std::io::Read;
@@ -40,7 +40,7 @@ impl Fixture {
         self.place.open().await
     }
 
-    /// Other bytes are where message `uid` is.
+    /// Replaces the bytes of message `uid`.
     async fn damage(&self, uid: u32) {
         match self.place.format {
             Format::Mbox => replace(&self.place.path().join("INBOX.mbox"), uid),
@@ -77,7 +77,7 @@ impl Fixture {
         report.folders.into_iter().next().unwrap()
     }
 
-    /// What the backup has of a message, and its bytes.
+    /// The backup's data about a message, and its bytes.
     async fn message(&self, uid: u32) -> (Stored, Result<String, String>) {
         let backup = self.open().await;
         let read = move || {
@@ -104,7 +104,7 @@ fn replace(path: &Path, uid: u32) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_the_server_has_is_mended_and_nothing_else_is_touched() {
+async fn only_messages_on_the_server_are_repaired() {
     for (format, capabilities) in FORMATS.iter().flat_map(|format| [(*format, ""), (*format, CONDSTORE)]) {
         let world = Fixture::new(format, capabilities).await;
         let before = world.message(7).await.0;
@@ -126,7 +126,7 @@ async fn what_the_server_has_is_mended_and_nothing_else_is_touched() {
         assert_eq!(octets.unwrap(), text(7), "{format:?}");
         assert_eq!((&stored.flags, stored.internaldate), (&before.flags, before.internaldate));
         assert_eq!(world.message(20).await.1.unwrap(), "Subject: another\r\n\r\n");
-        // It is there still, as it is.
+        // It is still there, unchanged.
         assert!(world.message(9).await.1.is_err(), "{format:?}");
         let again = world.repaired().await;
         assert_eq!((again.repaired.len(), again.beyond_repair.len(), again.kept), (0, 1, 49), "{again:?}");
@@ -154,7 +154,7 @@ async fn what_could_not_be_fetched_stays_until_it_can() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_damaged_in_a_folder_that_the_server_has_no_more_is_told() {
+async fn damage_in_a_folder_gone_upstream_is_reported() {
     for format in FORMATS {
         let world = Fixture::new(format, CONDSTORE).await;
         world.script.change(|world| {
@@ -198,7 +198,7 @@ async fn what_could_not_be_compared_is_not_called_good() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_stops_it_finds_the_rest_next_time() {
+async fn a_stopped_repair_continues_next_time() {
     let world = Fixture::new(Format::Maildir, CONDSTORE).await;
     world.damage(7).await;
     let (found, (stop, tools)) = (world.verified().await, tools());

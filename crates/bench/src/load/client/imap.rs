@@ -1,8 +1,8 @@
-//! An IMAP client that keeps nothing of what it is sent but what the next command needs.
+//! An IMAP client that keeps only what the next command needs.
 //!
-//! Commands may be pipelined (RFC 3501 §5.5): every tagged response finds its command and is
-//! counted there and then, as bytes are scanned. What is untagged is counted; EXISTS, EXPUNGE,
-//! UIDNEXT and HIGHESTMODSEQ are remembered, for the next command's placeholders.
+//! Commands may be pipelined (RFC 3501 §5.5): every tagged response is matched with its command and
+//! counted at once, as bytes are scanned. Untagged responses are counted; EXISTS, EXPUNGE, UIDNEXT
+//! and HIGHESTMODSEQ are kept for the next command's placeholders.
 
 mod actions;
 mod mailboxes;
@@ -30,13 +30,13 @@ pub struct Imap {
     wire: Wire,
     state: MailboxState,
     client: Rc<Client>,
-    /// The next command, and with it what is sent next; kept to be used again.
+    /// The next command, and the bytes to send with it; kept for reuse.
     line: Vec<u8>,
     out: Vec<u8>,
     tag: u64,
-    /// What was selected last, as it was written.
+    /// The mailbox that was selected last, as written.
     selected: Option<String>,
-    /// Until when what is read before the first command must have come.
+    /// The deadline for responses before the first command.
     due: Duration,
     _open: OpenCount,
 }
@@ -47,7 +47,7 @@ struct Counted<'a> {
     from: Duration,
     expect: Option<&'a Expect>,
     accept_no: bool,
-    /// Not at all: it is the bench's own.
+    /// Not at all: it is an internal command of the bench.
     quiet: bool,
 }
 
@@ -61,7 +61,7 @@ impl Imap {
     /// Connects, with TLS as the target wants it, and reads the greeting.
     ///
     /// # Errors
-    /// If the server is not there or not willing.
+    /// If the server is not there or refuses.
     pub async fn connect(client: &Rc<Client>, from: Duration) -> Result<Self, Fail> {
         let shared = &client.thread.shared;
         let endpoint = shared
@@ -92,7 +92,7 @@ impl Imap {
                 .await
                 .map_err(|_| Fail::Timeout)??;
             imap.wire = Wire::new(stream, Syntax::Imap);
-            // What was said before TLS may not have been the server (RFC 3501 §6.2.1).
+            // Capabilities before TLS may have been forged (RFC 3501 §6.2.1).
             imap.state.capabilities = None;
         }
         if imap.state.bye {
@@ -111,10 +111,10 @@ impl Imap {
         greeted.map_err(|fail| fail.of_greeting(endpoint, self.wire.has_received()))
     }
 
-    /// Logs in and learns what the server can do.
+    /// Logs in and reads the capabilities.
     ///
     /// # Errors
-    /// `Denied` if it does not let us in.
+    /// `Denied` if the server refuses the login.
     pub async fn login(&mut self, name: &Rc<str>, from: Duration) -> Result<(), Fail> {
         let shared = self.client.thread.shared.clone();
         let user = shared
@@ -141,14 +141,14 @@ impl Imap {
             return Ok(());
         }
         let text = self.state.last_text.clone();
-        // RFC 5530 §3: the password was not looked at.
+        // RFC 5530 §3: the password was not checked.
         Err(if text.contains("[UNAVAILABLE]") { Fail::Later(text) } else { Fail::Denied(text) })
     }
 
-    /// Does all of `step`, once; the first command counts from `from`.
+    /// Runs all of `step`, once; the first command counts from `from`.
     ///
     /// # Errors
-    /// If the connection is of no more use.
+    /// If the connection is unusable.
     pub async fn step(
         &mut self,
         step: &Step,
@@ -172,11 +172,10 @@ impl Imap {
         self.wait(|state| state.outstanding.is_empty()).await
     }
 
-    /// Waits for `time`, and takes what comes meanwhile: an answer counts when it came, not when
-    /// somebody looks.
+    /// Waits for `time`, and reads responses meanwhile, so that an answer counts on arrival.
     ///
     /// # Errors
-    /// If the connection is of no more use, or it is to stop.
+    /// If the connection is unusable, or the client is to stop.
     pub async fn rest(&mut self, time: Duration) -> Result<(), Fail> {
         let client = self.client.clone();
         let over = client.pause(time);
@@ -201,7 +200,8 @@ impl Imap {
         self.state.bye
     }
 
-    /// Commands that were not answered did not end well; how many there were, without the bench's own.
+    /// Counts the unanswered commands as failed; returns how many there were, without internal
+    /// ones.
     pub fn abandon(&mut self, fail: &Fail) -> usize {
         let mut counted = 0;
         for command in std::mem::take(&mut self.state.outstanding) {
@@ -214,12 +214,12 @@ impl Imap {
         counted
     }
 
-    /// Why the connection is of no more use: what the server said of it, if it said goodbye.
+    /// Why the connection is unusable: the server's text, if it sent BYE.
     pub fn why(&self, fail: &Fail) -> String {
         if self.state.bye { format!("BYE {}", self.state.last_text) } else { fail.to_string() }
     }
 
-    /// Sends a command of the bench's own and waits for it; it is not counted.
+    /// Sends an internal command and waits for it; it is not counted.
     async fn own(&mut self, command: &str) -> Result<(), Fail> {
         self.line.clear();
         self.line.extend_from_slice(command.as_bytes());
@@ -227,7 +227,7 @@ impl Imap {
         self.drained().await
     }
 
-    /// Sends a tag and what is in `line`.
+    /// Sends a tag and the contents of `line`.
     async fn start(&mut self, counted: Counted<'_>) -> Result<(), Fail> {
         self.begin(counted);
         self.out.extend_from_slice(&self.line);
@@ -255,7 +255,7 @@ impl Imap {
         });
     }
 
-    /// Sends what is in `out`.
+    /// Sends the contents of `out`.
     async fn flush(&mut self) -> Result<(), Fail> {
         let out = std::mem::take(&mut self.out);
         let sent = self.send(&out).await;
@@ -286,7 +286,7 @@ impl Imap {
         Ok(())
     }
 
-    /// How long the oldest command may still take, whatever the server says meanwhile.
+    /// How long the oldest command may still take, whatever responses come meanwhile.
     fn left(&self) -> Result<Duration, Fail> {
         let due = self.state.outstanding.front().map_or(self.due, |command| command.due);
         due.checked_sub(self.client.thread.now()).ok_or(Fail::Timeout)

@@ -18,9 +18,9 @@ use crate::load::target::Endpoint;
 use crate::load::wire::{Sink, Wire};
 use crate::mail::base64_line;
 
-/// How long a client in IDLE may take to be told of a delivery.
+/// How long the server may take to notify a client in IDLE of a delivery.
 const NOTICE_TIMEOUT: Duration = Duration::from_secs(10);
-/// After so many deliveries in a row without a notification, the run waits for none any more.
+/// After so many deliveries in a row without a notification, the run stops waiting for them.
 const UNTOLD: u32 = 5;
 
 /// A connection to an SMTP or LMTP server.
@@ -38,22 +38,22 @@ pub struct Smtp {
 
 /// One delivery.
 pub struct Delivery<'a> {
-    /// What it is called in reports.
+    /// Its name in reports.
     pub name: &'a str,
     /// From when it counts.
     pub from: Duration,
-    /// Accounts that get it.
+    /// The accounts that receive it.
     pub recipients: &'a [usize],
-    /// What is sent.
+    /// The message.
     pub message: &'a Message,
-    /// It is done when those who wait for it were told.
+    /// It is complete when the waiting clients were notified.
     pub notified: bool,
 }
 
 #[derive(Default)]
 struct Replies {
     done: VecDeque<(u16, String)>,
-    /// Lines before the last one, of the reply that has not ended.
+    /// Lines before the last one, of the unfinished reply.
     lines: Vec<String>,
     extensions: Extensions,
 }
@@ -69,7 +69,7 @@ impl Sink for Replies {
     fn line(&mut self, line: Line<'_>) {
         let text = String::from_utf8_lossy(line.text).into_owned();
         if line.text.get(3) == Some(&b'-') {
-            // A server that never ends its reply gets no more of our memory.
+            // Memory is bounded even if a reply never ends.
             if self.lines.len() < 100 {
                 self.lines.push(text);
             }
@@ -95,10 +95,10 @@ impl Sink for Replies {
 }
 
 impl Smtp {
-    /// Connects, says hello, and logs in if the phase wants it.
+    /// Connects, says EHLO or LHLO, and logs in if the phase wants it.
     ///
     /// # Errors
-    /// If the server is not there or not willing.
+    /// If the server is not there or refuses.
     pub async fn connect(
         client: &Rc<Client>,
         protocol: Protocol,
@@ -147,7 +147,7 @@ impl Smtp {
             let plain = std::mem::replace(&mut smtp.wire, Wire::closed(Syntax::Smtp));
             let stream = tls.wrap(plain.into_stream()).await?;
             smtp.wire = Wire::new(stream, Syntax::Smtp);
-            // What was said before TLS may not have been the server (RFC 3207 §4.2).
+            // Replies before TLS may have been forged (RFC 3207 §4.2).
             smtp.replies = Replies::default();
             smtp.hello().await?;
         }
@@ -161,7 +161,7 @@ impl Smtp {
     /// Delivers one message, and counts it.
     ///
     /// # Errors
-    /// If the connection is of no more use.
+    /// If the connection is unusable.
     pub async fn deliver(&mut self, delivery: &Delivery<'_>) -> Result<(), Fail> {
         let command_timeout = self.client.thread.shared.command_timeout;
         let announced =
@@ -173,7 +173,7 @@ impl Smtp {
         if self.untold >= UNTOLD { Err(Fail::Untold) } else { Ok(()) }
     }
 
-    /// Delivers one message; who is to be told of it.
+    /// Delivers one message; returns the notifications to wait for.
     async fn delivered(&mut self, delivery: &Delivery<'_>) -> Result<Vec<Announced>, Fail> {
         let thread = self.client.thread.clone();
         let accepted = self.envelope(delivery).await?;
@@ -207,22 +207,22 @@ impl Smtp {
         Ok(announced)
     }
 
-    /// Says goodbye.
+    /// Sends QUIT.
     pub async fn quit(&mut self) {
         let command_timeout = self.client.thread.shared.command_timeout;
         let goodbye = async {
             self.send(b"QUIT\r\n").await?;
             self.reply().await
         };
-        // What comes of it does not matter.
+        // The outcome does not matter.
         let _ = timeout(command_timeout, goodbye).await;
     }
 
-    /// MAIL, RCPT, DATA; how many recipients were accepted.
+    /// MAIL, RCPT, DATA; returns how many recipients were accepted.
     async fn envelope(&mut self, delivery: &Delivery<'_>) -> Result<usize, Fail> {
         let thread = self.client.thread.clone();
         let users = &thread.shared.target.users;
-        // Who submits sends as itself; who does not is somebody from elsewhere.
+        // A logged-in client sends as its account, another one as an external sender.
         let sender = if self.auth { self.client.user() } else { "bench@sender.example" };
         let size = if self.replies.extensions.size {
             format!(" SIZE={}", delivery.message.len())
@@ -258,7 +258,8 @@ impl Smtp {
             None => Ok(accepted),
             Some(refused) if accepted == 0 => {
                 if self.replies.extensions.pipelining {
-                    // DATA was taken although nobody gets it (RFC 2920 §3.1): an empty message ends it.
+                    // DATA was accepted without recipients (RFC 2920 §3.1): an empty message ends
+                    // it.
                     self.send(b".\r\n").await?;
                     self.reply().await?;
                 }
@@ -271,7 +272,7 @@ impl Smtp {
         }
     }
 
-    /// Counts the delivery as refused, and begins anew.
+    /// Counts the delivery as refused, and resets the session.
     async fn give_up(&mut self, delivery: &Delivery<'_>, (code, text): (u16, String)) -> Result<usize, Fail> {
         self.client.thread.error(delivery.name, &code.to_string(), || text.clone());
         if code == 421 {
@@ -313,7 +314,7 @@ impl Smtp {
             .collect()
     }
 
-    /// Waits until all were told; whether they were.
+    /// Waits until all clients were notified; returns whether they were.
     async fn notified(&self, announced: &[Announced]) -> bool {
         let thread = &self.client.thread;
         let mut all = true;
@@ -356,7 +357,7 @@ impl Smtp {
         let (code, text) = self.reply().await?;
         match code {
             code if is_ok(code) => thread.ok("AUTH", from, 0, 0),
-            // RFC 4954 §6: 454 and its kin are temporary.
+            // RFC 4954 §6: 454 and similar replies are temporary.
             400..500 => return Err(Fail::Later(format!("AUTH: {text}"))),
             _ => return Err(Fail::Denied(format!("AUTH: {text}"))),
         }
@@ -388,7 +389,7 @@ impl Smtp {
         Ok(self.wire.send(bytes, &mut self.replies).await?)
     }
 
-    /// The next reply. However long it takes: whoever has a whole delivery done bounds that.
+    /// The next reply. No timeout: the caller bounds the whole delivery.
     async fn reply(&mut self) -> Result<(u16, String), Fail> {
         loop {
             if let Some(reply) = self.replies.done.pop_front() {
@@ -399,7 +400,7 @@ impl Smtp {
     }
 }
 
-/// `250-AUTH LOGIN PLAIN` (RFC 4954 §3), or as some wrote it before there was one.
+/// `250-AUTH LOGIN PLAIN` (RFC 4954 §3), or the older form with `=`.
 fn offers_plain(line: &str) -> bool {
     let words = line.get(4..).unwrap_or_default().to_ascii_uppercase();
     let mut words = words.split([' ', '=']);

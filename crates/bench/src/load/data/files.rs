@@ -12,12 +12,12 @@ use sealpost_mailformat::mbox::{Envelope, MboxWriter, Options};
 
 use super::DataSet;
 
-/// The most that is read of files, in bytes: it is kept in memory.
+/// The most bytes that are read of files: they are kept in memory.
 const READ_BYTES: usize = 1 << 30;
-/// 14 October 2025, 12:00 UTC: when generated mail arrived.
+/// 14 October 2025, 12:00 UTC: the arrival of generated mail.
 const RECEIVED: Timestamp = Timestamp(1_760_443_200_000);
 
-/// How a data set is written.
+/// The format of a written data set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// A Maildir.
@@ -52,11 +52,11 @@ pub(super) fn read(path: &Path) -> Result<Vec<Vec<u8>>> {
     Ok(messages)
 }
 
-/// Writes the first `count` messages of `data` into a new Maildir or mbox file at `path`; how many
-/// bytes they have.
+/// Writes the first `count` messages of `data` into a new Maildir or mbox file at `path`; returns
+/// their size in bytes.
 ///
 /// # Errors
-/// If it cannot be written, or is there already.
+/// If it cannot be written, or exists already.
 pub fn write(data: &DataSet, count: u64, format: Format, path: &Path) -> Result<u64> {
     ensure!(!path.exists(), "{} is there already", path.display());
     match format {

@@ -4,7 +4,7 @@ use sealpost_base::SeededRandom;
 
 use super::super::scenario::uniform;
 
-/// `(share of the mails that are at most so large, bytes)`.
+/// `(share of the mails of at most this size, bytes)`.
 const QUANTILES: &[(f64, u32)] = &[
     (0.000, 723),
     (0.025, 1_357),
@@ -56,7 +56,7 @@ const QUANTILES: &[(f64, u32)] = &[
     (1.000, 20_584_130),
 ];
 
-/// A size, in bytes: the quantiles, and between them as sizes grow, by ratio.
+/// A size, in bytes: from the quantiles, and between them interpolated by ratio.
 pub fn draw(random: &SeededRandom) -> usize {
     at(uniform(random))
 }

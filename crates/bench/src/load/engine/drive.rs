@@ -17,17 +17,17 @@ use crate::load::scenario::template::Names;
 use crate::load::scenario::{Action, Phase, Step, uniform};
 use crate::load::schedule::{Schedule, TIMER, counted_from};
 
-/// A client whose connections fail so often in a row gives up.
+/// A client gives up after so many failed connections in a row.
 const FAILURES: u32 = 5;
-/// How long it waits after the first; twice as long after each more.
+/// Its pause after the first; doubled after each further one.
 const BACKOFF: Duration = Duration::from_millis(100);
 
-/// Names of a phase's commands, made once.
+/// Names of a phase's commands, created once.
 pub struct Plan {
     first: Vec<Vec<Rc<str>>>,
     steps: Vec<Vec<Rc<str>>>,
     last: Vec<Vec<Rc<str>>>,
-    /// Sum of the weights up to and with each step; empty if all are done in order.
+    /// Sum of the weights up to and with each step; empty if all are run in order.
     weights: Vec<u64>,
     /// A round has several commands, and is counted as a whole too.
     rounds: bool,
@@ -76,11 +76,11 @@ struct Driver {
     schedule: Schedule,
     /// Failures in a row.
     failures: u32,
-    /// Until when, on the clock, it last waited after a failure: that is nobody's fault but ours.
+    /// The end of the last backoff: that time is not charged to the server.
     backed_off: Duration,
 }
 
-/// Does what a client of `job` does, until it is done.
+/// Runs a client of `job`, until it is done.
 pub async fn client(thread: Rc<Thread>, job: Arc<RunningPhase>, plan: Rc<Plan>, connection: usize) {
     let settled = {
         let (job, told) = (job.clone(), Cell::new(false));
@@ -117,8 +117,8 @@ pub async fn client(thread: Rc<Thread>, job: Arc<RunningPhase>, plan: Rc<Plan>, 
     job.left();
 }
 
-/// Returns when nobody waits any longer: as long after the end of the phase, or after its clients
-/// were told to stop, as for any command.
+/// Returns one command timeout after the end of the phase, or after its clients were stopped:
+/// waiting ends then.
 async fn overdue(client: &Client, job: &RunningPhase) {
     let command_timeout = client.thread.shared.command_timeout;
     let ended = async {
@@ -136,7 +136,8 @@ async fn overdue(client: &Client, job: &RunningPhase) {
 
 fn new_client(thread: &Rc<Thread>, job: &RunningPhase, connection: usize, settled: Box<dyn Fn()>) -> Client {
     let accounts = thread.shared.target.users.len().max(1);
-    // Clients of different phases and connections draw differently, and the same again with the same seed.
+    // Clients of different phases and connections get different random numbers, the same with the
+    // same seed.
     let seed =
         SeededRandom::new(thread.shared.seed.rotate_left(17) ^ ((job.nth as u64) << 40) ^ connection as u64);
     Client {
@@ -155,7 +156,7 @@ fn new_client(thread: &Rc<Thread>, job: &RunningPhase, connection: usize, settle
     }
 }
 
-/// How the server writes names of mailboxes, as its first account sees it.
+/// The server's syntax of mailbox names, asked with its first account.
 pub async fn names(thread: &Rc<Thread>) -> Result<Names, Fail> {
     let job = RunningPhase::new(0, Phase::bare("", 1), thread.now());
     let client = Rc::new(new_client(thread, &job, 0, Box::new(|| ())));
@@ -171,7 +172,7 @@ pub async fn names(thread: &Rc<Thread>) -> Result<Names, Fail> {
     imap.names().await.map_err(account)
 }
 
-/// When the client begins, since the phase began.
+/// When the client starts, since the phase began.
 fn starts_after(phase: &Phase, client: &Client) -> Duration {
     phase.ramp.mul_f64(client.connection as f64 / phase.connections.max(1) as f64)
 }
@@ -224,24 +225,24 @@ impl Driver {
         Ok(())
     }
 
-    /// Rounds that were due and that nobody will begin.
+    /// Counts rounds that were due and will not begin.
     fn count_left(&self) {
         let Some(deadline) = self.job.deadline().filter(|_| !self.client.is_stopped()) else { return };
         let left = self.schedule.left(deadline - self.job.began);
         self.job.skipped.fetch_add(left, Ordering::Relaxed);
     }
 
-    /// Waits for `pause`, and hears what the server says meanwhile.
+    /// Waits for `pause`, and reads responses meanwhile.
     async fn rest(&mut self, pause: Duration) -> Result<(), Fail> {
         match &mut self.session {
-            // Whoever goes on at once hears it with the next command.
+            // Without a pause, responses are read with the next command.
             Some(Session::Imap(imap)) if !pause.is_zero() => imap.rest(pause).await,
             _ => self.client.pause(pause).await,
         }
     }
 
-    /// The same up to a time, which may have passed, whatever becomes of the connection. False if
-    /// the client gave up.
+    /// The same up to a time, which may have passed, reconnecting if necessary. False if the client
+    /// gave up.
     async fn rest_until(&mut self, until: Duration) -> Result<bool, Fail> {
         loop {
             match self.rest(until.saturating_sub(self.client.thread.now())).await {
@@ -256,11 +257,12 @@ impl Driver {
         }
     }
 
-    /// Waits until the next round is due; from when it counts, or `None` if there is none any more.
+    /// Waits until the next round is due; returns from when it counts, or `None` after the last
+    /// one.
     async fn wait_for_turn(&mut self) -> Result<Option<Duration>, Fail> {
         let (client, job) = (self.client.clone(), self.job.clone());
         let (now, deadline) = (client.thread.now(), job.deadline());
-        // What was due and not begun when the time is over is not begun any more.
+        // Rounds that were due but not begun in time are not begun any more.
         if deadline.is_some_and(|deadline| now >= deadline) {
             return Ok(None);
         }
@@ -276,7 +278,7 @@ impl Driver {
         }
         let now = client.thread.now();
         if due < self.backed_off {
-            // It was not the server that we waited for.
+            // The delay was a backoff, not the server's.
             return Ok(Some(self.backed_off));
         }
         let counter = match free {
@@ -310,7 +312,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Does `step`, as often as it wants to be done; its first command counts from `from`.
+    /// Runs `step`, as often as it asks for; its first command counts from `from`.
     async fn step(&mut self, step: &Step, names: &[Rc<str>], mut from: Option<Duration>) -> Result<(), Fail> {
         for _ in 0..step.times {
             let from = from.take().unwrap_or_else(|| self.client.thread.now());
@@ -327,10 +329,10 @@ impl Driver {
         Ok(())
     }
 
-    /// Does `step` once, or once for each batch of the selected mailbox.
+    /// Runs `step` once, or once for each batch of the selected mailbox.
     async fn turns(&mut self, step: &Step, names: &[Rc<str>], from: Duration) -> Result<(), Fail> {
         let Some(batch) = step.batch else { return self.once(step, names, from).await };
-        // How many messages there are is known when SELECT is answered.
+        // The number of messages is known once SELECT is answered.
         self.drained().await?;
         let exists = match &self.session {
             Some(Session::Imap(imap)) => imap.exists(),
@@ -355,7 +357,7 @@ impl Driver {
             Some(Session::Imap(imap)) => {
                 imap.step(step, names, from, pipeline).await?;
                 if imap.is_closed() {
-                    // What is under way is lost.
+                    // Commands in flight are lost.
                     let fail = Fail::Closed("the server closed the connection".into());
                     let asked = step.actions.contains(&Action::Logout);
                     if imap.abandon(&fail) == 0 && !asked {
@@ -431,13 +433,13 @@ impl Driver {
         let thread = self.client.thread.clone();
         match self.session.take() {
             Some(Session::Imap(mut imap)) => {
-                // A login that was refused is counted as such.
+                // A refused login is counted already.
                 let counted = matches!(fail, Fail::Denied(_) | Fail::Later(_));
                 if imap.abandon(fail) == 0 && !counted {
                     thread.error("(connection)", fail.kind(), || imap.why(fail));
                 }
             }
-            // Each of them was counted.
+            // Each of them was counted already.
             Some(Session::Smtp(_)) if *fail == Fail::Untold => {}
             Some(Session::Smtp(_)) => thread.error("(connection)", fail.kind(), || fail.to_string()),
             None => thread.error("CONNECT", fail.kind(), || fail.to_string()),
@@ -452,7 +454,7 @@ impl Driver {
         Ok(true)
     }
 
-    /// Ends at once: what is under way did not end well, if it is the server that is waited for.
+    /// Ends at once: commands in flight count as failed, if they wait for the server.
     fn cut_off(&mut self) {
         if let Some(Session::Imap(mut imap)) = self.session.take() {
             let fail = if self.client.is_stopped() { Fail::Stopped } else { Fail::Timeout };
@@ -463,7 +465,7 @@ impl Driver {
         }
     }
 
-    /// Ends in an orderly way.
+    /// Ends with the scenario's last steps.
     async fn last(&mut self) {
         let (job, plan) = (self.job.clone(), self.plan.clone());
         let mut ended = self.drained().await;

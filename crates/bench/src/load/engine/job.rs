@@ -1,4 +1,4 @@
-//! A phase under way, as its clients and the one who waits for them see it.
+//! A running phase, shared by its clients and the task that waits for them.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -9,11 +9,11 @@ use crate::load::scenario::{Extent, Phase};
 
 /// A phase that was begun.
 pub struct RunningPhase {
-    /// Which of the scenario.
+    /// Its index in the scenario.
     pub nth: usize,
-    /// What its clients do.
+    /// The scenario's phase.
     pub phase: Phase,
-    /// When, on the clock.
+    /// When it began, on the clock.
     pub began: Duration,
     /// Rounds begun.
     pub rounds: AtomicU64,
@@ -21,24 +21,24 @@ pub struct RunningPhase {
     pub late: AtomicU64,
     /// Rounds whose client was free and woke late.
     pub overslept: AtomicU64,
-    /// Rounds that were begun and not done.
+    /// Rounds that were begun and not completed.
     pub undone: AtomicU64,
-    /// Rounds that were due and not begun when the time was over.
+    /// Rounds that were due and not begun before the end.
     pub skipped: AtomicU64,
     /// Clients that gave up.
     pub given_up: AtomicU64,
     /// Clients that are neither done nor settled in IDLE.
     busy: AtomicUsize,
-    /// Clients that are there.
+    /// Clients that have not left.
     alive: AtomicUsize,
-    /// Places of those who are there at a time, if not all are.
+    /// Permits for clients that may be active at once, if not all may.
     places: Option<Semaphore>,
     changed: Notify,
     stop: watch::Sender<bool>,
 }
 
 impl RunningPhase {
-    /// Begun at `began`.
+    /// A phase that began at `began`.
     pub fn new(nth: usize, phase: Phase, began: Duration) -> Self {
         let clients = usize::try_from(phase.connections).unwrap_or(usize::MAX);
         // No phase has as many clients as a semaphore has permits.
@@ -66,7 +66,7 @@ impl RunningPhase {
         self.stop.send_replace(true);
     }
 
-    /// Says when to stop.
+    /// Becomes true when its clients are to stop.
     pub fn stop(&self) -> watch::Receiver<bool> {
         self.stop.subscribe()
     }
@@ -77,16 +77,16 @@ impl RunningPhase {
         self.changed.notify_waiters();
     }
 
-    /// A client is gone.
+    /// A client has left.
     pub fn left(&self) {
         self.alive.fetch_sub(1, Ordering::AcqRel);
         self.changed.notify_waiters();
     }
 
-    /// A place among those who are there at a time, in the order of coming; held until it is
-    /// dropped. `None` where all are there at once.
+    /// A permit to be active, in the order of requests; held until it is dropped. `None` where all
+    /// clients may be active at once.
     pub async fn place(&self) -> Option<SemaphorePermit<'_>> {
-        // It is never closed.
+        // The semaphore is never closed.
         self.places.as_ref()?.acquire().await.ok()
     }
 
@@ -95,7 +95,7 @@ impl RunningPhase {
         self.reaches_zero(&self.busy).await;
     }
 
-    /// Returns when all clients are gone.
+    /// Returns when all clients have left.
     pub async fn gone(&self) {
         self.reaches_zero(&self.alive).await;
     }
@@ -113,7 +113,7 @@ impl RunningPhase {
         }
     }
 
-    /// How many rounds client `connection` does; `None`: until the time is over.
+    /// How many rounds client `connection` runs; `None`: until the end of the phase.
     pub fn rounds_of(&self, connection: usize) -> Option<u64> {
         let clients = self.phase.connections.max(1);
         match self.phase.extent {
@@ -123,12 +123,12 @@ impl RunningPhase {
         }
     }
 
-    /// How many rounds were begun and done.
+    /// How many rounds were completed.
     pub fn rounds_done(&self) -> u64 {
         self.rounds.load(Ordering::Relaxed).saturating_sub(self.undone.load(Ordering::Relaxed))
     }
 
-    /// How many rounds there will be.
+    /// How many rounds there will be in all.
     pub fn all_rounds(&self) -> Option<u64> {
         match self.phase.extent {
             Extent::Each(rounds) => Some(rounds.saturating_mul(self.phase.connections)),
@@ -137,7 +137,7 @@ impl RunningPhase {
         }
     }
 
-    /// When, on the clock, no more rounds are begun.
+    /// The time from which on no more rounds are begun.
     pub fn deadline(&self) -> Option<Duration> {
         match self.phase.extent {
             Extent::Time(time) => Some(self.began + time),

@@ -10,7 +10,7 @@ use crate::load::scenario::Overrides;
 use crate::load::target::{Endpoint, TargetAddr, User};
 use crate::load::wire::Io;
 
-/// Tokio's clock, which tests may let stand and jump.
+/// Tokio's clock, which tests may pause and advance.
 struct Paused(tokio::time::Instant);
 
 impl Clock for Paused {
@@ -41,7 +41,7 @@ fn scenario(text: &str) -> Scenario {
         .unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// Runs a scenario in time that stands still while anybody works.
+/// Runs a scenario with paused time that advances only when all tasks wait.
 fn run_paused(scenario: &Scenario, target: Target) -> Outcome {
     try_paused(scenario, target).unwrap()
 }
@@ -65,7 +65,7 @@ fn null_target() -> Target {
     }
 }
 
-/// An IMAP server of whose every session the input is kept, and which answers after `pause`.
+/// An IMAP server that records the input of every session, and answers after `pause`.
 fn recording(
     seen: Arc<Mutex<Vec<Vec<u8>>>>,
     pause: impl Fn(&str) -> Duration + Clone + Send + Sync + 'static,
@@ -130,8 +130,8 @@ fn command<'a>(outcome: &'a Outcome, phase: &str, name: &str) -> &'a result::Com
 }
 
 #[test]
-fn in_an_open_loop_a_stall_is_charged_for_all_that_was_due_in_it() {
-    // Due every 10 ms; each takes 1 ms but the fifth, which takes a second.
+fn an_open_loop_charges_a_stall_to_all_due_rounds() {
+    // Due every 10 ms; each takes 1 ms except the fifth, which takes a second.
     let count = Arc::new(AtomicU64::new(0));
     let pause = move |command: &str| match command.split(' ').nth(1) {
         Some("NOOP") if count.fetch_add(1, Ordering::SeqCst) == 4 => Duration::from_secs(1),
@@ -158,7 +158,7 @@ fn in_an_open_loop_a_stall_is_charged_for_all_that_was_due_in_it() {
     let closed = run_paused(&scenario(&text("")), recording(Arc::default(), pause));
     let noop = &command(&closed, "p", "NOOP").latency;
     let late = noop.buckets.iter().filter(|(us, _)| *us > 100_000).map(|(_, count)| count).sum::<u64>();
-    assert_eq!(late, 1, "a closed loop asks again when it was answered");
+    assert_eq!(late, 1, "a closed loop sends after the answer");
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn replies_are_judged() {
 }
 
 #[test]
-fn a_server_that_says_nothing_is_a_timeout_and_gives_up_in_the_end() {
+fn clients_of_a_silent_server_time_out_and_give_up() {
     let text = "name = \"x\"\n[[phase]]\nname = \"p\"\nrepeat = 100\nsteps = [\"NOOP\"]\n";
     let target = recording(Arc::default(), |command| {
         if command.ends_with("NOOP") { Duration::from_secs(3600) } else { Duration::ZERO }
@@ -215,13 +215,13 @@ fn a_server_that_says_nothing_is_a_timeout_and_gives_up_in_the_end() {
 }
 
 #[test]
-fn every_built_in_scenario_ends_well_against_a_server_that_does_nothing() {
+fn every_built_in_scenario_succeeds_against_the_null_server() {
     for built_in in super::super::scenario::BUILT_IN {
         if built_in.name == "idle" {
-            // Nobody tells those in IDLE anything.
+            // The null server sends no notifications in IDLE.
             continue;
         }
-        // Time stands still while anybody works: a closed loop would go on for ever in it.
+        // Paused time advances only when all tasks wait: a closed loop would run forever in it.
         let mut set = std::collections::BTreeMap::new();
         if built_in.text.contains("\ndata = ") {
             set.insert("data".to_owned(), "tiny".to_owned());
@@ -252,7 +252,7 @@ fn pipelined_commands_are_answered_in_one_round_trip() {
         assert_eq!(command(&outcome, "p", "NOOP").count, 64);
         command(&outcome, "p", "NOOP").latency.mean_us
     };
-    // This server works on one command at a time, so that those behind it wait.
+    // This server processes one command at a time, so that later ones wait.
     assert!(took(8) > 4.0 * took(1));
 }
 

@@ -1,4 +1,4 @@
-//! Threads that send, each with its part of the connections.
+//! Sending threads, each with its part of the connections.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -21,25 +21,25 @@ use crate::result::Recorder;
 enum Order {
     /// Begin a phase with these connections.
     Begin(Arc<RunningPhase>, Vec<usize>),
-    /// From now on, how busy they are belongs to another phase.
+    /// From now on, their CPU use counts for another phase.
     Mark(oneshot::Sender<()>),
-    /// What was seen since then, and how busy it was with it.
+    /// Returns the measurements since then, and the thread's CPU use.
     Collect(oneshot::Sender<(Recorder, Busy)>),
-    /// How the server writes names of mailboxes.
+    /// Returns the server's syntax of mailbox names.
     Names(oneshot::Sender<Result<Names>>),
 }
 
-/// What a thread did while time went by.
+/// A thread's CPU use over some time.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Busy {
-    /// It worked.
+    /// Time on a processor.
     pub cpu: Duration,
-    /// It had work, and no processor.
+    /// Time with work, but without a processor.
     pub waited: Duration,
 }
 
 impl Busy {
-    /// That of this thread, since it is there.
+    /// This thread's, since it started.
     fn now() -> Self {
         Busy { cpu: cpu(), waited: own_waits() }
     }
@@ -55,7 +55,7 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// So many of them.
+    /// Starts `count` threads.
     ///
     /// # Errors
     /// If the system has no more threads.
@@ -67,7 +67,7 @@ impl Workers {
             let name = format!("bench {}", nth + 1);
             let thread = std::thread::Builder::new().name(name).spawn(move || {
                 LocalSet::new().block_on(&runtime, work(shared, orders));
-                // Connections that hang must not keep us.
+                // Hanging connections must not delay the end.
                 runtime.shutdown_background();
             })?;
             anyhow::Ok((send, Some(thread)))
@@ -76,7 +76,7 @@ impl Workers {
         Ok(Workers { threads })
     }
 
-    /// One, on the present `LocalSet`.
+    /// A single worker, on the present `LocalSet`.
     pub fn here(shared: &Arc<Shared>) -> Self {
         let (send, orders) = mpsc::unbounded_channel();
         spawn_local(work(shared.clone(), orders));
@@ -97,7 +97,7 @@ impl Workers {
         }
     }
 
-    /// From now on, how busy they are belongs to another phase.
+    /// From now on, their CPU use counts for another phase.
     pub async fn mark(&self) {
         for (orders, _) in &self.threads {
             let (send, done) = oneshot::channel();
@@ -106,7 +106,7 @@ impl Workers {
         }
     }
 
-    /// What they saw since this was last asked, and how long each was busy since the mark.
+    /// The measurements since the last call, and each thread's CPU use since the mark.
     pub async fn collect(&self) -> (Recorder, Vec<Busy>) {
         let mut all = Recorder::new();
         let mut busy = Vec::new();
@@ -121,7 +121,7 @@ impl Workers {
         (all, busy)
     }
 
-    /// How the server writes names of mailboxes, as the first account sees it.
+    /// The server's syntax of mailbox names, asked with the first account.
     pub async fn names(&self) -> Result<Names> {
         let (send, names) = oneshot::channel();
         let first = self.threads.first().context("no thread")?;

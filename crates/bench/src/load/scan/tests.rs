@@ -35,7 +35,7 @@ fn smtp_has_no_literals() {
 }
 
 #[test]
-fn a_long_line_in_pieces_keeps_its_beginning_and_its_literal() {
+fn a_long_split_line_keeps_beginning_and_literal() {
     let mut input = format!("* SEARCH {}{{4}}\r\n", "1 ".repeat(HEAD_BYTES)).into_bytes();
     let length = input.len() as u64;
     input.extend_from_slice(b"\r\n\r\n x\r\n");
@@ -45,7 +45,7 @@ fn a_long_line_in_pieces_keeps_its_beginning_and_its_literal() {
     assert_eq!(seen[1], (b" x".to_vec(), false, true, 8));
 }
 
-/// A server's output with what is hard in it, and how many responses it has.
+/// A server's output with difficult parts, and how many responses it has.
 fn response() -> impl Strategy<Value = Vec<u8>> {
     let octets = prop::collection::vec(any::<u8>(), 0..40);
     let text = "[ -z]{0,12}";

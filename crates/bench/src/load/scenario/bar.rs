@@ -8,7 +8,7 @@ use crate::result::{Command, Latency, Phase};
 pub struct Bar {
     /// As it was written.
     pub text: String,
-    /// Of which command; of all, if none.
+    /// The command; `None`: all of them.
     command: Option<String>,
     figure: Figure,
     at_most: bool,
@@ -32,10 +32,10 @@ const FORM: &str = "a bar is written as: [COMMAND] FIGURE <= VALUE or >= VALUE; 
                     errors, count, rate, seconds, peak, growth";
 
 impl Bar {
-    /// Reads it.
+    /// Parses it.
     ///
     /// # Errors
-    /// What to write.
+    /// How to write it.
     pub fn parse(text: &str) -> Result<Self, String> {
         let words: Vec<&str> = text.split_whitespace().collect();
         let [command @ .., figure, relation, value] = &words[..] else { return Err(FORM.into()) };
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn growth_that_nobody_could_see_meets_no_bar() {
+    fn unseen_growth_meets_no_bar() {
         let short = Phase { peak_bytes: Some(60 << 20), peak_at_least: true, ..phase() };
         let missed = Bar::parse("growth <= 1MiB").unwrap().miss(&short).unwrap();
         assert_eq!(missed, "read: growth <= 1MiB (is not known: the phase was too short)");
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_bar_is_told() {
+    fn invalid_bars_are_reported() {
         for wrong in ["", "p99", "p99 < 5ms", "p98 <= 5ms", "p99 <= 5", "peak <= 5MB", "errors <= few"] {
             assert!(Bar::parse(wrong).is_err(), "{wrong}");
         }

@@ -40,7 +40,7 @@ built_in!(
     "smtp",
 );
 
-/// The one of that name.
+/// The scenario of that name.
 pub fn find(name: &str) -> Option<&'static BuiltIn> {
     BUILT_IN.iter().find(|scenario| scenario.name == name)
 }

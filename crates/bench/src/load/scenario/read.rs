@@ -1,4 +1,4 @@
-//! From TOML to a [`Scenario`]: all that is wrong, with its line.
+//! From TOML to a [`Scenario`], or all mistakes, each with its line.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::load::protocol::Protocol;
 
-/// What is given from outside.
+/// Values given from outside.
 #[derive(Debug, Clone, Default)]
 pub struct Overrides {
     /// Parameters of `[set]` that have another value.
@@ -82,11 +82,11 @@ pub(super) fn scenario(file: &str, text: &str, overrides: &Overrides) -> Result<
 struct Reader<'t> {
     text: &'t str,
     wrong: Vec<(usize, String)>,
-    /// What parameters are.
+    /// The values of parameters.
     values: BTreeMap<String, String>,
 }
 
-/// Entries of a table, and where it begins.
+/// Entries of a table, and its first line.
 struct Table<'v, 'i> {
     entries: &'v DeTable<'i>,
     line: usize,
@@ -143,7 +143,7 @@ impl<'t> Reader<'t> {
         Some(Scenario { name, about, set, phases })
     }
 
-    /// `[set]`, with what was given from outside.
+    /// `[set]`, with the values given from outside.
     fn parameters(&mut self, top: &Table<'_, '_>, overrides: &Overrides) -> Vec<(String, String)> {
         let mut set: Vec<(usize, String, String)> = Vec::new();
         if let Some(value) = top.entries.get("set") {
@@ -183,11 +183,11 @@ impl<'t> Reader<'t> {
         self.values.insert("users".into(), overrides.users.max(1).to_string());
         for (_, name, default) in &set {
             let value = overrides.set.get(name).unwrap_or(default);
-            // One parameter may be made from those the run is given, such as {users}.
+            // One parameter may use those of the run, such as {users}.
             let value = value.replace("{users}", &overrides.users.max(1).to_string());
             self.values.insert(name.clone(), value);
         }
-        // Not more than have a client, and each but once.
+        // At most as many as have a client, and each only once.
         let accounts = self.values.get("connections").and_then(|connections| count(connections).ok());
         let users = overrides.users.max(1) as u64;
         self.values.insert("accounts".into(), accounts.unwrap_or(users).min(users).to_string());
@@ -258,7 +258,7 @@ impl<'t> Reader<'t> {
         Some(phase)
     }
 
-    /// Keys that do not go together.
+    /// Reports keys that exclude each other.
     fn consistent(&mut self, table: &Table<'_, '_>, phase: &Phase) {
         let line = table.line;
         if phase.hold && (phase.alongside || phase.rate.is_some() || matches!(phase.extent, Extent::Time(_)))
@@ -383,7 +383,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// `text` with the parameters in it.
+    /// `text` with the parameters filled in.
     fn filled(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for (name, value) in &self.values {
@@ -491,7 +491,7 @@ impl Step {
     }
 }
 
-/// `none` besides what `read` reads.
+/// Accepts `none` in addition to what `read` accepts.
 fn optional<T>(read: impl Fn(&str) -> Result<T, String>) -> impl Fn(&str) -> Result<Option<T>, String> {
     move |text| if text == "none" { Ok(None) } else { read(text).map(Some) }
 }

@@ -1,14 +1,14 @@
-//! What a scenario would change outside the bench's own mailboxes.
+//! The changes of a scenario outside the bench's own mailboxes.
 //!
-//! Somebody may point the bench at the account that holds their mail. So whatever is not known to
-//! be harmless counts as a change, and commands that work on the selected mailbox count by every
+//! A user may point the bench at an account with real mail. So every command that is not known to
+//! be harmless counts as a change, and commands that work on the selected mailbox count for every
 //! mailbox that their phase selects.
 
 use super::step::Action;
 use super::template::Template;
 use super::{Phase, Scenario};
 
-/// Commands that change nothing, whatever they are given.
+/// Commands that change nothing, whatever their arguments.
 const HARMLESS: [&str; 24] = [
     "CAPABILITY",
     "NOOP",
@@ -65,7 +65,7 @@ fn selects_elsewhere(phase: &Phase) -> bool {
     })
 }
 
-/// What `action` changes that is not the bench's.
+/// What `action` changes outside the bench's mailboxes.
 fn writes(action: &Action, elsewhere: bool) -> Option<String> {
     match action {
         Action::Deliver(_) => Some("deliveries go into the INBOX of every account".into()),

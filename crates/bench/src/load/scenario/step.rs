@@ -1,4 +1,4 @@
-//! Steps: IMAP commands as they are, and a few words for what takes more than a line.
+//! Steps: IMAP commands in plain text, and some keywords for what takes more than a line.
 
 use std::time::Duration;
 
@@ -11,23 +11,23 @@ use crate::load::protocol::Protocol;
 /// One step of a round.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
-    /// What is done, one after the other.
+    /// Its actions, in order.
     pub actions: Vec<Action>,
-    /// What it is called in the report, instead of what it says.
+    /// Its name in the report, instead of its text.
     pub name: Option<String>,
-    /// How often it is drawn, compared to the others.
+    /// How often it is drawn, relative to the others.
     pub weight: Option<u32>,
-    /// How many times it is done in a row.
+    /// How often it is run in a row.
     pub times: u32,
-    /// It is done once for so many messages of the selected mailbox at a time, until all had their turn.
+    /// It is run once for each batch of the selected mailbox, until all messages had their turn.
     pub batch: Option<Batch>,
-    /// How long the client waits after it.
+    /// The client's pause after it.
     pub think: Pause,
-    /// How many responses of a kind must come.
+    /// The number of responses of a kind that must come.
     pub expect: Option<Expect>,
-    /// NO is as good as OK.
+    /// NO counts as success, like OK.
     pub accept_no: bool,
-    /// A delivery is done when those who wait for it in IDLE were told.
+    /// A delivery is complete when the clients in IDLE that wait for it were notified.
     pub notified: bool,
 }
 
@@ -44,7 +44,7 @@ impl Batch {
     /// Reads `200` or `200 newest first`.
     ///
     /// # Errors
-    /// What to write.
+    /// How to write it.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (size, newest_first) = match text.strip_suffix(" newest first") {
             Some(size) => (size, true),
@@ -76,59 +76,59 @@ pub struct Expect {
     pub word: String,
 }
 
-/// What a client does.
+/// An action of a client.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
     /// Logs in as the client's account.
     Login,
-    /// Says goodbye and closes.
+    /// Logs out and closes.
     Logout,
-    /// Closes, connects anew and does the first steps again.
+    /// Closes, connects again and runs the first steps again.
     Reconnect,
     /// Waits.
     Wait(Pause),
-    /// Makes an empty mailbox; one that is there is removed first.
+    /// Creates an empty mailbox; an existing one is removed first.
     Fresh(Template),
-    /// Makes a mailbox with that many messages, unless it has them already.
+    /// Creates a mailbox with that many messages, unless it has them already.
     Fill(Fill),
     /// Appends the next message of a data set.
     Append {
-        /// Where to.
+        /// The target.
         mailbox: Template,
-        /// Of which data set.
+        /// The data set.
         data: String,
-        /// With which flags, as they are sent.
+        /// The flags, as they are sent.
         flags: String,
     },
     /// Stays in IDLE (RFC 2177).
     Idle {
-        /// How long at most.
+        /// The longest time.
         limit: Option<Duration>,
-        /// Not longer than until something is told.
+        /// Only until a notification comes.
         until_notified: bool,
     },
     /// Delivers the next message of a data set to the next account.
     Deliver(String),
-    /// Sends a command as it is.
+    /// Sends a command as written.
     Command(Template, String),
-    /// Removes the bench's own mailboxes. No scenario says so: it is done after all of them.
+    /// Removes the bench's own mailboxes. Not available in scenarios: it runs after all of them.
     Clean,
 }
 
 /// A mailbox to be filled.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fill {
-    /// Which.
+    /// Its name.
     pub mailbox: Template,
-    /// With how many messages.
+    /// The number of messages.
     pub count: u64,
-    /// Of which data set.
+    /// The data set.
     pub data: String,
-    /// So many different ones are appended, and copied until there are enough.
+    /// So many different messages are appended, and copied until there are enough.
     pub distinct: u64,
 }
 
-/// What a step may begin with besides an IMAP command, and what that means.
+/// The keywords of steps besides IMAP commands, and their meaning.
 pub const VERBS: [(&str, &str); 10] = [
     ("LOGIN", "log in as the client's account"),
     ("LOGOUT", "say goodbye and close"),
@@ -149,10 +149,10 @@ pub const VERBS: [(&str, &str); 10] = [
     ("any other", "an IMAP command, sent as it is"),
 ];
 
-/// Commands that need more than a line, so that they cannot be sent as they are.
+/// Commands that need more than a line, so that they cannot be sent as written.
 const NOT_LINES: [&str; 5] = ["STARTTLS", "AUTHENTICATE", "COMPRESS", "DONE", "UNAUTHENTICATE"];
 
-/// IMAP commands, to recognise slips of the finger. Others are sent all the same.
+/// IMAP commands, to detect typing errors. Others are sent all the same.
 const COMMANDS: [&str; 46] = [
     "CAPABILITY",
     "NOOP",
@@ -203,10 +203,10 @@ const COMMANDS: [&str; 46] = [
 ];
 
 impl Action {
-    /// Reads it.
+    /// Parses it.
     ///
     /// # Errors
-    /// What is wrong.
+    /// The mistake.
     pub fn parse(text: &str, protocol: Protocol) -> Result<Self, String> {
         let text = text.trim();
         let (verb, rest) = text.split_once(' ').unwrap_or((text, ""));
@@ -239,7 +239,7 @@ impl Action {
         }
     }
 
-    /// The commands it is made from.
+    /// The templates of its commands.
     pub fn templates(&self) -> impl Iterator<Item = &Template> {
         let template = match self {
             Action::Fresh(mailbox) | Action::Append { mailbox, .. } => Some(mailbox),
@@ -250,7 +250,7 @@ impl Action {
         template.into_iter()
     }
 
-    /// The data set it sends.
+    /// The data set that it sends.
     pub fn data(&self) -> Option<&str> {
         match self {
             Action::Append { data, .. } | Action::Deliver(data) => Some(data),
@@ -259,7 +259,7 @@ impl Action {
         }
     }
 
-    /// What it is called in reports.
+    /// Its name in reports.
     pub fn name(&self) -> &str {
         match self {
             Action::Login => "LOGIN",
@@ -278,10 +278,10 @@ impl Action {
 }
 
 impl Expect {
-    /// Reads `1000 FETCH`.
+    /// Parses `1000 FETCH`.
     ///
     /// # Errors
-    /// What to write.
+    /// How to write it.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = || "what must come, such as \"1000 FETCH\"".to_owned();
         let (count, word) = text.split_once(' ').ok_or_else(wrong)?;

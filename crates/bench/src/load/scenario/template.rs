@@ -7,13 +7,13 @@ use sealpost_base::{SeededRandom, suggest};
 use super::super::text::quoted;
 use crate::words;
 
-/// What the mailboxes below which scenarios work are called in scenarios.
+/// The root of the bench's mailboxes in scenarios.
 const ROOT: &str = "Bench";
-/// What they are called on the server: a name that nobody has by accident, for all below it is
-/// removed in the end.
+/// Its name on the server: unlikely to exist otherwise, as everything below it is removed at the
+/// end.
 pub const MAILBOX: &str = "SealpostBench";
 
-/// A command, cut where something is filled in.
+/// A command, cut at its placeholders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template(Vec<Piece>);
 
@@ -34,7 +34,7 @@ enum Piece {
     Rare,
 }
 
-/// Names of placeholders, and what they become.
+/// Names of placeholders, and their values.
 pub const PLACEHOLDERS: [(&str, &str); 11] = [
     ("Bench/…", "a mailbox of the bench's own, as this server writes it"),
     ("user", "the name of the account"),
@@ -49,9 +49,9 @@ pub const PLACEHOLDERS: [(&str, &str); 11] = [
     ("rare", "a word that is in one of a hundred"),
 ];
 
-/// What placeholders become.
+/// The values of placeholders.
 pub struct Values<'a> {
-    /// What is drawn.
+    /// The random numbers.
     pub random: &'a SeededRandom,
     /// The account.
     pub user: &'a str,
@@ -61,24 +61,24 @@ pub struct Values<'a> {
     pub round: u64,
     /// Messages in the selected mailbox.
     pub exists: u32,
-    /// What UIDNEXT of it was.
+    /// Its UIDNEXT.
     pub uid_next: u32,
-    /// What it was when `{new}` was last asked.
+    /// UIDNEXT when `{new}` was last used.
     pub uid_seen: u32,
-    /// The first and last message whose turn it is.
+    /// The first and last message of the batch.
     pub batch: (u32, u32),
     /// HIGHESTMODSEQ then.
     pub mod_seq: u64,
-    /// How this server writes names of mailboxes.
+    /// The server's syntax of mailbox names.
     pub names: &'a Names,
 }
 
-/// How a server writes names of mailboxes.
+/// A server's syntax of mailbox names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Names {
-    /// What personal mailboxes begin with, such as `INBOX.` (RFC 2342).
+    /// The prefix of personal mailboxes, such as `INBOX.` (RFC 2342).
     pub prefix: String,
-    /// Between levels.
+    /// The hierarchy delimiter.
     pub delimiter: char,
 }
 
@@ -98,10 +98,10 @@ impl Names {
 }
 
 impl Template {
-    /// Reads it.
+    /// Parses it.
     ///
     /// # Errors
-    /// Which placeholder there is not.
+    /// The unknown placeholder.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut pieces = Vec::new();
         let mut rest = text;
@@ -129,22 +129,22 @@ impl Template {
         }
     }
 
-    /// How many of the bench's own mailboxes are in it.
+    /// How many of the bench's own mailboxes it names.
     pub fn mailboxes(&self) -> usize {
         self.0.iter().filter(|piece| matches!(piece, Piece::Mailbox(_))).count()
     }
 
-    /// Whether it ends with one of them, as the target of a command does.
+    /// Whether it ends with one of them, like the target of a command.
     pub fn ends_with_mailbox(&self) -> bool {
         matches!(self.0.last(), Some(Piece::Mailbox(_)))
     }
 
-    /// Whether it goes through the mailbox.
+    /// Whether it uses `{batch}`.
     pub fn asks_for_batch(&self) -> bool {
         self.0.contains(&Piece::Batch)
     }
 
-    /// Whether it asks for `{new}`.
+    /// Whether it uses `{new}`.
     pub fn asks_for_new(&self) -> bool {
         self.0.contains(&Piece::New)
     }
@@ -225,7 +225,7 @@ impl Piece {
     }
 }
 
-/// Where the brace that opens `text` is closed.
+/// The position of the brace that closes the one at the beginning of `text`.
 pub(super) fn closing(text: &str) -> Option<usize> {
     let mut depth = 0;
     text.char_indices().find_map(|(at, c)| {

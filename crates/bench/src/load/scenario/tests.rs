@@ -76,7 +76,7 @@ fn a_phase_is_read_whole() {
 }
 
 #[test]
-fn everything_that_is_wrong_is_told_with_its_line() {
+fn every_mistake_is_reported_with_its_line() {
     let all = parse("nam = \"x\"\n[[phase]]\nconections = 3\nrepeat = \"often\"\nsteps = [\n  \"SELET INBOX\",\n  \"NOOP\",\n]\n").unwrap_err();
     assert_eq!(
         all.lines().collect::<Vec<_>>(),
@@ -138,7 +138,7 @@ fn each_mistake_has_its_message() {
 }
 
 #[test]
-fn what_would_change_somebodys_mail_is_told() {
+fn changes_to_existing_mail_are_reported() {
     let writes = |steps: &str| {
         parse(&format!("name = \"x\"\n[[phase]]\nname = \"p\"\nsteps = {steps}\n"))
             .unwrap()

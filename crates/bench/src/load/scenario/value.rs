@@ -4,28 +4,28 @@ use std::time::Duration;
 
 use sealpost_base::{Random, SeededRandom};
 
-/// How long a client waits before it goes on.
+/// How long a client waits before it continues.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Pause {
-    /// Always as long.
+    /// Always the same.
     Fixed(Duration),
-    /// Anything between two times, all equally likely.
+    /// Uniformly distributed between two times.
     Between(Duration, Duration),
-    /// Exponentially distributed with this mean: mostly short, sometimes long, as people are.
+    /// Exponentially distributed with this mean: mostly short, sometimes long, as with people.
     Exponential(Duration),
 }
 
 impl Pause {
     /// None at all.
     pub const NONE: Pause = Pause::Fixed(Duration::ZERO);
-    /// What to write, for people.
+    /// The syntax, as text.
     pub const FORM: &'static str =
         "a time such as \"2s\", a range such as \"2s..10s\", or a mean such as \"about 30s\"";
 
-    /// Reads it.
+    /// Parses it.
     ///
     /// # Errors
-    /// What to write instead.
+    /// How to write it.
     pub fn parse(text: &str) -> Result<Self, String> {
         if let Some(mean) = text.strip_prefix("about ") {
             return Ok(Pause::Exponential(duration(mean)?));
@@ -37,18 +37,18 @@ impl Pause {
         duration(text).map(Pause::Fixed).map_err(|_| Self::FORM.into())
     }
 
-    /// How long it is this time.
+    /// Draws one.
     pub fn draw(self, random: &SeededRandom) -> Duration {
         match self {
             Pause::Fixed(time) => time,
             Pause::Between(low, high) => low + (high - low).mul_f64(uniform(random)),
-            // Cut off at ten times the mean: one client that sleeps for an hour says nothing about a server.
+            // Cut at ten times the mean: a client that sleeps for an hour measures nothing.
             Pause::Exponential(mean) => mean.mul_f64(exponential(random).min(10.0)),
         }
     }
 }
 
-/// From 0 up to, but never, 1.
+/// In [0, 1).
 pub fn uniform(random: &SeededRandom) -> f64 {
     (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64
 }
@@ -61,7 +61,7 @@ pub fn exponential(random: &SeededRandom) -> f64 {
 /// `250ms`, `1.5s`, `5m`, `2h`.
 ///
 /// # Errors
-/// What to write instead.
+/// How to write it.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || "a time such as \"250ms\", \"5s\", \"10m\" or \"1h\"".to_owned();
     let text = text.trim();
@@ -74,14 +74,14 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         "h" => 3600.0,
         _ => return Err(wrong()),
     };
-    // A year is more than anybody waits, and far from what a Duration cannot hold.
+    // A year is longer than any run, and far below the range of a Duration.
     Some(number * unit).filter(|s| *s <= 31_536_000.0).map(Duration::from_secs_f64).ok_or_else(wrong)
 }
 
 /// A whole number; `1_000` and `1,000` are one thousand.
 ///
 /// # Errors
-/// What to write instead.
+/// How to write it.
 pub fn count(text: &str) -> Result<u64, String> {
     let digits: String = text.chars().filter(|c| !matches!(c, '_' | ',')).collect();
     digits.parse().map_err(|_| "a whole number such as 1000".to_owned())

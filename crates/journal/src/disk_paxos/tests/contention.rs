@@ -1,5 +1,5 @@
-//! Several processes that append to one log all the time, on a store whose requests take a while:
-//! what they get done, by a clock that stands still but for what is waited for.
+//! Several processes that append to one log all the time, on a store with slow requests: their
+//! throughput, by a clock that advances only while tasks wait.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,13 +20,13 @@ const ACCOUNT: AccountId = AccountId([7; 16]);
 /// The longest that half of a request takes.
 const DELAY: Duration = Duration::from_millis(6);
 
-/// What was got done.
+/// The throughput.
 #[derive(Debug)]
 struct Done {
     entries: u32,
     requests: u64,
     took: Duration,
-    /// What one session waited for one entry.
+    /// The longest time of a session for one entry.
     longest: Duration,
 }
 
@@ -36,7 +36,7 @@ impl Done {
     }
 }
 
-/// One process: the log as it knows it, and its way to the store.
+/// One process: its journal, and its connection to the store.
 fn process(objects: &Arc<InMemory>, seed: u64) -> (Journal, Faulty) {
     let plan = Plan { delay: 1000, delay_max: DELAY, ..Plan::default() };
     let faulty = Faulty::new(objects.clone(), plan, seed);
@@ -48,7 +48,7 @@ fn keys() -> AccountKeys {
     AccountKeys::derive(&RootKey::generate(&SeededRandom::new(1)), ACCOUNT)
 }
 
-/// Appends, as an account does it; how long it took.
+/// Appends, like an account; returns the duration.
 async fn append(journal: &Journal, end: &Mutex<Tail>, keys: &AccountKeys) -> Duration {
     let began = Instant::now();
     let mut end = end.lock().await;
@@ -63,7 +63,7 @@ async fn append(journal: &Journal, end: &Mutex<Tail>, keys: &AccountKeys) -> Dur
     }
 }
 
-/// `nodes` processes with `sessions` each, of which each appends `entries` one after the other.
+/// `nodes` processes with `sessions` each, each of which appends `entries` one after the other.
 async fn at_once(nodes: u64, sessions: u32, entries: u32, seed: u64) -> Done {
     let objects = Arc::new(InMemory::new());
     let began = Instant::now();
@@ -93,18 +93,19 @@ async fn processes_that_append_at_once_take_turns() {
     for nodes in [2, 3] {
         for seed in 1..4 {
             let (alone, done) = (at_once(1, 4, 60, seed).await, at_once(nodes, 4, 60, seed).await);
-            // Alone it is two. If each took the other's ballot whenever it could, it would be a dozen.
+            // Alone it is two. If each took the other's ballot whenever possible, it would be a
+            // dozen.
             assert_eq!(alone.requests, 2 * u64::from(alone.entries) + 3, "{alone:?}");
             assert!(done.requests <= 3 * nodes * u64::from(done.entries), "{done:?}");
             assert!(done.each() < 2 * alone.each(), "{done:?}, {alone:?}");
-            // And nobody is left out.
+            // And no session starves.
             assert!(done.longest < Duration::from_secs(3), "{done:?}");
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_appends_now_and_then_waits_for_nobodys_turn() {
+async fn an_occasional_writer_does_not_back_off() {
     let objects = Arc::new(InMemory::new());
     let [(one, _), (two, _)] = [1, 2].map(|seed| process(&objects, seed));
     let (end_of_one, end_of_two, keys) = (Mutex::new(Tail::EMPTY), Mutex::new(Tail::EMPTY), keys());

@@ -33,8 +33,8 @@ impl Guess {
     }
 }
 
-/// Decodes as much of `bytes` as is decided and says how much that was; at most three bytes, the
-/// start of a sequence, are left.
+/// Decodes the decided part of `bytes` and returns its length; at most three bytes, the start of a
+/// sequence, are left.
 fn run(bytes: &[u8], out: &mut String) -> usize {
     let mut rest = bytes;
     loop {

@@ -12,8 +12,8 @@ pub(super) struct Hz {
 }
 
 impl Hz {
-    /// A new encoded-word begins; if the one before ended in Chinese, that goes on only if the next
-    /// escape ends it, or if it ended inside an escape or a character.
+    /// A new encoded-word begins; if the previous one ended in Chinese, that continues only if the
+    /// next escape ends it, or if it ended inside an escape or a character.
     pub(super) fn begin_word(&mut self, continued: bool, out: &mut String) {
         if self.chinese && !(continued || self.tilde || self.pairs.is_half()) {
             self.pairs.end(out);
@@ -40,7 +40,7 @@ impl Hz {
             match byte {
                 b'{' => self.chinese = true,
                 b'}' => self.chinese = false,
-                // A line that goes on in the next one.
+                // A line that continues in the next one.
                 b'\n' => {}
                 b'\r' => self.tilde = true,
                 b'~' => out.push('~'),
@@ -56,7 +56,7 @@ impl Hz {
                 self.pairs.end(out);
                 self.tilde = true;
             }
-            // Text that is said to be HZ and is GB 2312 as it is.
+            // Text labelled HZ that is raw GB 2312.
             0xa1..=0xfe => self.pairs.push(Set::Gb2312, byte, out),
             0x21..=0x7e if self.chinese => self.pairs.push(Set::Gb2312, byte, out),
             _ => {
@@ -69,7 +69,7 @@ impl Hz {
     }
 }
 
-/// Where the escapes in `bytes` are, and whether they are the one back to ASCII.
+/// Where the escapes in `bytes` are, and whether they switch back to ASCII.
 pub(super) fn escapes(bytes: &[u8]) -> Vec<(usize, bool)> {
     let escapes = bytes.array_windows().enumerate().filter(|(_, pair)| matches!(*pair, b"~{" | b"~}"));
     escapes.map(|(at, pair)| (at, pair == b"~}")).collect()

@@ -1,13 +1,13 @@
 //! ISO-2022-JP and its extensions (RFC 1468, RFC 1554, RFC 2237), ISO-2022-KR (RFC 1557) and
 //! ISO-2022-CN (RFC 1922): codes that are switched by escapes. Streaming; damage becomes U+FFFD.
 //!
-//! One decoder for all, because text in the wild uses the escapes of one under the name of another.
-//! An escape that says what holds already, or that is followed by another one, is no error. Of
-//! ISO-2022-CN the characters of CNS 11643 are not known.
+//! One decoder for all, because real text uses the escapes of one under the name of another. A
+//! redundant escape, or one followed by another, is no error. The characters of CNS 11643 in
+//! ISO-2022-CN are not known.
 
 use super::pairs::{Pairs, Set};
 
-/// What holds before the first escape.
+/// The codes before the first escape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Variant {
     Japanese,
@@ -19,16 +19,16 @@ pub(super) enum Variant {
 #[derive(Debug)]
 pub(super) struct Iso2022 {
     variant: Variant,
-    /// What the bytes 0x21 to 0x7e mean.
+    /// The code of the bytes 0x21 to 0x7e.
     g0: Code,
-    /// What they mean after SO.
+    /// Their code after SO.
     g1: Code,
-    /// What the characters after ESC N mean.
+    /// The code of characters after ESC N.
     g2: Code,
     shifted: bool,
-    /// After ESC N or ESC O: the next character is one of this.
+    /// After ESC N or ESC O: the next character has this code.
     single: Option<Code>,
-    /// An escape that is not complete, without ESC.
+    /// An incomplete escape, without ESC.
     escape: Option<Vec<u8>>,
     pairs: Pairs,
 }
@@ -46,7 +46,7 @@ enum Code {
     Greek,
 }
 
-/// Bytes of an escape behind ESC.
+/// Bytes of an escape after ESC.
 const ESCAPE_BYTES: usize = 4;
 
 impl Iso2022 {
@@ -60,8 +60,8 @@ impl Iso2022 {
         Iso2022 { variant, g0, g1, g2, shifted: false, single: None, escape: None, pairs: Pairs::default() }
     }
 
-    /// A new encoded-word begins; if the one before ended in another code than ASCII, that goes on
-    /// only if the next escape ends it, or if it ended inside an escape or a character.
+    /// A new encoded-word begins; if the previous one ended in another code than ASCII, that
+    /// continues only if the next escape ends it, or if it ended inside an escape or a character.
     pub(super) fn begin_word(&mut self, continued: bool, out: &mut String) {
         let is_cut = self.escape.is_some() || self.single.is_some() || self.pairs.is_half();
         let continued = continued || is_cut;
@@ -122,7 +122,7 @@ impl Iso2022 {
         }
     }
 
-    /// Text of eight bits that is said to have seven.
+    /// 8-bit text labelled as 7-bit.
     fn eight_bit(&mut self, byte: u8, out: &mut String) {
         match (self.variant, self.g1) {
             (Variant::Japanese, _) if byte <= 0xdf => self.sign(Code::Katakana, byte & 0x7f, out),
@@ -134,7 +134,7 @@ impl Iso2022 {
         }
     }
 
-    /// One byte of a character of that code.
+    /// One byte of a character in that code.
     fn sign(&mut self, code: Code, byte: u8, out: &mut String) {
         let Code::Double(set) = code else {
             self.pairs.end(out);
@@ -152,7 +152,7 @@ impl Iso2022 {
         self.pairs.push(set, byte, out);
     }
 
-    /// Bytes behind ESC: intermediate ones and one that ends the escape (ISO 2022 §13).
+    /// Bytes after ESC: intermediate ones and one that ends the escape (ISO 2022 §13).
     fn escape(&mut self, escape: Vec<u8>, out: &mut String) {
         let intermediate = matches!(escape.last(), Some(0x20..=0x2f));
         if intermediate && escape.len() < ESCAPE_BYTES {
@@ -160,7 +160,7 @@ impl Iso2022 {
             return;
         }
         if !self.designate(&escape) {
-            // An escape that is not known: what stands behind ESC is text.
+            // An unknown escape: the bytes after ESC are text.
             out.push(char::REPLACEMENT_CHARACTER);
             escape.into_iter().for_each(|byte| self.byte(byte, out));
         }
@@ -179,7 +179,7 @@ impl Iso2022 {
             [b'.', b'F'] => self.g2 = Code::Greek,
             [b'N'] => self.single = Some(self.g2),
             [b'O'] => self.single = Some(Code::Double(Set::Unknown)),
-            // "Identify revised registration", which stands before ESC $ B.
+            // "Identify revised registration", which comes before ESC $ B.
             [b'&', _] => {}
             _ => return false,
         }
@@ -218,7 +218,7 @@ fn greek(byte: u8) -> char {
     decoded.chars().next().unwrap_or(char::REPLACEMENT_CHARACTER)
 }
 
-/// Where escapes in `bytes` begin that switch codes, and whether they are back to ASCII.
+/// Where escapes in `bytes` begin that switch codes, and whether they switch back to ASCII.
 pub(super) fn escapes(bytes: &[u8]) -> Vec<(usize, bool)> {
     let returns = |at: usize| match (bytes[at], &bytes[at + 1..]) {
         (0x0f, _) => Some(true),

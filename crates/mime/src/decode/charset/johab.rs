@@ -12,7 +12,7 @@ pub(super) struct Johab {
 const FILL: u8 = 0xfe;
 const NONE: u8 = 0xff;
 
-/// What the five bits of a leading consonant, a vowel and a final consonant mean.
+/// The meanings of the five bits of a leading consonant, a vowel and a final consonant.
 const LEADING: [u8; 32] = letters(&[1..2, 2..21], 1);
 const VOWELS: [u8; 32] = letters(&[2..3, 3..8, 10..16, 18..24, 26..30], 2);
 const FINAL: [u8; 32] = letters(&[1..2, 2..18, 19..30], 1);
@@ -49,7 +49,7 @@ impl Johab {
                     Some(c) => out.push(c),
                     None => {
                         out.push(char::REPLACEMENT_CHARACTER);
-                        // The second half of damage may be text.
+                        // The second half of a damaged character may be text.
                         if byte.is_ascii() {
                             out.push(char::from(byte));
                         }

@@ -1,5 +1,5 @@
-//! Names of charsets, as they stand in mail: those of IANA and of browsers, numbers of code pages
-//! with and without a prefix, and spellings with other or no separators.
+//! Names of charsets in mail: those of IANA and of browsers, numbers of code pages with and without
+//! a prefix, and spellings with other or no separators.
 
 use encoding_rs::{
     BIG5, EUC_JP, EUC_KR, Encoding, GB18030, GBK, IBM866, KOI8_R, KOI8_U, MACINTOSH, SHIFT_JIS, UTF_8,
@@ -13,12 +13,12 @@ use super::utf32::Order;
 /// How a charset is decoded.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Decoding {
-    /// The guess: what is said to be ASCII is more often UTF-8 or windows-1252.
+    /// The guess: text labelled ASCII is more often UTF-8 or windows-1252.
     Guess,
     /// The guess, which reads UTF-8.
     Utf8,
     Whatwg(&'static Encoding),
-    /// In an order that has to be found out.
+    /// In a byte order that has to be detected.
     Utf16,
     /// A name in the table of single-byte charsets.
     SingleByte(&'static str),
@@ -49,13 +49,13 @@ pub(super) fn find(label: &str) -> Option<Decoding> {
         })
 }
 
-/// A part of ISO 8859, with or without the year behind it.
+/// A part of ISO 8859, with or without the year after it.
 fn iso_8859(number: u32) -> Option<Decoding> {
     let part = if number > 9999 { number / 10_000 } else { number };
     code_page(28590 + u32::from(u8::try_from(part).ok()?))
 }
 
-/// What stands before the number of a code page, without separators.
+/// Prefixes of the number of a code page, without separators.
 const PREFIXES: [&str; 13] =
     ["cp", "ibm", "xcp", "xibm", "csibm", "oem", "dos", "ms", "windows", "win", "xwindows", "ccsid", ""];
 
@@ -67,7 +67,7 @@ fn number(squeezed: &str, prefixes: &[&str]) -> Option<u32> {
 }
 
 fn known(encoding: &'static Encoding) -> Option<Decoding> {
-    // The escapes of these are decoded here, more forgivingly.
+    // The escapes of these are decoded here, more tolerantly.
     match encoding.name() {
         "ISO-2022-JP" => Some(Decoding::Iso2022(Variant::Japanese)),
         "x-user-defined" => None,
@@ -76,15 +76,16 @@ fn known(encoding: &'static Encoding) -> Option<Decoding> {
     }
 }
 
-/// Names that encoding_rs has not, or has for something else; lower case, without separators.
+/// Names that encoding_rs does not have, or interprets differently; lower case, without separators.
 fn named(squeezed: &str) -> Option<Decoding> {
     use Decoding::*;
     Some(match squeezed {
-        // windows-1252 is what WHATWG makes of it; the guess also reads UTF-8 that is mislabelled as ASCII.
+        // windows-1252 is what WHATWG prescribes; the guess also reads UTF-8 that is mislabelled as
+        // ASCII.
         "usascii" | "ascii" | "ansix341968" | "ansix341986" | "iso646us" | "us" | "csascii" | "isoir6"
         | "iso646irv1991" => Guess,
         "utf8" | "utf8mb4" | "xutf8" | "unicode11utf8" => Utf8,
-        // encoding_rs leaves UTF-7 out, as browsers must; old Outlook mail is full of it.
+        // encoding_rs omits UTF-7, as browsers must; old Outlook mail is full of it.
         "utf7" | "unicode11utf7" | "csunicode11utf7" | "xunicode20utf7" | "csutf7" => Utf7,
         "utf32" | "csutf32" | "ucs4" | "iso10646ucs4" | "csucs4" => Utf32(Order::Unknown),
         "utf32be" | "csutf32be" | "ucs4be" => Utf32(Order::Big),

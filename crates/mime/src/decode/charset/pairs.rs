@@ -1,4 +1,4 @@
-//! Double-byte sets of ISO 2022, decoded by encoding_rs in the EUC form that it has of each.
+//! Double-byte sets of ISO 2022, decoded by encoding_rs in their EUC forms.
 
 use encoding_rs::{EUC_JP, EUC_KR, Encoding, GBK};
 
@@ -13,7 +13,7 @@ pub(super) enum Set {
     Gb2312,
     /// KS X 1001.
     Ksx1001,
-    /// A set that is not known here, such as CNS 11643: each pair becomes U+FFFD.
+    /// An unsupported set, such as CNS 11643: each pair becomes U+FFFD.
     Unknown,
 }
 
@@ -27,7 +27,7 @@ impl Set {
     }
 }
 
-/// Pairs of bytes on their way to be decoded together.
+/// Pairs of bytes that wait to be decoded together.
 #[derive(Debug)]
 pub(super) struct Pairs {
     set: Set,
@@ -35,7 +35,7 @@ pub(super) struct Pairs {
     run: Vec<u8>,
 }
 
-/// Bytes that are decoded together.
+/// The most bytes that are decoded together.
 const RUN_BYTES: usize = 1024;
 
 impl Default for Pairs {
@@ -65,12 +65,12 @@ impl Pairs {
         }
     }
 
-    /// The second byte of a character is to come.
+    /// Whether the second byte of a character is missing.
     pub(super) fn is_half(&self) -> bool {
         self.lead.is_some()
     }
 
-    /// Something else follows; half a character is damage.
+    /// Other text follows; half a character is damage.
     pub(super) fn end(&mut self, out: &mut String) {
         self.decode(out);
         if self.lead.take().is_some() {
@@ -78,7 +78,7 @@ impl Pairs {
         }
     }
 
-    /// Decodes the pairs that are complete.
+    /// Decodes the complete pairs.
     pub(super) fn decode(&mut self, out: &mut String) {
         if !self.run.is_empty() {
             out.push_str(&self.set.encoding().decode_without_bom_handling(&self.run).0);

@@ -1,4 +1,5 @@
-//! Single-byte charsets that browsers do not know: code pages of DOS, of the Macintosh, and others.
+//! Single-byte charsets that browsers do not support: code pages of DOS, of the Macintosh, and
+//! others.
 //!
 //! The table is made by `crates/mime/tables/make.py`.
 

@@ -1,16 +1,15 @@
-//! The charset that a body says itself: by a byte order mark, or in HTML by `<meta>` (HTML
-//! standard, §13.2.3, "prescan a byte stream to determine its encoding") or the XML declaration of
-//! XHTML.
+//! The charset that a body declares: by a byte order mark, or in HTML by `<meta>` (HTML standard,
+//! §13.2.3, "prescan a byte stream to determine its encoding") or the XML declaration of XHTML.
 
 use super::label::{self, Decoding};
 use super::utf32::Order;
 
-/// Bytes of HTML in which `<meta>` is looked for.
+/// Bytes of HTML that are searched for `<meta>`.
 const PRESCAN_BYTES: usize = 1024;
 /// Bytes of the longest byte order mark.
 const MARK_BYTES: usize = 4;
 
-/// The beginning of a body, kept until it tells the charset.
+/// The beginning of a body, held until the charset is known.
 #[derive(Debug)]
 pub(super) struct Sniff {
     html: bool,
@@ -22,7 +21,8 @@ impl Sniff {
         Sniff { html, held: Vec::new() }
     }
 
-    /// Takes the next bytes; once enough are there, how to decode, and all bytes so far without their mark.
+    /// Takes the next bytes; once there are enough, returns how to decode, and all bytes so far
+    /// without their mark.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Option<(Decoding, Vec<u8>)> {
         self.held.extend_from_slice(bytes);
         let enough = if self.html {
@@ -35,7 +35,7 @@ impl Sniff {
         (self.held.len() >= enough).then(|| self.decide())
     }
 
-    /// The body is over.
+    /// Decides at the end of the body.
     pub(super) fn finish(mut self) -> (Decoding, Vec<u8>) {
         self.decide()
     }
@@ -52,8 +52,8 @@ impl Sniff {
     }
 }
 
-/// The charset of a byte order mark, and how many bytes of it are to be dropped: what remains the
-/// decoder drops.
+/// The charset of a byte order mark, and how many of its bytes are to be dropped: the decoder drops
+/// the rest.
 fn marked(bytes: &[u8]) -> Option<(Decoding, usize)> {
     match bytes {
         [0xef, 0xbb, 0xbf, ..] => Some((Decoding::Utf8, 3)),
@@ -65,7 +65,7 @@ fn marked(bytes: &[u8]) -> Option<(Decoding, usize)> {
     }
 }
 
-/// The charset that a label in the text means: the text is readable as ASCII, so it is no UTF-16.
+/// The charset of a label in the text: the text is readable as ASCII, so it is not UTF-16.
 fn of_text(label: &[u8]) -> Option<Decoding> {
     let label = std::str::from_utf8(label).ok()?.trim();
     if label.eq_ignore_ascii_case("x-user-defined") {
@@ -92,7 +92,7 @@ fn prescan(bytes: &[u8]) -> Option<Decoding> {
     loop {
         at.0 = &at.0[memchr::memchr(b'<', at.0)?..];
         if at.0.starts_with(b"<!--") {
-            // The dashes at the beginning may be those of the end.
+            // The dashes at the beginning may also be those of the end.
             at.0 = &at.0[2..];
             at.0 = &at.0[memchr::memmem::find(at.0, b"-->")? + 3..];
         } else if at.is_tag(b"meta") {
@@ -111,12 +111,12 @@ fn prescan(bytes: &[u8]) -> Option<Decoding> {
     }
 }
 
-/// The charset that the attributes of a `<meta>` say.
+/// The charset that the attributes of a `<meta>` declare.
 fn meta(at: &mut Cursor) -> Option<Decoding> {
     let (mut pragma, mut needs_pragma, mut charset) = (false, false, None);
     let mut seen: Vec<Vec<u8>> = Vec::new();
     while let Some((name, value)) = at.attribute() {
-        // Of an attribute that is repeated the first counts.
+        // Of a repeated attribute the first counts.
         if seen.contains(&name) {
             continue;
         }
@@ -190,7 +190,7 @@ impl Cursor<'_> {
             quote @ (b'"' | b'\'') => {
                 self.0 = &self.0[1..];
                 let value = self.skip(|byte| byte != quote).to_ascii_lowercase();
-                // Cut off by the end of what is looked at: nobody knows how it goes on.
+                // Cut off at the end of the examined bytes: the rest is unknown.
                 self.0 = &self.0[self.0.len().min(1)..];
                 value
             }
@@ -265,7 +265,7 @@ mod tests {
         let late = format!("{}<meta charset=koi8-r>", " ".repeat(PRESCAN_BYTES - 10));
         let mut sniff = Sniff::new(true);
         assert_eq!(sniff.push(late.as_bytes()).unwrap().0, Decoding::Guess);
-        // Text is not held back where no mark can be.
+        // Text is not held where no mark is possible.
         assert!(Sniff::new(false).push(b"a").is_some());
     }
 }

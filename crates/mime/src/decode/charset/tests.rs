@@ -156,7 +156,7 @@ fn stateful_encoded_words_are_decoded_separately() {
     assert_eq!(jp(&[b"\x1b$BEl5~\x1b(B", b"\x1b$BET\x1b(B"]), "東京都");
     assert_eq!(jp(&[b"\x1b$BEl5~", b"\x1b$BET"]), "東京都", "no escape back");
     assert_eq!(jp(&[b"\x1b$BEl5~", b"abc"]), "東京abc", "it begins in ASCII");
-    // A program that cut the text without caring for escapes.
+    // A program that cut the text without regard to escapes.
     assert_eq!(jp(&[b"\x1b$BEl", b"5~", b"ET\x1b(B!"]), "東京都!");
     assert_eq!(jp(&[b"\x1b$BElE", b"T\x1b(B"]), "東都");
     assert_eq!(words("iso-2022-kr", &[b"\x1b$)C\x0eGQ\x0f", b"\x1b$)C\x0e19\x0f"]), "한국");
@@ -178,7 +178,7 @@ fn stateful_encoded_words_are_decoded_separately() {
     }
 }
 
-/// Programs that cut the bytes of a text into encoded-words wherever they are full.
+/// Programs that cut the bytes of a text into encoded-words wherever these are full.
 #[test]
 fn stateful_text_that_is_cut_anywhere_is_one_text() {
     for (label, encoded, text) in [
@@ -202,7 +202,7 @@ fn stateful_text_that_is_cut_anywhere_is_one_text() {
         let single: Vec<_> = encoded.iter().map(|byte| vec![*byte]).collect();
         assert_eq!(decode_words(label, &single), text, "{label}");
     }
-    // Each word by itself, as RFC 2047 has it, also where nothing ends the first one.
+    // Each word separately, as in RFC 2047, also where nothing ends the first one.
     let words =
         |words: &[&[u8]]| decode_words("utf-7", &words.iter().map(|w| w.to_vec()).collect::<Vec<_>>());
     assert_eq!(words(&[b"+ZeVnLIqe", b"abc"]), "日本語abc");

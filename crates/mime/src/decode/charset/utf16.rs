@@ -1,14 +1,14 @@
-//! `utf-16`, which does not say in which order its bytes are. Streaming.
+//! `utf-16`, a label without a byte order. Streaming.
 //!
-//! A byte order mark says it. Without one RFC 2781 §4.3 has it big-endian, and programs on Windows
-//! have written it little-endian all the same, so text is asked first: hardly any is without a
-//! space, a line end or a letter of ASCII, and one of the two bytes of those is 0.
+//! A byte order mark decides. Without one it is big-endian by RFC 2781 §4.3, but programs on
+//! Windows have written it little-endian, so the text is examined first: hardly any has no space,
+//! line end or letter of ASCII, and one of the two bytes of those is 0.
 
 use encoding_rs::{Decoder, UTF_16BE, UTF_16LE};
 
 use super::decode_whatwg;
 
-/// Bytes that are looked at.
+/// Bytes that are examined.
 const LOOK_BYTES: usize = 256;
 
 /// Decodes one text that arrives in pieces.

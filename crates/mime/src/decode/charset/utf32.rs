@@ -5,7 +5,8 @@
 pub(super) enum Order {
     Big,
     Little,
-    /// A byte order mark says it, or the first character, which has at least one zero byte at its upper end.
+    /// Decided by a byte order mark, or by the first character, which has at least one zero byte at
+    /// its upper end.
     Unknown,
 }
 
@@ -42,7 +43,7 @@ impl Utf32 {
 
     fn unit(&mut self, out: &mut String) {
         if self.order == Order::Unknown {
-            // Unicode §3.10, D101: big-endian, if nothing else says so.
+            // Unicode §3.10, D101: big-endian by default.
             self.order = if self.held[0] != 0 && self.held[3] == 0 { Order::Little } else { Order::Big };
         }
         let code = match self.order {

@@ -15,9 +15,9 @@ pub(super) struct Utf7 {
 }
 
 impl Utf7 {
-    /// A new encoded-word begins, of which and of those that follow it `rest` are the bytes, and
-    /// the first `run` of them base64. The run before goes on if it ended inside a character, or if
-    /// what follows completes it and ends as a run does.
+    /// A new encoded-word begins; `rest` has its bytes and those of the words that follow, the
+    /// first `run` of them base64. The run before continues if it ended inside a character, or if
+    /// the following bytes complete it and end like a run.
     pub(super) fn begin_word(&mut self, rest: &[u8], run: usize, out: &mut String) {
         if !self.shifted || self.fresh || self.bits != 0 || self.count >= 6 || self.high.is_some() {
             return;
@@ -56,7 +56,7 @@ impl Utf7 {
         if byte == b'+' {
             (self.shifted, self.fresh) = (true, true);
         } else {
-            // RFC 2152: bytes above 0x7f are not UTF-7; they are kept as what they most likely were.
+            // RFC 2152: bytes above 0x7f are not UTF-7; they are kept in their most likely meaning.
             out.push(super::guess::windows_1252(byte));
         }
     }
@@ -97,7 +97,7 @@ impl Utf7 {
     }
 }
 
-/// How many bytes of base64 there are at the beginning.
+/// The number of base64 bytes at the beginning.
 pub(super) fn run(bytes: &[u8]) -> usize {
     bytes.iter().take_while(|byte| value(**byte).is_some()).count()
 }

@@ -13,7 +13,7 @@ pub(super) const NAME_BYTES: usize = 31;
 /// Bytes of the longest name that needs no semicolon.
 const OLD_NAME_BYTES: usize = 6;
 
-/// What a name stands for: one character or two.
+/// The meaning of a name: one character or two.
 pub(super) type Signs = (char, Option<char>);
 
 /// `text`, the value of an attribute, with its character references decoded; unknown ones stay.
@@ -39,7 +39,7 @@ pub fn decode_references(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The reference that `text` begins with behind its `&`, and how many bytes of it that is.
+/// The reference at the beginning of `text` after its `&`, and how many bytes it has.
 fn reference(text: &str) -> Option<(usize, Signs)> {
     if let Some(number) = text.strip_prefix('#') {
         let (hex, digits) = match number.strip_prefix(['x', 'X']) {
@@ -68,13 +68,13 @@ fn reference(text: &str) -> Option<(usize, Signs)> {
     (!follows.is_some_and(|c| c == '=' || c.is_ascii_alphanumeric())).then_some((length, signs))
 }
 
-/// What `name` stands for if a semicolon follows it.
+/// The meaning of `name` if a semicolon follows it.
 pub(super) fn with_semicolon(name: &str) -> Option<Signs> {
     entry(name).map(|(signs, _)| signs)
 }
 
-/// The longest beginning of `name` that stands for something without a semicolon, its length, and
-/// what it stands for.
+/// The longest beginning of `name` that has a meaning without a semicolon, its length, and the
+/// meaning.
 pub(super) fn without_semicolon(name: &str) -> Option<(usize, Signs)> {
     let most = name.len().min(OLD_NAME_BYTES);
     (2..=most).rev().find_map(|length| {
@@ -83,7 +83,7 @@ pub(super) fn without_semicolon(name: &str) -> Option<(usize, Signs)> {
     })
 }
 
-/// The line of that name: what it stands for, and whether the semicolon may be missing.
+/// The line of that name: its meaning, and whether the semicolon may be missing.
 fn entry(name: &str) -> Option<(Signs, bool)> {
     let (mut from, mut to) = (0, TABLE.len());
     while from < to {
@@ -109,7 +109,7 @@ fn parsed(rest: &str) -> Option<(Signs, bool)> {
     Some(((signs.next()??, signs.next().flatten()), old))
 }
 
-/// The number of a numeric reference while its digits are read, however many there are.
+/// The number of a numeric reference while its digits are read, of any length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Number {
     hex: bool,
@@ -121,7 +121,7 @@ impl Number {
         Number { hex, value: 0 }
     }
 
-    /// With the next digit; `None` if it is none.
+    /// With the next digit; `None` if `c` is none.
     pub(super) fn with(self, c: char) -> Option<Self> {
         let radix = if self.hex { 16 } else { 10 };
         let value = self.value.saturating_mul(radix).saturating_add(c.to_digit(radix)?);
@@ -129,7 +129,7 @@ impl Number {
     }
 
     /// The character (HTML standard §13.2.5.80): numbers of the C1 range mean windows-1252, and
-    /// what is no character U+FFFD.
+    /// invalid ones U+FFFD.
     pub(super) fn sign(self) -> char {
         match self.value {
             0 => char::REPLACEMENT_CHARACTER,

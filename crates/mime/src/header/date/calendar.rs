@@ -1,4 +1,4 @@
-//! Days by the year and by the week, which header fields of some programs have.
+//! Days by the year and by the week, which some programs write in header fields.
 
 use sealpost_base::calendar::days_from_civil;
 

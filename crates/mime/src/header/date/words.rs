@@ -1,13 +1,13 @@
-//! Reading a date word by word: each says what it is by its form and by what is known already.
+//! Parses a date word by word: each is interpreted by its form and by what is known already.
 
 use super::Date;
 use super::calendar::{of_week, of_year};
 use sealpost_base::calendar::{civil_from_days, days_from_civil, days_in};
 
-/// Words of a date that are looked at.
+/// The most words of a date that are read.
 const WORDS: usize = 16;
 
-/// What the words have said so far.
+/// The data from the words so far.
 #[derive(Debug, Default)]
 pub(super) struct DateWords {
     day: Option<u32>,
@@ -18,7 +18,7 @@ pub(super) struct DateWords {
     /// The clock has twelve hours: whether it is past noon.
     afternoon: Option<bool>,
     zone: Option<i16>,
-    /// Something was not understood.
+    /// Some part was not recognized.
     strange: bool,
 }
 
@@ -50,12 +50,12 @@ impl DateWords {
         Some(Date { seconds: seconds - i64::from(zone) * 60, zone })
     }
 
-    /// There is a time, and all words were understood.
+    /// Whether there is a time, and all words were recognized.
     pub(super) fn is_whole(&self) -> bool {
         self.time.is_some() && !self.strange
     }
 
-    /// Takes a word; `None` if it says nothing.
+    /// Takes a word; `None` if it is not recognized.
     fn word(&mut self, word: &str) -> Option<()> {
         if word.starts_with(['+', '-']) {
             return self.zone(numeric_zone(word)?);
@@ -108,7 +108,7 @@ impl DateWords {
         Some(())
     }
 
-    /// Numbers with something between them, or one.
+    /// One number, or several with separators.
     fn of_numbers(&mut self, word: &str) -> Option<()> {
         let separator = word.trim_end_matches('.').find(['-', '/', '.']);
         let Some(separator) = separator.map(|at| char::from(word.as_bytes()[at])) else {
@@ -136,8 +136,8 @@ impl DateWords {
         }
     }
 
-    /// Day, month and year as numbers, in the order that the separator and the digits of the first
-    /// and the last tell.
+    /// Day, month and year as numbers, in the order that follows from the separator and the digits
+    /// of the first and the last.
     fn three(&mut self, separator: char, numbers: [u32; 3], first: usize, last: usize) -> Option<()> {
         let [a, b, c] = numbers;
         let (day, month, year) = match separator {
@@ -165,7 +165,7 @@ impl DateWords {
         self.days(of_week(number(year).filter(|_| is_form)?.into(), number(week)?, number(weekday)?)?)
     }
 
-    /// A number, or numbers and names without anything between them.
+    /// A number, or numbers and names without separators.
     fn runs(&mut self, word: &str) -> Option<()> {
         let word = word.trim_end_matches('.');
         let digits = word.find(|c: char| !c.is_ascii_digit()).unwrap_or(word.len());
@@ -219,8 +219,8 @@ impl DateWords {
         Some(())
     }
 
-    /// A time, and what may stand behind it without white space: a zone, or half of the day.
-    /// `basic`: without colons, too.
+    /// A time, and an optional suffix without white space: a zone, or half of the day. `basic`:
+    /// also without colons.
     fn clock(&mut self, word: &str, basic: bool) -> Option<()> {
         if self.time.is_some() {
             return None;
@@ -258,7 +258,7 @@ fn number(digits: &str) -> Option<u32> {
     digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok())?
 }
 
-/// A year of so many digits (RFC 5322 §4.3).
+/// A year with this number of digits (RFC 5322 §4.3).
 fn year(digits: usize, value: u32) -> Option<i64> {
     match (digits, i64::from(value)) {
         (4, year) => Some(year),
@@ -309,7 +309,7 @@ fn named_zone(word: &str) -> Option<i16> {
     Some(hours * 60)
 }
 
-/// A month by its English name, or by three letters of it and more.
+/// A month by its English name, or by three or more letters of it.
 fn month(word: &str) -> Option<u32> {
     const MONTHS: [&str; 12] = [
         "january",
@@ -335,8 +335,8 @@ fn is_weekday(word: &str) -> bool {
     word.len() >= 3 && DAYS.iter().any(|day| day.starts_with(word))
 }
 
-/// `value` with comments made a space, nested ones counted, an unclosed one up to the end, and so
-/// the name of a zone in brackets; without the white space that may stand around the colons of a
+/// `value` with comments replaced by a space, nested ones counted, an unclosed one up to the end,
+/// and likewise the name of a zone in brackets; without optional white space around the colons of a
 /// time (obs-hour, obs-minute: RFC 5322 §4.3); and with a dot for the comma of a fraction.
 fn plain(value: &str) -> String {
     let mut depth = 0usize;

@@ -1,9 +1,9 @@
-//! Values that are cut in pieces, and values with a charset (RFC 2231).
+//! Values split into sections, and values with a charset (RFC 2231).
 
 use super::{Parameter, is_token};
 use crate::decode::charset;
 
-/// How [`joined`] writes the values that it puts together.
+/// The form of the values that [`joined`] returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// Charset and percent encoding stay: text of seven bits, as IMAP4rev1 needs it.
@@ -12,10 +12,10 @@ pub enum Form {
     Decoded,
 }
 
-/// The parameters with those of RFC 2231 put together (§6: servers SHOULD do so), each where the
-/// first of its sections stands. A value that has a charset keeps the `*` behind its name, which
-/// says so. Sections that are missing end a value; what stands behind such a gap, or stands there
-/// twice, is left as it is written.
+/// The parameters with the sections of RFC 2231 joined (§6: servers SHOULD do so), each at the
+/// place of its first section. A value with a charset keeps the `*` after its name, which marks it.
+/// A missing section ends a value; sections after such a gap, and duplicate ones, are left as
+/// written.
 pub fn joined(params: &[Parameter], form: Form) -> Vec<Parameter> {
     let mut found: Vec<Parameter> = Vec::with_capacity(params.len());
     let mut taken = vec![false; params.len()];
@@ -42,13 +42,13 @@ pub fn joined(params: &[Parameter], form: Form) -> Vec<Parameter> {
     found
 }
 
-/// One section of a value that is cut in pieces (RFC 2231 §3).
+/// One section of a split value (RFC 2231 §3).
 struct Section<'a> {
     number: usize,
     /// It is percent-encoded (§4).
     percent: bool,
     value: &'a str,
-    /// Which of the parameters it is.
+    /// Its index among the parameters.
     at: usize,
 }
 
@@ -71,7 +71,7 @@ fn sections<'a>(params: &'a [Parameter], name: &str) -> Vec<Section<'a>> {
         params.iter().enumerate().filter_map(|(at, param)| section(at, param)).collect();
     sections.sort_by_key(|section| section.number);
     sections.dedup_by_key(|section| section.number);
-    // A gap ends the value: what comes after it would be put in the wrong place.
+    // A gap ends the value: later sections would be in the wrong place.
     let whole =
         sections.iter().enumerate().take_while(|(expected, section)| section.number == *expected).count();
     sections.truncate(whole);
@@ -102,7 +102,7 @@ fn decoded_value(sections: &[Section]) -> String {
     charset::decode(charset, &bytes)
 }
 
-/// The values one behind the other. If one is percent-encoded, all are then.
+/// The concatenated values. If one is percent-encoded, all are.
 fn encoded_value(sections: &[Section]) -> String {
     let percent = sections.iter().any(|section| section.percent);
     let mut out = String::new();

@@ -1,4 +1,4 @@
-//! Damage to a directory that no server has open: bits that flip, and objects that nobody wrote.
+//! Damage to a directory that no server has open: flipped bits, and foreign objects.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,16 +14,16 @@ use sealpost_base::{Random, SeededRandom};
 use super::super::ACCOUNTS;
 
 const PAGE_BYTES: u64 = 8192;
-/// Of a row, the bytes that come first.
+/// The first bytes of a row.
 const HEAD_BYTES: usize = 4096;
-/// What the header of the database takes: without it nothing can be read, and a backup is needed.
+/// The size of the database header: without it nothing can be read, and a backup is needed.
 const HEADER_BYTES: u64 = 100;
 
-/// Something that was done.
+/// One damage.
 pub struct Planted {
-    /// What, for counting.
+    /// Its kind, for counting.
     pub kind: &'static str,
-    /// The object, if it is one.
+    /// The path of the object, if it is one.
     path: Option<String>,
     how: String,
 }
@@ -42,7 +42,7 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// Those of the store in `dir`. What cannot be read is none.
+    /// Those of the store in `dir`. Unreadable ones are left out.
     pub fn read(dir: &Path) -> Result<Self> {
         let database = open(dir)?;
         let mut select = database.prepare("SELECT path, size, file, head, rest FROM objects")?;
@@ -65,14 +65,14 @@ impl Objects {
         Ok(Objects { digests, ids })
     }
 
-    /// How many messages of each account may be lost with what is not in `after` as it is here:
-    /// those whose own bytes are in it. An entry of a log that no checkpoint includes may be of
+    /// How many messages of each account may be lost with objects that `after` lacks or has
+    /// changed: those whose own bytes are in them. A log entry that no checkpoint includes may hold
     /// `batch` deliveries.
     pub fn lost_messages(&self, after: &Objects, batch: usize) -> [usize; ACCOUNTS.len()] {
         let mut lost = [0usize; ACCOUNTS.len()];
         for (account, id) in self.ids.iter().enumerate() {
             let is_same = |path: &&String| after.digests.get(*path) == self.digests.get(*path);
-            // Each version of a record is there twice.
+            // Each version of a record is stored twice.
             let mut versions = self.below(&format!("accounts/{}/", ACCOUNTS[account]));
             if !versions.any(|path| is_same(&path)) {
                 lost[account] = usize::MAX;
@@ -87,7 +87,7 @@ impl Objects {
             };
             let included = checkpoints.iter().filter(is_sound).max().copied();
             if included.is_none() && self.positions(&log).next() != Some(1) {
-                // What was trimmed was in checkpoints alone.
+                // Trimmed messages were in checkpoints alone.
                 lost[account] = usize::MAX;
                 continue;
             }
@@ -117,7 +117,7 @@ impl Objects {
     }
 }
 
-/// Does one thing, whichever.
+/// Does one random damage.
 pub fn anything(dir: &Path, objects: &Objects, random: &SeededRandom) -> Result<Planted> {
     match random.below(15) {
         0..3 => flip_in_database(dir, random),
@@ -182,7 +182,7 @@ fn flip(file: &File, at: u64, random: &SeededRandom) -> Result<String> {
     Ok(format!("byte {at} bit {bit}"))
 }
 
-/// Plants an object at a number behind the last one of a folder.
+/// Plants an object at a number after the last one of a folder.
 fn plant(
     dir: &Path,
     objects: &Objects,
@@ -208,7 +208,7 @@ fn plant(
     )
 }
 
-/// Plants what looks like a mark of positions, a witness or a list of what retired keys count for.
+/// Plants objects that look like marks of positions, a witness or a list of retired keys.
 fn plant_marks(dir: &Path, objects: &Objects, random: &SeededRandom) -> Result<Planted> {
     let id = &objects.ids[random.below(ACCOUNTS.len() as u64) as usize];
     let (folder, number) = (format!("acct/{id}/manifest/"), random.next_u64());
@@ -255,13 +255,13 @@ fn insert(
         open(dir)?.execute(sql, params![path, bytes.len() as i64, 1_700_000_000_000i64, head, rest]);
     let how = match inserted {
         Ok(_) => format!("{path}: {how}"),
-        // Damage that was done before.
+        // An object that was damaged before.
         Err(e) => format!("{path}: could not be planted: {e}"),
     };
     Ok(Planted { kind, path: Some(path), how })
 }
 
-/// Removes planted objects that `named` names; how many there were.
+/// Removes planted objects that `named` names; returns how many.
 pub fn remove_named(dir: &Path, planted: &[Planted], named: &str) -> Result<usize> {
     let database = open(dir)?;
     let paths =
@@ -269,7 +269,7 @@ pub fn remove_named(dir: &Path, planted: &[Planted], named: &str) -> Result<usiz
     paths.map(|path| Ok(database.execute("DELETE FROM objects WHERE path = ?1", [path])?)).sum()
 }
 
-/// Copies a store's directory in the place of what was there.
+/// Replaces a directory by a copy of a store's directory.
 pub fn copy_anew(from: &Path, to: &Path) -> Result<()> {
     if to.exists() {
         std::fs::remove_dir_all(to)?;
@@ -283,7 +283,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
         let entry = entry?;
         let to = to.join(entry.file_name());
         let kind = entry.file_type()?;
-        // The index of the log is made anew, and sockets are nothing to copy.
+        // The log index is rebuilt, and sockets are not copied.
         if kind.is_dir() {
             copy(&entry.path(), &to)?;
         } else if kind.is_file() && !entry.file_name().to_string_lossy().ends_with("-shm") {
@@ -312,7 +312,7 @@ fn object(dir: &Path, path: &str) -> Result<Option<Vec<u8>>> {
     Ok(row.ok().and_then(|(size, file, inline)| file.map_or(Some(inline), |file| in_file(dir, &file, size))))
 }
 
-/// The bytes of an object that is a file, or in one.
+/// The bytes of an object that is stored as, or in, a file.
 fn in_file(dir: &Path, file: &str, size: i64) -> Option<Vec<u8>> {
     let (name, offset) = file.split_once('+').unwrap_or((file, "0"));
     let mut bytes = vec![0; usize::try_from(size).ok().filter(|size| *size < 1 << 30)?];
@@ -336,7 +336,7 @@ fn digest(bytes: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// The account id in a record: the field 0 of a CBOR map behind four bytes.
+/// The account id in a record: field 0 of a CBOR map after four bytes.
 fn account_id(record: &[u8]) -> Option<String> {
     let id = record.get(5..23)?.strip_prefix(&[0x00, 0x50])?;
     Some(id.iter().map(|byte| format!("{byte:02x}")).collect())

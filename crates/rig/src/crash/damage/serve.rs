@@ -1,4 +1,4 @@
-//! A server as an operator runs it, on a directory that may be damaged, and what its clients get.
+//! A server in normal operation, on a directory that may be damaged, and what its clients receive.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -14,11 +14,11 @@ use crate::imap::{Imap, Reply};
 use crate::lmtp::{Lmtp, dotted};
 use crate::server::{Endpoint, PASSWORD, Ready, Sealpost, Server, Start};
 
-/// Ports that are free, and nothing that a round waits for.
+/// Free ports, and no options that a round would wait for.
 const CONFIGURATION: &str = "hostname = \"mx.localhost\"\ndomain = \"localhost\"\n\
     [listen]\nsmtp = []\nimaps = []\nimap = [\"127.0.0.1:0\"]\nlmtp = [\"127.0.0.1:0\"]\n[store]\nreserve = \"0\"\n";
 
-/// `sealpost serve`, whose log is in the file beside its directory that ends in `.log`.
+/// `sealpost serve`, with its log in the file beside its directory that ends in `.log`.
 pub struct Serving {
     /// The binary.
     pub sealpost: Sealpost,
@@ -74,14 +74,15 @@ impl Start for Serving {
     }
 }
 
-/// Delivers a message; whether it was acknowledged.
+/// Delivers a message; returns whether it was acknowledged.
 pub async fn deliver_one(server: &Server, account: &str, id: &str) -> bool {
     let Ok(mut lmtp) = Lmtp::connect(server.lmtp).await else { return false };
     let answers = lmtp.deliver(&[account], &dotted(&content(id))).await;
     answers.is_ok_and(|answers| answers.iter().all(|answer| answer.is_ok()))
 }
 
-/// The messages of an account that come whole and byte for byte; none if it lets nobody in.
+/// The messages of an account that are served completely and byte for byte; none if it refuses the
+/// login.
 pub async fn read_all(server: &Server, account: &str) -> BTreeSet<String> {
     read(server, account).await.unwrap_or_default()
 }
@@ -121,7 +122,7 @@ fn numbers(line: &[u8]) -> Vec<u32> {
     found.split_whitespace().filter_map(|number| number.parse().ok()).collect()
 }
 
-/// The ids of those whose bytes are what was sent.
+/// The ids of those whose bytes are as sent.
 fn bodies(reply: &Reply) -> Vec<String> {
     let id = |line: &Vec<u8>| {
         let (_, bytes) = super::super::verify::body(line)?;

@@ -1,4 +1,4 @@
-//! Differences are seen: the harness must not pass what it should not.
+//! Differences are detected: the harness must not pass with an error.
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn worker_with_one() -> (Worker, MessageLocation) {
 }
 
 #[test]
-fn a_lost_message_a_changed_uid_and_a_lost_flag_are_seen() {
+fn lost_messages_changed_uids_and_lost_flags_are_detected() {
     let (mut worker, place) = worker_with_one();
     assert!(worker.settle(&Placements::new()).unwrap_err().to_string().contains("lost"));
     let other = Placements::from([(place.clone(), Placed { uid: Some(5), flags: BTreeSet::new() })]);

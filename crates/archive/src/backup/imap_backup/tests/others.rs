@@ -3,7 +3,7 @@
 
 use super::*;
 
-/// What imap-backup reads: by offsets, and the next one where the mbox ends.
+/// Reads as imap-backup does: by offsets, and the next message where the mbox ends.
 pub(super) fn imap_backup_reads(root: &Path, folder: &str) -> Vec<(u32, String)> {
     let mbox = fs::read(root.join(format!("{folder}.mbox"))).unwrap();
     let mut found = Vec::new();
@@ -74,7 +74,7 @@ fn an_interrupted_run_keeps_what_was_committed() {
     assert_eq!(imap_backup_reads(directory.path(), INBOX).len(), 100);
 }
 
-/// 2: A run that was killed, and the next one, leave messages that read back wrong.
+/// 2: A killed run and the next one leave messages that read back wrong.
 #[test]
 fn what_another_program_puts_behind_the_last_message_is_kept() {
     let directory = tempfile::tempdir().unwrap();
@@ -95,7 +95,7 @@ fn what_another_program_puts_behind_the_last_message_is_kept() {
     drop(backup);
     assert!(open(root).unwrap().folders().unwrap()[0].as_left);
 
-    // What a run of ours leaves that was killed is fetched again, and kept nowhere else.
+    // The rest of a killed run of ours is fetched again, and kept nowhere else.
     let (backup, mut folder) = opened(root, INBOX, 7);
     give(&mut *folder, 11, &mail("A: b\r\n\r\nnever committed\r\n"), 5).unwrap();
     drop((folder, backup));
@@ -110,7 +110,7 @@ fn what_another_program_puts_behind_the_last_message_is_kept() {
 }
 
 #[test]
-fn what_a_mail_program_wrote_anew_is_fetched_again_and_kept() {
+fn messages_rewritten_by_a_mail_program_are_refetched_and_kept() {
     let part = |text: &str| -> Vec<String> {
         text.split_inclusive("\n\n").collect::<Vec<_>>().chunks(2).map(|parts| parts.concat()).collect()
     };
@@ -158,7 +158,7 @@ fn orphans_of_killed_runs_are_found_out() {
         let root = directory.path();
         imap_backup_runs(root, &all[..2], torn, true);
         imap_backup_runs(root, &all, "", false);
-        assert_eq!(imap_backup_would_misread(root), torn.len() + 2 * 45, "as it is with imap-backup alone");
+        assert_eq!(imap_backup_would_misread(root), torn.len() + 2 * 45, "as with imap-backup alone");
         let (_copy, mut folder) = opened(root, INBOX, 7);
         let wanted: Vec<_> = expected(&all).into_iter().map(|(uid, t)| (uid, crlf(&t))).collect();
         assert_eq!(texts(&*folder), wanted);
@@ -190,12 +190,12 @@ fn damaged_metadata_costs_no_mail() {
         assert_eq!(read_all(&*folder), mails);
         assert_eq!(fs::read(root.join("INBOX.imap")).unwrap(), whole);
     }
-    // Without our journal there is nothing else to go by: everything is put aside, and nothing removed.
+    // Without our journal there is no other source: everything is put aside, and nothing removed.
     let mbox = fs::read(root.join("INBOX.mbox")).unwrap();
     fs::remove_file(root.join("INBOX.sealpost")).unwrap();
     fs::write(root.join("INBOX.imap"), &whole[..20]).unwrap();
     {
-        // To look changes nothing.
+        // Reading changes nothing.
         let backup = open(root).unwrap();
         assert!(backup.folders().unwrap().is_empty());
         assert_eq!(backup.look(&folder_name(INBOX)).err().unwrap().kind(), sealpost_base::Kind::Corrupt);
@@ -247,13 +247,13 @@ fn imap_backup_continues_and_so_do_we() {
     let mut now = read_all(&*folder);
     assert_eq!(now.remove(&20).unwrap().octets, b"A: b\r\n\r\ntwenty\r\n");
     assert_eq!(now, mails, "with dates and keywords, although it went through imap-backup");
-    assert_eq!(folder.resume(), Resume::default(), "flags have to be looked at");
+    assert_eq!(folder.resume(), Resume::default(), "flags have to be compared");
     give(&mut *folder, 21, &mail("bare\nLF"), 9).unwrap();
     folder.commit(&resume(22)).unwrap();
     folder.close().unwrap();
     drop(backup);
-    // A run of ours that ended before the metadata was written, then imap-backup, which goes on in
-    // the wrong place.
+    // A run of ours that ended before the metadata was written, then imap-backup, which appends at
+    // the wrong position.
     let (backup, mut folder) = opened(root, INBOX, 7);
     give(&mut *folder, 22, &mail("A: b\r\n\r\ntwenty-two\r\n"), 9).unwrap();
     folder.commit(&resume(23)).unwrap();

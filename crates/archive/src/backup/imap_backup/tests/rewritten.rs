@@ -1,4 +1,4 @@
-//! What is deleted goes from the mbox too, and nothing else does, wherever the run ends.
+//! Deleted messages are removed from the mbox too, and nothing else, wherever the run ends.
 
 use super::*;
 use crate::backup::contents::Contents;
@@ -10,7 +10,7 @@ fn paths(root: &Path) -> Paths {
     Paths { mbox: path("mbox"), json: path("imap"), journal: path("sealpost") }
 }
 
-/// A folder in which two of five messages are deleted, as a run leaves it that ends before it has closed it.
+/// A folder in which two of five messages are deleted, left by a run that ends before it closed it.
 fn with_deleted(root: &Path) -> Mails {
     let texts = ["one\r\n", "two\nbare", "From three\r\n\r\n", "four\n\r\n", "five"];
     let mut mails: Mails = (1..).zip(texts.map(|text| mail(&format!("A: b\r\n\r\n{text}")))).collect();
@@ -27,7 +27,7 @@ fn with_deleted(root: &Path) -> Mails {
     mails
 }
 
-/// That is what the backup has, for everybody, and it can go on.
+/// The backup has these messages, for every reader, and can be continued.
 fn check(root: &Path, mails: &Mails) {
     let (backup, mut folder) = opened(root, INBOX, 7);
     assert_eq!(read_all(&*folder), *mails);
@@ -50,8 +50,8 @@ fn check(root: &Path, mails: &Mails) {
 
 #[test]
 fn what_is_deleted_goes_wherever_the_run_ends() {
-    // The steps that were done: written, the journal in its place, the mbox, the JSON, and nothing
-    // is left to do.
+    // The completed steps: files written, the journal in place, the mbox, the JSON, and nothing
+    // left to do.
     for steps in 0..=5 {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path();
@@ -59,7 +59,7 @@ fn what_is_deleted_goes_wherever_the_run_ends() {
         let paths = paths(root);
         let read = || Contents::read(&paths.journal, |_, _| {}).unwrap();
         if steps > 0 {
-            // As it is closed.
+            // During the close.
             let (_copy, folder) = opened(root, INBOX, 7);
             if steps == 5 {
                 folder.close().unwrap();
@@ -70,7 +70,7 @@ fn what_is_deleted_goes_wherever_the_run_ends() {
             let json = root.join("INBOX.imap.rewritten");
             let kept = fs::read(&json).unwrap();
             if steps == 1 {
-                // Not even all of it.
+                // Incomplete.
                 let mbox =
                     fs::OpenOptions::new().write(true).open(root.join("INBOX.mbox.rewritten")).unwrap();
                 mbox.set_len(bytes / 2).unwrap();
@@ -89,8 +89,8 @@ fn what_is_deleted_goes_wherever_the_run_ends() {
     }
 }
 
-/// Journal and JSON say other UIDs together, wherever the run ends: otherwise it would look as if
-/// imap-backup had been at work.
+/// Journal and JSON change UIDs together, wherever the run ends: otherwise it would look like a
+/// change by imap-backup.
 #[test]
 fn messages_have_other_uids_or_not_wherever_the_run_ends() {
     for steps in 0..=3 {
@@ -157,7 +157,7 @@ fn a_message_that_another_one_took_the_place_of_goes() {
     imap_backup_reads(root, INBOX);
 }
 
-/// In the middle of the mbox: bytes of a killed run of imap-backup, of which nobody knows what they are.
+/// In the middle of the mbox: unidentified bytes of a killed run of imap-backup.
 #[test]
 fn what_no_record_names_stays() {
     let directory = tempfile::tempdir().unwrap();
@@ -165,7 +165,7 @@ fn what_no_record_names_stays() {
     let mails = three(root);
     let before = text(root, "INBOX.mbox");
     let orphan = "From a@b Mon Nov 16 09:05:07 2020\nNobody: knows\n\n";
-    // Two messages, the orphan, and a third one that the metadata has where it is without the orphan.
+    // Two messages, the orphan, and a third one that the metadata lists as if there were no orphan.
     let third = before.rfind("From ").unwrap();
     fs::write(root.join("INBOX.mbox"), format!("{}{orphan}{}", &before[..third], &before[third..])).unwrap();
     fs::remove_file(root.join("INBOX.sealpost")).unwrap();
@@ -182,7 +182,7 @@ fn what_no_record_names_stays() {
 }
 
 #[test]
-fn a_large_mbox_is_written_anew_when_that_is_worth_it() {
+fn a_large_mbox_is_rewritten_when_worthwhile() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path();
     let line = format!("{}\r\n", "x".repeat(998));

@@ -1,4 +1,4 @@
-//! What the script says of messages: SEARCH, FETCH, STORE and EXPUNGE.
+//! The script's answers about messages: SEARCH, FETCH, STORE and EXPUNGE.
 
 use super::session::{CUT, DRIP, ENDLESS, Session};
 use super::{Box_, Fault};
@@ -144,7 +144,7 @@ impl Session {
         (out.into_bytes(), Some("OK fetched".into()))
     }
 
-    /// What a command may look at, and what it says of the rest.
+    /// The messages that a command may process, and what is answered about the rest.
     pub(super) fn limited(&self, mut mailbox: Box_, set: &str) -> (Box_, Option<String>) {
         let limit = {
             let world = self.world.lock().unwrap();
@@ -250,7 +250,7 @@ impl Session {
 }
 
 impl Session {
-    /// Messages that come without being asked for.
+    /// Unsolicited messages.
     fn unasked(&self) -> Vec<u8> {
         let world = self.world.lock().unwrap();
         let unasked =

@@ -1,4 +1,4 @@
-//! A session of the script: commands, and what is answered to them.
+//! A session of the script: commands and their answers.
 
 use std::sync::{Arc, Mutex};
 
@@ -7,10 +7,10 @@ use tokio::net::TcpStream;
 
 use super::{Box_, Fault, ServerState};
 
-/// Where the connection is cut, and where a line does not end.
+/// Where the connection is cut, and a line without an end.
 pub(super) const CUT: &[u8] = b"\0cut here\0";
 pub(super) const ENDLESS: &[u8] = b"\0endless\0";
-/// Where nothing but drops come.
+/// From where on only single bytes are sent.
 pub(super) const DRIP: &[u8] = b"\0drip\0";
 
 pub(super) struct Session {
@@ -35,7 +35,7 @@ impl Session {
         Session { world, selected: None, sent: 0 }
     }
 
-    /// Answers what is asked, until the client goes or the script says so.
+    /// Answers commands until the client disconnects or the script ends the connection.
     pub(super) async fn serve(mut self, stream: TcpStream) -> Result<(), End> {
         let (read, mut write) = stream.into_split();
         let mut read = BufReader::new(read);
@@ -120,7 +120,7 @@ impl Session {
         Ok(answer)
     }
 
-    /// All of the messages, or none.
+    /// Stores all of the messages, or none.
     fn take(&self, name: &str, messages: Vec<(String, Vec<u8>)>) -> String {
         if let Some(Fault::Throttle(left)) = self.once(|fault| matches!(fault, Fault::Throttle(_))) {
             if left > 1 {
@@ -164,7 +164,7 @@ impl Session {
         }
     }
 
-    /// How many lines are to come before the answer.
+    /// How many lines are sent before the answer.
     fn chatter(&self, command: &str) -> usize {
         let world = self.world.lock().unwrap();
         let lines = world.faults.iter().find_map(|fault| match fault {
@@ -187,7 +187,7 @@ impl Session {
         self.world.lock().unwrap().faults.contains(fault)
     }
 
-    /// What a login is refused with that is not the first one.
+    /// The refusal of a login that is not the first one.
     fn refuses_login(&self) -> Option<&'static str> {
         let world = self.world.lock().unwrap();
         let is_first = world.asked.iter().filter(|line| line.starts_with("LOGIN")).count() == 1;
@@ -248,7 +248,7 @@ impl Session {
         }
     }
 
-    /// The mailbox that a word of a command means.
+    /// The mailbox that an argument of a command names.
     fn named(&self, word: Option<&str>) -> String {
         let name = unquoted(word.unwrap_or(""));
         let ignores_case = self.has(&Fault::IgnoresCase);

@@ -1,4 +1,4 @@
-//! What the steps of a scenario do on a connection.
+//! Executes the steps of a scenario on a connection.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::load::data::{DataSet, Message};
 use crate::load::scenario::template::Template;
 use crate::load::scenario::{Action, Step};
 
-/// Larger messages are sent from where they are; smaller ones are copied, so that they leave with
+/// Larger messages are sent from their own memory; smaller ones are copied, so that they leave with
 /// their command.
 const COPIED_BYTES: usize = 32 * 1024;
 
@@ -70,7 +70,7 @@ impl Imap {
             Action::Append { mailbox, data, flags } => self.append(mailbox, data, flags, counted).await,
             Action::Idle { limit, until_notified } => self.idle(*limit, *until_notified, counted).await,
             Action::Clean => self.clean(name).await,
-            // Done by whoever drives the client: it takes a new connection.
+            // Done by the caller, which needs a new connection for it.
             Action::Reconnect | Action::Deliver(_) => Ok(()),
         }
     }
@@ -80,7 +80,7 @@ impl Imap {
         template.render(&self.client.values(self.state.exists, self.state.uid_next), &mut self.line);
     }
 
-    /// `template` as this server wants it, in a text.
+    /// `template` in this server's syntax, as text.
     pub(super) fn rendered(&mut self, template: &Template) -> String {
         self.render(template);
         String::from_utf8_lossy(&self.line).into_owned()
@@ -93,7 +93,7 @@ impl Imap {
         Ok(*self.state.capabilities.get_or_insert_default())
     }
 
-    /// Sends a command of the bench's own; what came back untagged.
+    /// Sends an internal command; returns its untagged responses.
     pub(super) async fn ask(&mut self, command: &str) -> Result<Vec<String>, Fail> {
         self.state.kept = Some(Vec::new());
         let sent = self.own(command).await;
@@ -101,7 +101,7 @@ impl Imap {
         sent.map(|()| lines)
     }
 
-    /// An own command that must end well, for `name` to end well.
+    /// Runs an internal command that must succeed for `name` to succeed.
     pub(super) async fn must(&mut self, command: &str, name: &str) -> Result<bool, Fail> {
         self.own(command).await?;
         if !self.state.last_ok {
@@ -111,7 +111,7 @@ impl Imap {
         Ok(self.state.last_ok)
     }
 
-    /// Notes which mailbox the command in `line` selects, if it does.
+    /// Records which mailbox the command in `line` selects, if any.
     fn remember_selected(&mut self) {
         let line = String::from_utf8_lossy(&self.line);
         let (verb, rest) = line.split_once(' ').unwrap_or((&line, ""));
@@ -140,8 +140,8 @@ impl Imap {
         self.append_messages(&[Outgoing { message, about }], counted).await
     }
 
-    /// Sends the APPEND that begins with what is in `line` (RFC 3501 §6.3.11, RFC 3502) and waits
-    /// for its end.
+    /// Sends the APPEND that begins with the contents of `line` (RFC 3501 §6.3.11, RFC 3502) and
+    /// waits for its end.
     pub(super) async fn append_messages(
         &mut self,
         messages: &[Outgoing],
@@ -153,7 +153,7 @@ impl Imap {
         self.out.extend_from_slice(&line);
         self.line = line;
         for Outgoing { message, about } in messages {
-            // RFC 7888 §5: LITERAL- allows 4,096 bytes without being asked.
+            // RFC 7888 §5: LITERAL- allows 4,096 bytes without a continuation request.
             let at_once = capabilities.literal_plus || (capabilities.literal_minus && message.len() <= 4096);
             let plus = if at_once { "+" } else { "" };
             self.out.extend_from_slice(format!("{about} {{{}{plus}}}\r\n", message.len()).as_bytes());
@@ -174,8 +174,8 @@ impl Imap {
         self.drained().await
     }
 
-    /// Sends what is in `out` up to a literal and waits; whether the server wants the literal (RFC
-    /// 3501 §4.3).
+    /// Sends the contents of `out` up to a literal and waits; returns whether the server accepts
+    /// the literal (RFC 3501 §4.3).
     async fn asked_for(&mut self) -> Result<bool, Fail> {
         self.state.go_on = false;
         self.unsent(true);
@@ -225,7 +225,7 @@ impl Imap {
         let counts = waited?;
         let from = thread.now();
         if let Some(idle) = self.state.outstanding.front_mut() {
-            // To wait was what it was for: only its end is a command that is waited for.
+            // The waiting itself is not charged: the timeout counts from DONE.
             idle.due = from + thread.shared.command_timeout;
         }
         self.out.extend_from_slice(b"DONE\r\n");
@@ -240,11 +240,11 @@ impl Imap {
         Ok(())
     }
 
-    /// Waits in IDLE. False if it was the phase's end that ended it: then all who wait end it
-    /// together, which nobody asked for and which is not counted.
+    /// Waits in IDLE. False if the end of the phase ended it: then all waiting clients end it
+    /// together, which the scenario does not contain and which is not counted.
     async fn wait_idle(&mut self, limit: Option<Duration>, until_notified: bool) -> Result<bool, Fail> {
         let client = self.client.clone();
-        // Who stays in IDLE stays beyond the phase's end.
+        // An unlimited IDLE lasts beyond the end of the phase.
         let stays = limit.is_none() && !until_notified;
         let wanted = limit.unwrap_or(Duration::MAX);
         let limit = if stays { wanted } else { client.within_phase(wanted) };

@@ -1,4 +1,4 @@
-//! Mailboxes of the bench's own: made, filled, and removed in the end.
+//! The bench's own mailboxes: created, filled, and removed at the end.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -12,16 +12,16 @@ use crate::load::scenario::template::{MAILBOX, Names, Template};
 use crate::load::text::quoted;
 use crate::mail::correspondence;
 
-/// Bytes and messages that one APPEND of [`Fill`] has, if it may have several.
+/// Bytes and messages of one APPEND of [`Fill`], if it may have several.
 const BATCH_BYTES: usize = 4 << 20;
 const BATCH_MESSAGES: u64 = 200;
-/// How often the bench's mailboxes are tried to be deleted, with this between: some servers cannot
-/// delete a name twice in a second.
+/// How often deleting the bench's mailboxes is tried, with this pause: some servers cannot delete a
+/// name twice in a second.
 const CLEAN_TRIES: usize = 3;
 const CLEAN_PAUSE: Duration = Duration::from_millis(1100);
 
 impl Imap {
-    /// What personal mailboxes are called on this server (RFC 2342 §5, RFC 3501 §6.3.8).
+    /// The names of personal mailboxes on this server (RFC 2342 §5, RFC 3501 §6.3.8).
     ///
     /// # Errors
     /// If the connection is gone.
@@ -45,7 +45,7 @@ impl Imap {
         Ok(())
     }
 
-    /// An empty mailbox.
+    /// Creates an empty mailbox.
     async fn make(&mut self, mailbox: &str, name: &str) -> Result<bool, Fail> {
         let create = format!("CREATE {mailbox}");
         self.own(&create).await?;
@@ -53,14 +53,14 @@ impl Imap {
             return Ok(true);
         }
         let why = self.state.last_text.clone();
-        // It is there, perhaps with messages in it.
+        // It exists, perhaps with messages in it.
         self.leave(mailbox).await?;
         self.own(&format!("DELETE {mailbox}")).await?;
         if self.state.last_ok {
             return self.must(&create, name).await;
         }
-        // Some cannot delete it so soon: Cyrus keeps what is deleted under a name of the second in
-        // which it was.
+        // Some servers cannot delete it so soon: Cyrus keeps a deleted mailbox under a name with
+        // the second of its deletion.
         self.own(&format!("SELECT {mailbox}")).await?;
         if !self.state.last_ok {
             self.client.thread.error(name, "NO", || format!("{create}: {why}"));
@@ -74,8 +74,8 @@ impl Imap {
         Ok(emptied)
     }
 
-    /// Selects no more what is to be deleted: servers say BYE to whoever is in a mailbox that goes.
-    /// CLOSE would expunge, and who knows what is selected.
+    /// Leaves a mailbox before it is deleted: servers say BYE to a client whose selected mailbox is
+    /// deleted. CLOSE could expunge messages of the selected mailbox.
     async fn leave(&mut self, mailbox: &str) -> Result<(), Fail> {
         let rest = self.selected.as_deref().and_then(|selected| selected.strip_prefix(mailbox));
         if !rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' ')) {
@@ -174,7 +174,7 @@ impl Imap {
                 left => format!("{left} mailboxes below {MAILBOX} are left: {why}"),
             });
         }
-        // Some servers keep the parent of mailboxes that are gone.
+        // Some servers keep the parent of deleted mailboxes.
         self.own(&format!("DELETE {}{MAILBOX}", names.prefix)).await
     }
 
@@ -188,15 +188,15 @@ impl Imap {
         Ok(mailboxes)
     }
 
-    /// Deletes them; what was said to the first that could not be.
+    /// Deletes them; returns the server's text for the first that failed.
     async fn delete(&mut self, mailboxes: Vec<String>) -> Result<Option<String>, Fail> {
         let mut refused = None;
         for mailbox in mailboxes {
             let mut command = b"DELETE ".to_vec();
             quoted(&mailbox, &mut command);
             self.own(&String::from_utf8_lossy(&command)).await?;
-            // One that only had others below it goes with the last of them, on some servers: the
-            // next list tells.
+            // On some servers, a parent of deleted mailboxes disappears with the last of them: the
+            // next list shows it.
             if !self.state.last_ok {
                 refused.get_or_insert_with(|| format!("DELETE {mailbox}: {}", self.state.last_text));
             }
@@ -205,7 +205,7 @@ impl Imap {
     }
 }
 
-/// Flags and date as APPEND has them (RFC 9051 §6.3.12), each after a blank.
+/// Flags and date in the syntax of APPEND (RFC 9051 §6.3.12), each after a blank.
 fn about(about: About) -> String {
     let flags = if about.flags.is_empty() { String::new() } else { format!(" ({})", about.flags) };
     let date = about.received.map(|at| format!(" \"{}\"", correspondence::date_text(at, '-')));
@@ -220,7 +220,7 @@ fn namespace(line: &str) -> Option<Names> {
     Some(Names { prefix, delimiter })
 }
 
-/// `LIST (\Noselect) "/" ""`: what is between levels.
+/// `LIST (\Noselect) "/" ""`: the hierarchy delimiter.
 fn delimiter(line: &str) -> Option<char> {
     string(line.strip_prefix("LIST ")?.split_once(") ")?.1)?.0.chars().next()
 }

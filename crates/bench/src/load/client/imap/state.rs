@@ -1,4 +1,4 @@
-//! What an IMAP client remembers, and what it makes of each line.
+//! The state of an IMAP client, and how each line changes it.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use crate::load::wire::Sink;
 
 /// Lines that are kept for the bench's own commands.
 const KEPT_LINES: usize = 20_000;
-/// Characters of a greeting that is none of IMAP's that are shown.
+/// Characters of a non-IMAP greeting that are shown.
 const SAID: usize = 80;
 
 /// A command that was sent and is not answered.
@@ -26,16 +26,16 @@ pub struct Outstanding {
     pub matched: u64,
     pub accept_no: bool,
     pub quiet: bool,
-    /// A part of it waits until the server asks for it.
+    /// A part of it waits for a continuation request.
     pub unsent: bool,
-    /// When it must have been answered.
+    /// The deadline for its answer.
     pub due: Duration,
 }
 
-/// What a server can do, as far as it matters here.
+/// Server capabilities, as far as they matter here.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Capabilities {
-    /// Literals of any size without being asked (RFC 7888).
+    /// Non-synchronizing literals of any size (RFC 7888).
     pub literal_plus: bool,
     /// Such of up to 4,096 bytes.
     pub literal_minus: bool,
@@ -51,7 +51,7 @@ pub struct Capabilities {
 pub struct MailboxState {
     client: Rc<Client>,
     pub greeted: bool,
-    /// How somebody greets who speaks something else.
+    /// The greeting of a server that speaks another protocol.
     pub stranger: Option<String>,
     pub bye: bool,
     /// A continuation request came.
@@ -61,14 +61,14 @@ pub struct MailboxState {
     pub exists: u32,
     pub uid_next: u32,
     pub mod_seq: u64,
-    /// Something was told in IDLE.
+    /// A notification came in IDLE.
     pub told: bool,
-    /// In IDLE: the next delivery that was not told of.
+    /// In IDLE: the next delivery without a notification.
     pub idle: Option<u64>,
     /// How the last command ended.
     pub last_ok: bool,
     pub last_text: String,
-    /// Untagged lines, if somebody wants them.
+    /// Untagged lines, if the caller wants them.
     pub kept: Option<Vec<String>>,
     /// Bytes since the last tagged response.
     bytes: u64,
@@ -100,7 +100,7 @@ impl MailboxState {
         if !self.greeted {
             self.greeted = true;
             self.status(text);
-            // Refused from the beginning (RFC 3501 §7.1.5).
+            // The server refuses the connection (RFC 3501 §7.1.5).
             self.bye = starts_with(text, b"BYE");
             return;
         }
@@ -128,7 +128,7 @@ impl MailboxState {
         }
     }
 
-    /// RFC 3501 §7.3.1: the size of the mailbox, told again whenever it grows.
+    /// RFC 3501 §7.3.1: the size of the mailbox, sent again whenever it grows.
     fn exists(&mut self, exists: u32) {
         let grown = exists.saturating_sub(self.exists);
         self.exists = exists;

@@ -1,19 +1,19 @@
-//! Servers that say goodbye, never come to an end, or are not there.
+//! Servers that say BYE, never complete an answer, or are not there.
 
 use std::collections::BTreeSet;
 
 use super::*;
 
-/// What a server says to a line.
+/// A server's reply to a line.
 pub(super) enum Reply {
     Say(String),
-    /// And closes.
+    /// Then closes.
     Bye(&'static str),
-    /// Every second, for a day, and then that it is done.
+    /// This line every second, for a day, and then the completion.
     GoOn(&'static str),
 }
 
-/// An IMAP server whose sessions do as `session` says, a new one for each.
+/// An IMAP server whose sessions behave as `session`, a new one for each.
 pub(super) fn scripted<S>(greeting: &'static str, session: impl Fn() -> S + Send + Sync + 'static) -> Target
 where
     S: FnMut(&str) -> Reply + 'static,
@@ -67,7 +67,7 @@ pub(super) fn done() -> Reply {
     Reply::Say("TAG OK done\r\n".into())
 }
 
-/// As Dovecot does: whoever deletes the mailbox that is selected is thrown out.
+/// As Dovecot does: deleting the selected mailbox ends the session.
 fn throws_out(mailboxes: &Arc<Mutex<BTreeSet<String>>>) -> impl FnMut(&str) -> Reply + use<> {
     let (mailboxes, mut selected) = (mailboxes.clone(), String::new());
     move |command| {
@@ -109,7 +109,7 @@ fn a_mailbox_is_left_before_it_is_made_anew() {
 }
 
 #[test]
-fn a_connection_lost_between_commands_is_an_error_and_rounds_that_were_not_done_are_told_of() {
+fn lost_connections_and_undone_rounds_are_reported() {
     let text = "name = \"x\"\n[[phase]]\nname = \"p\"\nrepeat = 3\nsteps = [\"FRESH {Bench/m}\", \"NOOP\"]\n";
     let session = || {
         |command: &str| {
@@ -156,7 +156,7 @@ fn a_phase_ends_after_its_duration_and_the_timeout() {
     assert_eq!(command(&outcome, "p", "NOOP").errors["timeout"].count, 1);
 }
 
-/// A server that does ten rounds a second of the hundred that are due.
+/// A server that completes ten rounds a second of the hundred that are due.
 fn overloaded(options: &Options) -> Outcome {
     let text = "name = \"x\"\n[[phase]]\nname = \"p\"\nrate = 100\narrivals = \"constant\"\nduration = \"3s\"\nsteps = [\"NOOP\"]\n";
     let pause = |line: &str| if line.ends_with("NOOP") { Duration::from_millis(100) } else { Duration::ZERO };
@@ -169,7 +169,7 @@ fn overloaded(options: &Options) -> Outcome {
 }
 
 #[test]
-fn a_rate_that_is_too_much_ends_in_time_and_says_what_was_not_done() {
+fn an_excessive_rate_ends_in_time_and_reports_undone_rounds() {
     let outcome = overloaded(&Options::default());
     assert!(outcome.phases[0].seconds() < 3.3, "{}", outcome.phases[0].seconds());
     let all = outcome.warnings.join("\n");

@@ -1,11 +1,11 @@
-//! Servers that are something else than was believed, or cannot do what a scenario wants: one plain
-//! line says which.
+//! Servers of another kind than expected, or without support for a scenario: one plain line reports
+//! which.
 
 use super::ends::{Reply, done, scripted};
 use super::*;
 use crate::load::scenario::{Action, Step};
 
-/// A server that says this and listens.
+/// A server that sends this greeting and reads.
 fn greets(said: &'static str) -> Endpoint {
     let connect = move || {
         let (ours, mut theirs) = tokio::io::duplex(64 * 1024);
@@ -19,7 +19,7 @@ fn greets(said: &'static str) -> Endpoint {
     Endpoint { addr: TargetAddr::Inside(Arc::new(connect)), tls: None }
 }
 
-/// An SMTP server that greets and answers every line with what `reply` says.
+/// An SMTP server that greets and answers every line by `reply`.
 fn smtp(reply: fn(&str) -> &'static str) -> Target {
     let connect = move || {
         let (ours, mut theirs) = tokio::io::duplex(64 * 1024);
@@ -55,14 +55,14 @@ fn a_server_of_another_protocol_is_recognized_at_once() {
     let warnings = outcome.warnings.join("\n");
     let wanted = "no client got in: this is no IMAP server, it says \"220 mx.example ESMTP\"";
     assert!(warnings.contains(wanted) && !warnings.contains("cannot be reached"), "{warnings}");
-    assert!(outcome.phases[0].seconds() < 30.0, "nobody waits for what will not come");
+    assert!(outcome.phases[0].seconds() < 30.0, "no client waits for the timeout");
     let mailbox = scenario(&NOOP.replace("NOOP", "SELECT {Bench/m}"));
     let why = try_paused(&mailbox, with_imap(greets("220 mx.example ESMTP\r\n"))).unwrap_err().to_string();
     assert_eq!(why, "within the bench: this is no IMAP server, it says \"220 mx.example ESMTP\"");
 }
 
 #[test]
-fn who_says_nothing_may_be_waiting_for_tls() {
+fn a_silent_server_may_expect_tls() {
     let imap = run_paused(&scenario(NOOP), with_imap(greets("")));
     let deliver = scenario(DELIVER);
     let smtp = run_paused(&deliver, Target { imap: None, smtp: Some(greets("")), ..with_imap(greets("")) });
@@ -72,7 +72,8 @@ fn who_says_nothing_may_be_waiting_for_tls() {
     }
 }
 
-/// As Cyrus does: what was deleted a moment ago cannot be deleted again, and what is there cannot be created.
+/// As Cyrus does: a mailbox deleted a moment ago cannot be deleted again, and an existing one
+/// cannot be created.
 fn deletes_once(
     mailboxes: &Arc<Mutex<Vec<(String, u32)>>>,
     deleted: &Arc<AtomicU64>,
@@ -121,7 +122,7 @@ fn a_mailbox_that_cannot_be_deleted_is_emptied() {
     let there: Arc<Mutex<Vec<(String, u32)>>> = Arc::clone(&mailboxes);
     let outcome = run_paused(&scenario(text), scripted(" ", move || deletes_once(&mailboxes, &deleted)));
     assert_eq!(command(&outcome, "p", "FRESH").count, 5, "{:?}", outcome.phases[0].commands);
-    // Created, found undeletable and emptied, deleted and created anew, and so on.
+    // Created, found undeletable and emptied, deleted and created again, and so on.
     assert_eq!(*there.lock().unwrap(), [("SealpostBench/m".to_owned(), 7)]);
     let text = text.replace("repeat = 5", "repeat = 2");
     let (mailboxes, deleted) = (Arc::default(), Arc::new(AtomicU64::new(1)));
@@ -131,7 +132,7 @@ fn a_mailbox_that_cannot_be_deleted_is_emptied() {
 }
 
 #[test]
-fn why_a_mailbox_cannot_be_made_is_said() {
+fn a_refused_create_is_reported_with_its_reason() {
     let text = "name = \"x\"\n[[phase]]\nname = \"p\"\nsteps = [\"FRESH {Bench/forbidden}\"]\n";
     let (mailboxes, deleted) = (Arc::default(), Arc::default());
     let outcome = run_paused(&scenario(text), scripted(" ", move || deletes_once(&mailboxes, &deleted)));
@@ -140,7 +141,7 @@ fn why_a_mailbox_cannot_be_made_is_said() {
 }
 
 #[test]
-fn what_is_left_is_tried_again_and_then_told_of() {
+fn leftover_mailboxes_are_retried_then_reported() {
     let text = "name = \"x\"\n[[phase]]\nname = \"p\"\nsteps = [\"FRESH {Bench/m}\", \"NOOP\"]\n";
     let mut cleaned = scenario(text);
     cleaned.phases[0].steps.push(Step::plain(Action::Clean));
@@ -162,7 +163,7 @@ fn what_is_left_is_tried_again_and_then_told_of() {
 }
 
 #[test]
-fn whoever_waits_in_idle_goes_when_the_phase_ends() {
+fn idle_clients_leave_when_the_phase_ends() {
     let text = |step: &str| {
         format!(
             "name = \"x\"\n[[phase]]\nname = \"p\"\nconnections = 3\nduration = \"10s\"\nsteps = [\"NOOP\", \"{step}\"]\n"
@@ -193,7 +194,7 @@ fn a_server_that_does_nothing_takes_all_that_is_appended() {
 }
 
 #[test]
-fn an_append_that_is_answered_before_the_message_was_sent_did_not_end_well() {
+fn an_append_answered_early_is_an_error() {
     let text = "name = \"x\"\n[[phase]]\nname = \"p\"\nsteps = [\"APPEND {Bench/m} tiny\"]\n";
     let list = |line: &str| match line.split(' ').next() {
         Some("LIST") => Reply::Say("* LIST () \"/\" \"\"\r\nTAG OK -\r\n".into()),
@@ -205,7 +206,7 @@ fn an_append_that_is_answered_before_the_message_was_sent_did_not_end_well() {
 }
 
 #[test]
-fn who_cannot_log_in_with_smtp_is_told_why() {
+fn smtp_login_failures_name_the_reason() {
     let said = |reply: fn(&str) -> &'static str| {
         let outcome = run_paused(&scenario(DELIVER), smtp(reply));
         let errors = &command(&outcome, "p", "CONNECT").errors;
@@ -226,7 +227,7 @@ fn who_cannot_log_in_with_smtp_is_told_why() {
 }
 
 #[test]
-fn nobody_waits_for_ever_for_a_server_that_tells_nobody_in_idle() {
+fn missing_idle_notifications_do_not_block_a_run() {
     let text = "name = \"x\"\n[[phase]]\nname = \"idle\"\nconnections = 40\nsteps = [\"IDLE\"]\nhold = true\n\
                 [[phase]]\nname = \"deliver\"\nprotocol = \"lmtp\"\ntotal = 40\nsteps = [{ do = \"DELIVER tiny\", notified = true }]\n";
     let users = (0..40).map(|nth| user(&format!("user{nth}"))).collect();
@@ -238,7 +239,7 @@ fn nobody_waits_for_ever_for_a_server_that_tells_nobody_in_idle() {
 }
 
 #[test]
-fn a_thread_that_waits_for_a_processor_is_the_bottleneck_too() {
+fn a_thread_waiting_for_a_processor_is_a_bottleneck() {
     let second = Duration::from_secs(1);
     let said = |cpu: f64, waited: f64| {
         let busy = Busy { cpu: second.mul_f64(cpu), waited: second.mul_f64(waited) };

@@ -1,4 +1,4 @@
-//! What the first synchronisations send, word by word, to a mailbox of 20 messages.
+//! The exact commands of the first synchronisations, to a mailbox of 20 messages.
 
 use super::*;
 use crate::load::scenario::find;
@@ -6,8 +6,8 @@ use crate::load::scenario::find;
 /// One transcript after the other, each below the name of its scenario.
 const TRANSCRIPTS: &str = include_str!("syncs.txt");
 
-/// The commands that `name` sends without their tags. Of a row of equal ones with other numbers the
-/// first and the last are shown, and how many there were.
+/// The commands that `name` sends, without their tags. Of successive ones that differ only in
+/// numbers the first and the last are shown, and how many there were.
 fn sent(name: &str) -> Vec<String> {
     let overrides =
         Overrides { set: [("count".to_owned(), "20".to_owned())].into_iter().collect(), users: 1 };

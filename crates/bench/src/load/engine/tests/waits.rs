@@ -1,10 +1,10 @@
-//! What a client waits for, and who is charged for it.
+//! What a client waits for, and what counts into latency.
 
 use super::ends::{Reply, done, scripted};
 use super::*;
 
 #[test]
-fn answers_that_come_while_a_client_waits_for_its_next_round_count_when_they_come() {
+fn answers_between_rounds_count_on_arrival() {
     for waits in ["rate = 10\narrivals = \"constant\"", "think = \"100ms\""] {
         let text = format!(
             "name = \"x\"\n[[phase]]\nname = \"p\"\n{waits}\npipeline = 2\nrepeat = 20\nsteps = [\"NOOP\"]\n"
@@ -17,7 +17,7 @@ fn answers_that_come_while_a_client_waits_for_its_next_round_count_when_they_com
 }
 
 #[test]
-fn answers_that_come_between_the_steps_of_a_round_count_when_they_come() {
+fn answers_between_steps_count_on_arrival() {
     let text = "name = \"x\"\n[[phase]]\nname = \"p\"\npipeline = 3\nrepeat = 5\n\
                 steps = [{ do = \"NOOP\", think = \"2s\" }, \"EXPUNGE\"]\n";
     let outcome = run_paused(&scenario(text), recording(Arc::default(), |_| Duration::from_millis(1)));
@@ -25,7 +25,8 @@ fn answers_that_come_between_the_steps_of_a_round_count_when_they_come() {
     assert!(noop.count == 5 && noop.latency.max_us < 5_000, "{:?}", noop.latency);
 }
 
-/// Sessions that end with their `last(nth)`th NOOP, and with any command after it; 0: with the first command.
+/// Sessions that end with their `last(nth)`th NOOP, and with any command after it; 0: with the
+/// first command.
 fn ending(last: impl Fn(u64) -> u32 + Send + Sync + 'static) -> Target {
     let sessions = AtomicU64::new(0);
     scripted(" ", move || {
@@ -59,7 +60,7 @@ fn how_long_a_client_backs_off_is_not_the_servers() {
 }
 
 #[test]
-fn rounds_that_were_due_after_a_client_gave_up_were_not_done() {
+fn rounds_due_after_giving_up_count_as_undone() {
     let text = "name = \"x\"\n[[phase]]\nname = \"p\"\nrate = 100\narrivals = \"constant\"\n\
                 duration = \"12s\"\nsteps = [\"NOOP\"]\n";
     let outcome = run_paused(&scenario(text), ending(|nth| if nth == 0 { 100 } else { 0 }));
