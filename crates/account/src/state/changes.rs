@@ -12,9 +12,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use sealpost_base::{MailboxId, ObjectId, Position, UidValidity};
 
 use super::AccountState;
-use super::mailbox::Row;
+use super::mailbox::{Mailbox, Row};
 use super::messages::MessageNumber;
 use super::visible::Departure;
+use crate::event::SpecialUse;
 use crate::thread::ThreadId;
 
 /// What became of things between two positions. Nothing is in it twice.
@@ -119,6 +120,9 @@ impl AccountState {
         for id in self.mailboxes_of_changed_threads(since) {
             changes.insert(id, MailboxChanged::Counts(id));
         }
+        if self.trash_may_have_changed(since)? {
+            changes.extend(self.mailboxes.keys().map(|id| (*id, MailboxChanged::Counts(*id))));
+        }
         for mailbox in self.mailboxes.values() {
             let id = mailbox.id;
             if mailbox.created > since {
@@ -173,6 +177,18 @@ impl AccountState {
         let messages = threads.into_iter().flat_map(|thread| maps.thread(thread));
         let visible = messages.filter(|number| self.is_visible(*number));
         visible.flat_map(|number| maps.placements(number)).map(|(mailbox, _)| mailbox).collect()
+    }
+
+    /// Whether another mailbox may have been the trash at `since`, or none: then threads are unread
+    /// in other mailboxes than they were. Which one it was is not kept, so any mailbox that lost a
+    /// special use since then, or may have, counts. `None` if that is too long ago.
+    fn trash_may_have_changed(&self, since: Position) -> Option<bool> {
+        let is_trash = |mailbox: &Mailbox| mailbox.special_uses().contains(SpecialUse::Trash);
+        let changed = self.mailboxes.values().any(|mailbox| {
+            let is_new = mailbox.created > since;
+            if is_new { is_trash(mailbox) } else { mailbox.properties_changed > since }
+        });
+        Some(changed || self.departed.mailboxes.since(since)?.next().is_some())
     }
 
     /// Whether a message that clients know by that object has been visible since that position, for
