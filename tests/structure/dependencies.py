@@ -55,6 +55,8 @@ TESTS_MAY_USE = {name: "testkit" for name in
 # Transcripts and models speak to a whole server.
 TESTS_MAY_USE["server"] = "testkit imap smtp index mailbox queue submission"
 TESTS_MAY_USE["submission"] = "testkit"
+# A queue whose mail goes nowhere.
+TESTS_MAY_USE["cli"] = "testkit delivery smtp"
 
 # Formats and languages: no I/O and no runtime.
 PURE = ("base", "mime", "imap", "smtp", "mailauth")
@@ -73,7 +75,7 @@ WIRE = {
         "imap-session/",
         "server/tests/",
     ),
-    "sealpost_smtp": ("smtp/", "queue/src/runner/", "bench/", "delivery/", "smtp-session/", "server/src/sending/", "server/tests/"),
+    "sealpost_smtp": ("smtp/", "queue/src/runner/", "bench/", "delivery/", "smtp-session/", "server/src/sending/", "server/tests/", "cli/tests/"),
 }
 
 

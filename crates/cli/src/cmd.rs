@@ -7,6 +7,7 @@ mod backup;
 mod bench;
 mod check;
 mod config;
+mod domain;
 mod export;
 mod import;
 mod queue;
@@ -38,6 +39,8 @@ pub enum Command {
     Account(account::Args),
     /// Manage aliases and catch-alls
     Alias(alias::Args),
+    /// Make signing keys of domains, and check their DNS records
+    Domain(domain::Args),
     /// Show and change the queue of mail that is to be sent
     Queue(queue::Args),
     /// Follow a mail from its acceptance to what became of it
@@ -84,6 +87,7 @@ pub async fn run(command: Command, global: &Global) -> Result<ExitCode> {
         Command::Serve(args) => serve::run(args, global).await,
         Command::Account(args) => account::run(args, global).await,
         Command::Alias(args) => alias::run(args, global).await,
+        Command::Domain(args) => domain::run(args, global).await,
         Command::Queue(args) => queue::run(args, global).await,
         Command::Trace(args) => trace::run(args, global).await,
         Command::Import(args) => import::run(args, global).await,

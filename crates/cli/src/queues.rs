@@ -77,6 +77,11 @@ impl Queues {
         Ok(Queues { data_dir, store, keys, nodes, own })
     }
 
+    /// The queues that there are.
+    pub fn nodes(&self) -> &[AccountId] {
+        &self.nodes
+    }
+
     /// The queues that are meant: of the node that is named, else all.
     ///
     /// # Errors

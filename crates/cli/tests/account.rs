@@ -407,3 +407,36 @@ fn a_rekeyed_account_keeps_its_mail_and_its_secrets() {
     let wrong = home.file("wrong", "three and four").display().to_string();
     assert_ne!(home.status(&["account", "rekey", run::ACCOUNT, "--password-file", &wrong]), 0);
 }
+
+#[test]
+fn an_account_may_send_as_others_and_to_so_many() {
+    let home = Home::with_account();
+    let allow = |args: &[&str]| home.json(&[&["account", "allow-from", ACCOUNT], args].concat());
+    assert_eq!(allow(&["--list"]).0["allowed"], serde_json::json!([]));
+    allow(&["Info@Example.org"]);
+    assert_eq!(
+        allow(&["@shop.example"]).0["allowed"],
+        serde_json::json!(["info@example.org", "@shop.example"])
+    );
+    assert!(home.ok(&["account", "allow-from", ACCOUNT, "info@example.org"]).contains("already"));
+    assert_eq!(allow(&["info@example.org", "--remove"]).0["allowed"], serde_json::json!(["@shop.example"]));
+    let allow = ["account", "allow-from", ACCOUNT];
+    assert_eq!(home.status(&[&allow[..], &["info@example.org", "--remove"]].concat()), 3);
+    assert_eq!(home.status(&[&allow[..], &["not an address"]].concat()), 2);
+    assert_eq!(home.status(&allow), 2);
+
+    let limit = |args: &[&str]| home.json(&[&["account", "limit", ACCOUNT], args].concat()).0;
+    let shown = limit(&[]);
+    assert_eq!((&shown["hour"]["limit"], &shown["hour"]["is_default"]), (&200.into(), &true.into()));
+    assert!(shown["hour"]["sent"].is_null(), "there is no queue that counts");
+    limit(&["--hour", "5"]);
+    let shown = limit(&["--day", "50"]);
+    assert_eq!((&shown["hour"]["limit"], &shown["day"]["limit"]), (&5.into(), &50.into()));
+    let text = home.ok(&["account", "show", ACCOUNT]);
+    assert!(text.contains("may send as    @shop.example\n"), "{text}");
+    assert!(text.contains("sends to       5 recipients in an hour, 50 recipients in a day"), "{text}");
+    assert_eq!(limit(&["--default"])["day"]["is_default"], true);
+    assert!(home.json(&["account", "show", ACCOUNT]).0["limit_hour"].is_null());
+    assert_eq!(home.status(&["account", "limit", ACCOUNT, "--hour", "-1"]), 2);
+    assert_eq!(home.status(&["account", "limit", "nobody@example.org"]), 3);
+}

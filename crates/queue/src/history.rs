@@ -8,10 +8,11 @@
 //! [`limits::QUEUE_HISTORY_BYTES`]; the oldest goes first. Format: `docs/format/queue.md`.
 
 use futures::{Stream, TryStreamExt};
-use sealpost_base::{AccountId, Kind, Position, Result, Timestamp, limits};
+use sealpost_base::{AccountId, Error, Kind, Position, Result, Timestamp, limits};
 use sealpost_journal::{Content, EntryName, Journal, Read, Tail};
 use sealpost_vault::mail_key::MailKeys;
 use sealpost_vault::{AccountKeys, Store};
+use zeroize::Zeroizing;
 
 use crate::envelope::{Body, Mail, Recipient};
 use crate::event::{Attempted, Batch, Event, Failure, Outcome, printable};
@@ -136,9 +137,11 @@ pub(crate) async fn read(
     for object in objects {
         let Some(span) = Span::parse(&object.path) else { continue };
         end = end.max(span.last);
-        let opened = store.read_opened(&object.path, |bytes| mail_keys.open_note(LABEL, &object.path, bytes));
-        match opened.await {
-            Ok(plain) => decode(&plain).into_iter().for_each(&mut take),
+        match open(store, mail_keys, &object.path).await {
+            Ok(plain) => match decode(&plain) {
+                Some(batches) => batches.into_iter().for_each(&mut take),
+                None => unreadable += 1,
+            },
             Err(e) if e.kind() == Kind::Corrupt => unreadable += 1,
             // Removed since it was listed.
             Err(e) if e.kind() == Kind::NotFound => {}
@@ -146,6 +149,32 @@ pub(crate) async fn read(
         }
     }
     Ok((end, unreadable))
+}
+
+/// The objects that cannot be read, and why.
+///
+/// # Errors
+/// What the store says.
+pub(crate) async fn examine(
+    store: &Store,
+    node: AccountId,
+    mail_keys: &MailKeys,
+) -> Result<Vec<(String, Error)>> {
+    let mut problems = Vec::new();
+    let objects: Vec<_> = store.list(&folder(node), None).try_collect().await?;
+    for object in objects {
+        let wrong = match open(store, mail_keys, &object.path).await {
+            Ok(plain) => decode(&plain).is_none().then(|| Error::corrupt("it has what no version writes")),
+            Err(e) if e.kind() == Kind::NotFound => None,
+            Err(e) => Some(e),
+        };
+        problems.extend(wrong.map(|e| (object.path, e)));
+    }
+    Ok(problems)
+}
+
+async fn open(store: &Store, mail_keys: &MailKeys, path: &str) -> Result<Zeroizing<Vec<u8>>> {
+    store.read_opened(path, |bytes| mail_keys.open_note(LABEL, path, bytes)).await
 }
 
 /// Where the entries behind `known`, up to `end`, are.
@@ -246,17 +275,14 @@ fn shortened(attempted: &Attempted) -> Attempted {
     Attempted { outcomes, ..attempted.clone() }
 }
 
-/// The batches of an object, as far as they can be read.
-fn decode(plain: &[u8]) -> Vec<Batch> {
+/// The batches of an object; `None` if it has something else.
+fn decode(plain: &[u8]) -> Option<Vec<Batch>> {
     let mut decoder = minicbor::Decoder::new(plain);
     let mut batches = Vec::new();
     while decoder.position() < plain.len() {
-        match decoder.decode() {
-            Ok(batch) => batches.push(batch),
-            Err(_) => break,
-        }
+        batches.push(decoder.decode().ok()?);
     }
-    batches
+    Some(batches)
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ mod body;
 pub mod dsn;
 pub mod envelope;
 pub mod event;
+mod examine;
 #[doc(hidden)]
 pub mod fuzz;
 mod history;
@@ -32,6 +33,7 @@ mod upkeep;
 mod view;
 
 pub use body::BodyWriter;
+pub use examine::{Examined, examine};
 pub use ids::{MailId, node_id};
 pub use log::{Opening, Queue, Stopped, mark_copy};
 pub use state::State;

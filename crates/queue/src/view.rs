@@ -87,9 +87,20 @@ impl QueueView {
         random: Arc<dyn Random>,
     ) -> Result<Self> {
         let journal = Journal::of_queue(store.clone(), node, log_key, random).timed(clock);
+        let state = read_state(&journal, &mail_keys.queue(node)).await?;
+        Ok(Self::of(store, node, mail_keys, journal, state))
+    }
+
+    /// With a state that was read.
+    pub(crate) fn of(
+        store: Store,
+        node: AccountId,
+        mail_keys: MailKeys,
+        journal: Journal,
+        state: State,
+    ) -> Self {
         let keys = mail_keys.queue(node);
-        let state = read_state(&journal, &keys).await?;
-        Ok(QueueView { store, node, mail_keys, keys, journal, state, last: Mutex::default() })
+        QueueView { store, node, mail_keys, keys, journal, state, last: Mutex::default() }
     }
 
     /// What was queued.

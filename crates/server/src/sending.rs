@@ -41,7 +41,7 @@ use tokio::time::Instant;
 use crate::survive::survive;
 use forms::Downgraded;
 pub use keys::{KEY_FILE, load as load_mail_keys};
-pub use network::Network;
+pub use network::{Network, resolver};
 use node::QueueNode;
 pub use node::node_name;
 use policies::PolicyFile;

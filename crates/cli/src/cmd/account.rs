@@ -3,8 +3,10 @@
 //! Whoever changes a secret opens the account with another one first: the operator has no way
 //! around its owner's key, and neither has this command.
 
+mod allow_from;
 mod app_password;
 mod done;
+mod limit;
 mod name_args;
 mod passwd;
 mod purge;
@@ -63,6 +65,10 @@ enum Command {
     Rekey(rekey::Args),
     /// Show or change the quota of an account
     Quota(quota::Args),
+    /// Allow an account to send as other addresses than its own
+    AllowFrom(allow_from::Args),
+    /// Show or change to how many recipients an account may send
+    Limit(limit::Args),
     /// Suspend an account: logins fail and sessions end, but its mail still arrives
     #[command(after_help = "Example:
   sealpost account suspend jane@example.org")]
@@ -113,6 +119,8 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         Command::Passwd(args) => passwd::run(args, global).await,
         Command::Rekey(args) => rekey::run(args, global).await,
         Command::Quota(args) => quota::run(args, global).await,
+        Command::AllowFrom(args) => allow_from::run(args, global).await,
+        Command::Limit(args) => limit::run(args, global).await,
         Command::Suspend(args) => suspend(args, global).await,
         Command::Resume(args) => resume(args, global).await,
         Command::Remove(args) => remove(args, global).await,
@@ -139,10 +147,16 @@ struct AccountRow {
     removed: Option<String>,
     app_passwords: usize,
     recovery: bool,
+    /// What it may send as, besides its own addresses.
+    allowed_from: Vec<String>,
+    /// Recipients in an hour and in a day, where they are not those of the configuration.
+    limit_hour: Option<u32>,
+    limit_day: Option<u32>,
 }
 
 impl From<&AccountRecord> for AccountRow {
     fn from(record: &AccountRecord) -> Self {
+        let sending = record.sending.as_deref();
         AccountRow {
             account: record.name.to_string(),
             id: record.id.to_string(),
@@ -159,6 +173,9 @@ impl From<&AccountRecord> for AccountRow {
             removed: record.removed.map(rfc3339),
             app_passwords: record.app_passwords().count(),
             recovery: record.has_recovery(),
+            allowed_from: sending.map(|sending| sending.allowed().to_vec()).unwrap_or_default(),
+            limit_hour: sending.and_then(|sending| sending.hour),
+            limit_day: sending.and_then(|sending| sending.day),
         }
     }
 }
@@ -178,9 +195,16 @@ impl AccountRow {
             at.as_ref().map(|at| format!("\n{name:<14} {at}")).unwrap_or_default()
         };
         let (suspended, removed) = (line("suspended", &self.suspended), line("removed", &self.removed));
+        let allowed = (!self.allowed_from.is_empty()).then(|| self.allowed_from.join(", "));
+        let limits = [(self.limit_hour, "an hour"), (self.limit_day, "a day")];
+        let limits =
+            limits.iter().filter_map(|(limit, time)| limit.map(|n| format!("{n} recipients in {time}")));
+        let limits = limits.collect::<Vec<_>>().join(", ");
+        let limits = (!limits.is_empty()).then_some(limits);
+        let (allowed, limits) = (line("may send as", &allowed), line("sends to", &limits));
         format!(
             "account        {}\nid             {}\nrole           {}\nquota          {quota}\ncreated        {}\n\
-             app passwords  {}\nrecovery       {}{suspended}{removed}",
+             app passwords  {}\nrecovery       {}{allowed}{limits}{suspended}{removed}",
             self.account,
             self.id,
             self.role,

@@ -2,7 +2,8 @@
 //!
 //! It only reads. It goes on past damage, and what it reports names the object. Without an
 //! account's password it checks what needs no key: the authentication of records, the chain of the
-//! log, that every object can be read and ends as it should. With it, everything: seals,
+//! log, that every object can be read and ends as it should, and what the mail key opens: queues and
+//! keys of domains. With it, everything: seals,
 //! checkpoints against the log, UID rules, and structure and text of every message against its
 //! bytes. It works while the server runs: what changes under it is looked at again.
 
@@ -12,6 +13,7 @@ mod messages;
 mod names;
 mod objects;
 mod owners;
+mod queues;
 mod records;
 mod report;
 mod state;
@@ -80,6 +82,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     }
     if args.account.is_empty() {
         beside_accounts(&data_dir, &records, &mut report).await?;
+        queues::check(&data_dir, &mut report).await?;
         owners::check(&data_dir, &mut report);
         let marks = data_dir.store.survey_append_modes(&data_dir.key).await;
         for (path, why) in report.note(At::Account, marks).unwrap_or_default() {

@@ -119,7 +119,7 @@ impl Step {
             "delivered_here" => "delivered into a mailbox here",
             "relayed" => "handed on; that server does not report delivery",
             "failed" => "given up",
-            "delay_reported" => "the sender was told of the delay",
+            "delay_reported" => "the delay was reported to the sender",
             what => what,
         };
         let recipient = self.recipient.as_ref().map(|address| format!("{address}: ")).unwrap_or_default();

@@ -185,7 +185,7 @@ fn an_entry_that_says_too_much_keeps_its_ids() {
     let (writer, first) = (crate::event::WriterId([1; 16]), MailId(7));
     let plain = encode(&Batch { at: Timestamp(1), writer, nonce: 1, events, first });
     assert!(plain.len() + OBJECT_BYTES / 2 <= limits::MAIL_NOTE_BYTES, "{}", plain.len());
-    let batches = decode(&plain);
+    let batches = decode(&plain).unwrap();
     let recipients = |event: &Event| match event {
         Event::Accepted(mail) => mail.recipients.len(),
         _ => usize::MAX,

@@ -53,7 +53,15 @@ fn cached<R: Resolver>(resolver: R, memory: &MemoryDivision, clock: &Arc<dyn Clo
     CachingResolver::with_bounds(resolver, clock.clone(), bytes, DNS_LOOKUP_TIME)
 }
 
-fn resolver(sending: &Sending, memory: &MemoryDivision, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Resolver>> {
+/// DNS, as the settings say.
+///
+/// # Errors
+/// `Invalid` if a file that they name cannot be used.
+pub fn resolver(
+    sending: &Sending,
+    memory: &MemoryDivision,
+    clock: &Arc<dyn Clock>,
+) -> Result<Arc<dyn Resolver>> {
     let trust_anchor = match sending.trust_anchor.as_os_str().is_empty() {
         true => None,
         false => Some(read("sending.trust_anchor", &sending.trust_anchor)?),

@@ -134,6 +134,10 @@ pub struct Totals {
     pub orphan_bytes: u64,
     /// Objects of accounts that no record names.
     pub unclaimed: u64,
+    /// Queues of outbound mail.
+    pub queues: u64,
+    /// Mails in them.
+    pub queued: u64,
 }
 
 /// The report, as it grows.
@@ -360,6 +364,13 @@ impl CheckDocument<'_> {
             text.push_str(&format!(
                 "{} of accounts that no record names\n",
                 counted(t.unclaimed, "object", "objects")
+            ));
+        }
+        if t.queues > 0 {
+            text.push_str(&format!(
+                "{} with {}\n",
+                counted(t.queues, "queue", "queues"),
+                counted(t.queued, "mail", "mails")
             ));
         }
         let damaged = self.problem_count - self.unread_count;

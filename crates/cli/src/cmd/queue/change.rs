@@ -86,7 +86,7 @@ pub(super) struct Bounce {
 
 /// Arguments of `sealpost queue remove`.
 #[derive(clap::Args)]
-#[command(after_help = "Nobody is told: a person who sent the mail believes that it was delivered. Use \
+#[command(after_help = "The server sends no report: the sender believes that the mail was delivered. Use \
                         `bounce` unless the mail is abuse.\n
 Examples:
   sealpost queue remove Q1f4

@@ -151,6 +151,6 @@ pub(super) async fn resume(args: Resume, global: &Global) -> Result<ExitCode> {
     }
     let asked = ask(&queues, &nodes, &Action::RemoveRule(args.rule.unwrap_or(0)), &selector).await?;
     tell(global, &asked, |asked: &Asked| {
-        format!("has withdrawn {}, and sends what was held", counted(asked.rules, "rule", "rules"))
+        format!("has withdrawn {}, and sends the mail that was held", counted(asked.rules, "rule", "rules"))
     })
 }
