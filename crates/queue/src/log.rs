@@ -40,8 +40,12 @@ pub(crate) use write::ALIVE;
 pub const OUTCOME_DELAY: Duration = Duration::from_millis(100);
 /// How long an acceptance waits for its entry; after that its client gets a temporary error.
 const ACCEPT_TIMEOUT: Duration = Duration::from_secs(60);
-/// Mails that are kept in memory after they were accepted or read, in bytes.
+/// Mails that are kept in memory after they were accepted or read, in bytes, at most.
 const RECENT_BYTES: usize = 8 * 1024 * 1024;
+/// At least: several mails with as much in the log as there may be.
+const RECENT_LEAST: usize = 1024 * 1024;
+/// Between the two, as large a part of what the budget has.
+const RECENT_SHARE: usize = 16;
 
 /// What opening a queue needs.
 pub struct Opening {
@@ -160,6 +164,11 @@ impl Queue {
             Ok(ids) => ids?.first().copied().ok_or_else(|| Error::internal("an accepted mail has no id")),
             Err(_) => Err(Error::retry("the queue did not store the mail in time")),
         }
+    }
+
+    /// Bytes of memory that queued mail takes: the state, and mails that were accepted or read a moment ago.
+    pub fn memory(&self) -> usize {
+        self.state().heap_bytes() + self.0.recent.bytes()
     }
 
     /// Whether mail is refused from now on because what is queued takes all the memory that it may.
