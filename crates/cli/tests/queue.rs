@@ -182,7 +182,9 @@ fn a_mail_is_traced_after_it_left_the_queue_and_through_restarts() {
         assert_eq!((what, &trace["mails"][0]["queued"]), (vec!["deferred", "delivered"], &false.into()));
     }
     let text = home.ok(&["trace", "joe@one.example"]);
-    assert!(text.contains("accepted (submission)") && text.contains("delivered to its server"), "{text}");
+    let delivered =
+        "joe@one.example: delivered to its server: mx.there.example replied: 250 2.0.0 queued as 7";
+    assert!(text.contains("accepted (submission)") && text.contains(delivered), "{text}");
     let (trace, _) = home.json(&["trace", "@two.example", "--limit", "2"]);
     assert_eq!((ids(&trace).len(), &trace["has_more"]), (2, &true.into()));
     assert!(home.ok(&["trace", "ann@two.example"]).contains("still queued: "));

@@ -20,7 +20,8 @@ const JANE: &str = "jane@localhost";
 /// A server with the account [`JANE`], as its administrator would run it.
 fn serve(dir: &Path) -> Server {
     let config = "directory = \"data\"\nhostname = \"localhost\"\n[listen]\nsmtp = []\nimaps = []\n\
-                  imap = [\"127.0.0.1:0\"]\nlmtp = [\"127.0.0.1:0\"]\n[metrics]\nlisten = [\"127.0.0.1:0\"]\n";
+                  imap = [\"127.0.0.1:0\"]\nlmtp = [\"127.0.0.1:0\"]\n\
+                  submission = [\"127.0.0.1:0\"]\n[metrics]\nlisten = [\"127.0.0.1:0\"]\n";
     std::fs::write(dir.join("sealpost.toml"), config).unwrap();
     std::fs::write(dir.join("password"), "one and two").unwrap();
     if !dir.join("data").exists() {

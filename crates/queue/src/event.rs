@@ -111,6 +111,37 @@ pub enum Event {
     /// The writer is there and has nothing to say.
     #[n(15)]
     Alive,
+    /// Which server took the mail for the recipients that the next event says are delivered.
+    #[n(16)]
+    Taken(#[n(0)] Taken),
+}
+
+/// A server took a mail.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Taken {
+    /// Which mail.
+    #[n(0)]
+    pub mail: MailId,
+    /// The server.
+    #[n(1)]
+    pub host: String,
+    /// What it replied to the end of the message.
+    #[n(2)]
+    pub reply: String,
+}
+
+impl Taken {
+    /// With the bounded part of what the server replied.
+    pub fn new(mail: MailId, host: &str, reply: &str) -> Self {
+        Taken { mail, host: printable(host, 255), reply: printable(reply, limits::QUEUE_REASON_BYTES) }
+    }
+}
+
+impl fmt::Display for Taken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} replied: {}", self.host, self.reply)
+    }
 }
 
 /// What an attempt came to.

@@ -236,7 +236,8 @@ fn told(event: &Event) -> Option<Event> {
         Event::Accepted(mail) => Some(Event::Accepted(Box::new(without_content(mail)))),
         Event::Attempted(attempted) if attempted.outcomes.is_empty() => None,
         Event::Attempted(attempted) => Some(Event::Attempted(shortened(attempted))),
-        Event::DelayReported(_)
+        Event::Taken(_)
+        | Event::DelayReported(_)
         | Event::Held(_)
         | Event::Released(_)
         | Event::Retried(_)

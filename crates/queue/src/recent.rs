@@ -44,6 +44,11 @@ impl Recent {
         }
     }
 
+    /// Bytes that are kept.
+    pub(crate) fn bytes(&self) -> usize {
+        self.lock().bytes
+    }
+
     /// It is queued no more. Its place in the order goes when it is the oldest.
     pub(crate) fn forget(&self, id: MailId) {
         self.lock().mails.remove(&id);

@@ -126,6 +126,7 @@ impl Trace {
                     continue;
                 }
                 Event::Attempted(attempted) => attempted.mail,
+                Event::Taken(taken) => taken.mail,
                 Event::Held(held) => held.mail,
                 Event::DelayReported(id) | Event::Released(id) | Event::Retried(id) | Event::Removed(id) => {
                     *id

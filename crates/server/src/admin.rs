@@ -18,6 +18,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::listener::Listener;
 use crate::metrics::{Process, Protocol};
+use crate::sending::Sending;
 use sealpost_session::Context;
 use sealpost_session::net::Stream;
 use sealpost_session::sessions::{Live, SessionInfo, SessionState};
@@ -104,6 +105,9 @@ pub struct Stats {
     pub accounts: AccountStats,
     /// The store.
     pub store: StoreStats,
+    /// Mail that waits to be sent; none on a server that does not send.
+    #[serde(default)]
+    pub queue: Option<QueueStats>,
     /// Sessions, as many as were asked for.
     pub sessions: Vec<SessionStats>,
 }
@@ -217,6 +221,27 @@ pub struct StoreStats {
     pub failures: u64,
 }
 
+/// The queue of this node.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct QueueStats {
+    /// Mails in it.
+    pub mails: u64,
+    /// How long the oldest waits, in milliseconds.
+    pub oldest_ms: u64,
+    /// Mails that are being sent, or wait for a connection.
+    pub active: u64,
+    /// Connections to other servers.
+    pub connections: u64,
+    /// Recipients delivered.
+    pub delivered: u64,
+    /// Attempts after which a recipient was left.
+    pub deferred: u64,
+    /// Recipients given up.
+    pub failed: u64,
+    /// Why nothing is sent: the whole queue is on hold, or has stopped.
+    pub problem: Option<String>,
+}
+
 /// One session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionStats {
@@ -286,22 +311,22 @@ pub(crate) fn listen(dir: &Path) -> Option<(Listener, PathBuf)> {
 }
 
 /// Answers requests until the client has left.
-pub(crate) async fn serve(mut stream: Stream, ctx: Arc<Context>) {
+pub(crate) async fn serve(mut stream: Stream, ctx: Arc<Context>, sending: Option<Sending>) {
     let answered = tokio::select! {
         () = ctx.shutdown.wait() => return,
-        answered = converse(&mut stream, &ctx) => answered,
+        answered = converse(&mut stream, &ctx, sending.as_ref()) => answered,
     };
     if let Err(e) = answered {
         tracing::debug!(error = %e, "a connection to the admin socket failed");
     }
 }
 
-async fn converse(stream: &mut Stream, ctx: &Arc<Context>) -> std::io::Result<()> {
+async fn converse(stream: &mut Stream, ctx: &Arc<Context>, sending: Option<&Sending>) -> std::io::Result<()> {
     let mut input = Vec::new();
     loop {
         while let Some(end) = input.iter().position(|octet| *octet == b'\n') {
             let line: Vec<u8> = input.drain(..=end).collect();
-            say(stream, &answer(ctx, &line)).await?;
+            say(stream, &answer(ctx, sending, &line)).await?;
         }
         if input.len() > ADMIN_REQUEST_BYTES {
             return say(stream, &Answer::Error("the request is too long".to_owned())).await;
@@ -320,20 +345,20 @@ async fn say(stream: &mut Stream, answer: &Answer) -> std::io::Result<()> {
     tokio::time::timeout(TIMEOUT, stream.write_all(&line)).await?
 }
 
-fn answer(ctx: &Context, line: &[u8]) -> Answer {
+fn answer(ctx: &Context, sending: Option<&Sending>, line: &[u8]) -> Answer {
     match serde_json::from_slice::<Request>(line) {
         Ok(request) if request.version != VERSION => {
             Answer::Error(format!("this server speaks version {VERSION}"))
         }
         Ok(request) => match request.ask {
-            Ask::Stats => Answer::Stats(Box::new(stats(ctx, &request))),
+            Ask::Stats => Answer::Stats(Box::new(stats(ctx, sending, &request))),
         },
         Err(e) => Answer::Error(format!("not a request: {e}")),
     }
 }
 
 /// The server as it is now.
-pub fn stats(ctx: &Context, request: &Request) -> Stats {
+pub fn stats(ctx: &Context, sending: Option<&Sending>, request: &Request) -> Stats {
     let (process, now) = (Process::read(), ctx.clock.monotonic());
     let (store, store_metrics) = (ctx.store.stats(), ctx.store.metrics());
     let logins = ctx.auth.metrics();
@@ -377,7 +402,26 @@ pub fn stats(ctx: &Context, request: &Request) -> Stats {
             bytes: store.bytes,
             failures: store_metrics.failures.read(),
         },
+        queue: sending.map(queue),
         sessions: sessions.into_iter().map(|seen| session(seen, now)).collect(),
+    }
+}
+
+fn queue(sending: &Sending) -> QueueStats {
+    let (status, metrics) = (sending.status(), sending.runner_metrics());
+    let (mails, held) = {
+        let queue = sending.queue().state();
+        (queue.len() as u64, queue.all_held().map(|why| format!("on hold: {why}")))
+    };
+    QueueStats {
+        mails,
+        oldest_ms: milliseconds(sending.oldest()),
+        active: status.active as u64,
+        connections: status.connections as u64,
+        delivered: metrics.delivered.read() + metrics.relayed.read(),
+        deferred: metrics.deferred.read(),
+        failed: metrics.failed.read(),
+        problem: sending.problem().or(held),
     }
 }
 

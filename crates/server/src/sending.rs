@@ -80,7 +80,7 @@ impl Sending {
     /// `Invalid` for settings that cannot be; `Corrupt` if the mail key does not open what is queued, or
     /// the queue cannot be read; what the store says.
     pub async fn start(ctx: Arc<Context>, key: &ServerKeys) -> Result<Self> {
-        let network = Network::of(&ctx.settings.sending, &ctx.clock)?;
+        let network = Network::of(&ctx.settings.sending, &ctx.settings.memory, &ctx.clock)?;
         Self::start_on(ctx, key, network).await
     }
 

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::BoxFuture;
 use sealpost_base::limits::{DATABASE_START_TIME, OPERATOR_CONNECTIONS};
 use sealpost_base::{Clock, Error, MemoryDivision, Random, Result, Timestamp};
 use sealpost_directory::RecordsMaintained;
@@ -23,7 +22,6 @@ use sealpost_imap_session::ImapShared;
 use sealpost_session::Context;
 use sealpost_session::Shutdown;
 use sealpost_session::admission::Admission;
-use sealpost_session::net::Stream;
 use sealpost_session::settings::{Connections, Listen, Settings};
 use sealpost_smtp_session::{Service as SmtpService, SmtpShared};
 
@@ -333,8 +331,8 @@ fn bind_operators(
     sending: Option<&Sending>,
 ) -> Result<Vec<(Listener, Service)>> {
     let mut bound = Vec::new();
-    let sending = sending.cloned();
-    let serve_metrics = move |stream, ctx| crate::metrics::http::serve(stream, ctx, sending.clone()).boxed();
+    let (sending, watched) = (sending.cloned(), sending.cloned());
+    let serve_metrics = move |stream, ctx| crate::metrics::http::serve(stream, ctx, watched.clone()).boxed();
     let refusal = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\n\r\n".into();
     let service = Service { protocol: "metrics", tls: false, refusal, serve: Arc::new(serve_metrics) };
     for &address in &listen.metrics {
@@ -345,16 +343,10 @@ fn bind_operators(
     if let Some((listener, path)) = listen.admin.as_deref().and_then(crate::admin::listen) {
         addresses.admin = Some(path);
         let refusal = "{\"error\":\"too many connections\"}\n".into();
-        bound.push((
-            listener,
-            Service { protocol: "admin", tls: false, refusal, serve: Arc::new(serve_admin) },
-        ));
+        let serve = move |stream, ctx| crate::admin::serve(stream, ctx, sending.clone()).boxed();
+        bound.push((listener, Service { protocol: "admin", tls: false, refusal, serve: Arc::new(serve) }));
     }
     Ok(bound)
-}
-
-fn serve_admin(stream: Stream, ctx: Arc<Context>) -> BoxFuture<'static, ()> {
-    crate::admin::serve(stream, ctx).boxed()
 }
 
 /// What serves each protocol.

@@ -1,18 +1,15 @@
-//! Every command but RCPT, DATA and BDAT.
+//! Every command but AUTH, MAIL, RCPT, DATA and BDAT.
 
 use std::pin::pin;
-use std::sync::Arc;
 
 use sealpost_queue::retry::MAX_HOLD;
-use sealpost_smtp::types::{Body, Command, Hello, Mail, Misuse, Reply, ReversePath, Verb};
+use sealpost_smtp::types::{Command, Hello, Reply, Verb};
 use sealpost_smtp::write::date_time;
 
 use super::Service;
 use super::connection::End;
 use super::replies;
 use super::session::Session;
-use super::submitting::{self, Sender};
-use super::transaction::Transaction;
 use sealpost_auth::fair_scheduler;
 use sealpost_session::metrics::Verdict;
 
@@ -106,87 +103,6 @@ impl Session {
             reply = reply.with_line("REQUIRETLS");
         }
         reply.with_line("HELP")
-    }
-
-    async fn mail(&mut self, mail: Mail) -> Result<(), End> {
-        match self.begin_transaction(mail).await {
-            Ok(Ok(transaction)) => {
-                self.transaction = Some(transaction);
-                self.reply(replies::sender_ok());
-            }
-            Ok(Err(reply)) => self.refuse(reply),
-            Err(end) => return Err(end),
-        }
-        Ok(())
-    }
-
-    async fn begin_transaction(&mut self, mail: Mail) -> Result<Result<Transaction, Reply>, End> {
-        let is_submission = self.service == Service::Submission;
-        if self.hello.is_none() {
-            let hello = if self.is_lmtp() { "Say LHLO first" } else { "Say EHLO first" };
-            return Ok(Err(replies::out_of_order(hello)));
-        }
-        // RFC 4954 §6.
-        if is_submission && self.user.is_none() {
-            return Ok(Err(replies::authentication_required()));
-        }
-        if self.transaction.is_some() {
-            return Ok(Err(replies::out_of_order("A transaction is open already; send RSET first")));
-        }
-        if !mail.utf8 && !mail.from.is_ascii() {
-            return Ok(Err(replies::sender_needs_utf8()));
-        }
-        if !self.are_offered(&mail) {
-            return Ok(Err(Misuse::Parameter.reply()));
-        }
-        let limit = self.shared.ctx.settings.message_size;
-        if mail.size.is_some_and(|size| size > limit) {
-            return Ok(Err(replies::too_large(limit)));
-        }
-        if !is_submission {
-            return Ok(Ok(Transaction::new(mail, None)));
-        }
-        let sender = self.sender(&mail).await?;
-        Ok(sender.map(|sender| Transaction::new(mail, Some(sender))))
-    }
-
-    /// Whether all parameters of MAIL were offered (RFC 5321 §4.1.1.11). AUTH of a sender that is not
-    /// trusted counts as `<>` (RFC 4954 §5), as it does in any case here.
-    fn are_offered(&self, mail: &Mail) -> bool {
-        if self.service != Service::Submission {
-            return !mail.require_tls && mail.hold.is_none();
-        }
-        let is_tls = self.connection.stream().is_some_and(|stream| stream.is_tls());
-        // What the queue sends on may be converted to 7 bit, which binary content cannot be.
-        (is_tls || !mail.require_tls) && mail.body != Some(Body::BinaryMime)
-    }
-
-    /// Who submits: the account as it is now, which must be allowed to send as the reverse-path
-    /// (RFC 6409 §6.1).
-    async fn sender(&mut self, mail: &Mail) -> Result<Result<Sender, Reply>, End> {
-        let (Some(user), Some(outbox)) = (&self.user, &self.shared.outbox) else {
-            return Ok(Err(replies::unfinished()));
-        };
-        let ctx = &self.shared.ctx;
-        let account = match ctx.directory.find(&user.name).await {
-            Ok(Some(account)) if account.id == user.id && account.lets_in() => Arc::new(account),
-            Ok(_) => return Err(End::Revoked),
-            Err(error) => {
-                tracing::warn!(%error, "the account of a session could not be read");
-                return Ok(Err(replies::storage(&error)));
-            }
-        };
-        let release = match submitting::release(mail.hold, ctx.clock.now()) {
-            Ok(release) => release,
-            Err(reply) => return Ok(Err(reply)),
-        };
-        // RFC 5321 §4.5.5: notifications have the null sender; their From is checked all the same.
-        if let ReversePath::Mailbox(mailbox) = &mail.from
-            && let Err(refusal) = outbox.check_sender(&account, &mailbox.to_string()).await
-        {
-            return Ok(Err(replies::submission(&refusal, &account, "MAIL")));
-        }
-        Ok(Ok(Sender { account, release }))
     }
 
     fn rset(&mut self) {

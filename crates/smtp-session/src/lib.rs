@@ -35,6 +35,7 @@ mod data;
 mod deliver;
 mod hops;
 mod incoming;
+mod mail;
 mod quota_check;
 mod rcpt;
 mod replies;

@@ -96,11 +96,11 @@ def anonymous(context):
         ensure(code == 530, (code, reply))
 
 
-@check("submission: swaks with STARTTLS and AUTH", "submission", "imaps", program="swaks", sealpost_only=True)
+@check("submission: swaks with AUTH", "submission", "imaps", program="swaks", sealpost_only=True)
 def swaks(context):
     host, port = context.address("submission")
     subject, _ = letter(context)
-    context.run("swaks", "--server", host, "--port", port, "--to", BOB, "--from", ADA, "--tls", "--auth", "PLAIN", "--auth-user", ADA,
+    context.run("swaks", "--server", host, "--port", port, "--to", BOB, "--from", ADA, "--auth", "PLAIN", "--auth-user", ADA,
                 "--auth-password", PASSWORD, "--timeout", "20", "--header", f"Subject: {subject}")
     arrived(context, subject)
 

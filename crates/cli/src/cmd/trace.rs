@@ -67,7 +67,21 @@ impl Step {
 
     /// What happened to `mail`, a step for each recipient of an attempt.
     pub(super) fn of(mail: &Mail, events: &[(Timestamp, Event)]) -> Vec<Step> {
-        events.iter().flat_map(|(at, event)| Self::of_event(mail, *at, event)).collect()
+        let (mut steps, mut server) = (Vec::new(), None);
+        for (at, event) in events {
+            // It stands right before the attempt that it is about.
+            if let Event::Taken(taken) = event {
+                server = Some(taken.to_string());
+                continue;
+            }
+            let mut some = Self::of_event(mail, *at, event);
+            if let Some(server) = server.take() {
+                let taken = some.iter_mut().filter(|step| matches!(step.what, "delivered" | "relayed"));
+                taken.for_each(|step| step.text = Some(server.clone()));
+            }
+            steps.extend(some);
+        }
+        steps
     }
 
     fn of_event(mail: &Mail, at: Timestamp, event: &Event) -> Vec<Step> {

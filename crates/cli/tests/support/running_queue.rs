@@ -9,7 +9,7 @@ use sealpost_base::{AccountId, Budget, Clock, Position, SystemClock, SystemRando
 use sealpost_delivery::outcome::{Failure, Reason};
 use sealpost_delivery::transport::{Choice, Destination, Transport};
 use sealpost_queue::envelope::{Body, Facts, Mail, Recipient, Source, TlsDemand};
-use sealpost_queue::event::{Attempted, Event, Outcome};
+use sealpost_queue::event::{Attempted, Event, Outcome, Taken};
 use sealpost_queue::runner::{AsAccepted, Runner, Settings};
 use sealpost_queue::{MailId, Opening, Queue};
 use sealpost_smtp::types::{Host, ReversePath};
@@ -86,12 +86,13 @@ impl RunningQueue {
         id
     }
 
-    /// Notes that a recipient got the mail.
+    /// Notes that a server took the mail for a recipient.
     pub fn delivered(&self, mail: MailId, place: u16) {
         let outcomes = vec![(place, Outcome::Delivered)];
         let next = SystemClock::new().now();
         let event = Event::Attempted(Attempted { mail, outcomes, attempts: 2, next });
-        self.runtime.block_on(self.queue.commit(vec![event])).unwrap();
+        let server = Event::Taken(Taken::new(mail, "mx.there.example", "250 2.0.0 queued as 7"));
+        self.runtime.block_on(self.queue.commit(vec![server, event])).unwrap();
     }
 
     /// Makes the log shorter, so often that what there was is trimmed.

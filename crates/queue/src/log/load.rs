@@ -9,7 +9,7 @@ use sealpost_journal::{Append, Content, Journal, Read, Replay, Seal, Step, Tail}
 use sealpost_vault::{AccountKeys, Store};
 use tokio::sync::{Mutex as AsyncMutex, Notify, watch};
 
-use super::{Inner, Opening, Queue, RECENT_BYTES, TouchedSet, Waiting, Work};
+use super::{Inner, Opening, Queue, RECENT_BYTES, RECENT_LEAST, RECENT_SHARE, TouchedSet, Waiting, Work};
 use crate::event::{Adoption, Batch, Event, WriterId};
 use crate::recent::Recent;
 use crate::state::State;
@@ -31,6 +31,7 @@ pub(crate) struct Loaded {
 pub(super) async fn open(opening: Opening) -> Result<Queue> {
     let Opening { store, node, name, log_key, mail_keys, clock, random, budget, known } = opening;
     let keys = mail_keys.queue(node);
+    let recent = (budget.total() / RECENT_SHARE).clamp(RECENT_LEAST, RECENT_BYTES);
     let journal = Journal::of_queue(store.clone(), node, &log_key, random.clone()).timed(clock.clone());
     let writer = WriterId::random(&*random);
     let copied = is_copy(&store, node).await?;
@@ -83,7 +84,7 @@ pub(super) async fn open(opening: Opening) -> Result<Queue> {
             waiting: Mutex::new(Waiting::default()),
             wake: Notify::new(),
             stopped: watch::Sender::new(None),
-            recent: Recent::new(RECENT_BYTES),
+            recent: Recent::new(recent),
             touched: TouchedSet::default(),
             upkeep: AtomicBool::new(false),
             swept: AtomicBool::new(false),

@@ -133,6 +133,7 @@ fn size_of_event(event: &Event) -> usize {
     match event {
         Event::Accepted(mail) => weight(mail),
         Event::Attempted(attempted) => 64 + attempted.outcomes.len() * (64 + limits::QUEUE_REPLY_BYTES / 2),
+        Event::Taken(taken) => 64 + taken.host.len() + taken.reply.len(),
         Event::Carried(carried) => 256 + carried.mails.len() * 20,
         _ => 64,
     }

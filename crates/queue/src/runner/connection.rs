@@ -10,11 +10,11 @@ use sealpost_smtp::types::Host;
 use super::Shared;
 use super::address::{envelope, sender, tls};
 use super::message::{Marked, QueuedMessage, Sent};
-use super::outcome::{is_of_site, outcome, site_works};
+use super::outcome::{is_of_site, outcome, site_works, taken};
 use super::prepare::{Choice, choice_of, domain_of, route};
 use crate::MailId;
 use crate::envelope::Mail;
-use crate::event::{Event, Failure, Held, Outcome, Status};
+use crate::event::{Event, Failure, Held, Outcome, Status, Taken};
 use crate::schedule::{Action, Job, RouteKey, SiteId};
 use crate::state::Flags;
 
@@ -109,7 +109,7 @@ impl Shared {
         for job in jobs {
             let first = self.first_choice(&job);
             let outcomes = job.recipients.iter().zip(first).map(|(place, first)| (*place, why(first)));
-            self.settle_job(&job, outcomes.collect()).await;
+            self.settle_job(&job, outcomes.collect(), None).await;
         }
     }
 
@@ -155,7 +155,7 @@ impl Shared {
             state.all_held().is_some() || row.is_some_and(|row| row.flags.has(Flags::HELD))
         };
         if is_held {
-            self.settle_job(job, Vec::new()).await;
+            self.settle_job(job, Vec::new(), None).await;
             return None;
         }
         let mail = match self.queue.read(job.mail).await {
@@ -195,7 +195,7 @@ impl Shared {
         let why = Failure::local(Status::new(5, 1, 3), "the address is not one that mail can be sent to");
         let mut outcomes: Vec<_> = bad.map(|place| (*place, Outcome::Failed(why.clone()))).collect();
         if places.is_empty() {
-            self.settle_job(job, outcomes).await;
+            self.settle_job(job, outcomes, None).await;
             return open;
         }
         let mut connection = match open {
@@ -214,7 +214,8 @@ impl Shared {
             attempt = connection.send(&envelope, &source).await;
         }
         let is_reusable = connection.is_reusable();
-        self.attempted(site, job, mail, places, attempt.recipients, outcomes).await;
+        let server = taken(job.mail, &attempt);
+        self.attempted(site, job, mail, places, (attempt.recipients, server), outcomes).await;
         if is_reusable {
             return Some(connection);
         }
@@ -257,7 +258,7 @@ impl Shared {
                 self.metrics.connection_failures.increment();
                 let recipients = vec![why.outcome(); places.len()];
                 let bad = std::mem::take(outcomes);
-                self.attempted(site, job, mail, places.to_vec(), recipients, bad).await;
+                self.attempted(site, job, mail, places.to_vec(), (recipients, None), bad).await;
                 None
             }
         }
@@ -271,7 +272,7 @@ impl Shared {
         job: &Job,
         mail: &Arc<Mail>,
         places: Vec<u16>,
-        recipients: Vec<sent::Outcome>,
+        (recipients, server): (Vec<sent::Outcome>, Option<Taken>),
         mut outcomes: Vec<(u16, Outcome)>,
     ) {
         let now = self.now();
@@ -298,7 +299,7 @@ impl Shared {
         if !second.is_empty() {
             self.try_second(job, mail, second).await;
         }
-        self.settle_job(job, outcomes).await;
+        self.settle_job(job, outcomes, server).await;
         for (job, until) in suspended {
             self.suspended(&job, until).await;
         }

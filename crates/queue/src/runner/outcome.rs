@@ -3,7 +3,8 @@
 use sealpost_delivery::outcome::{self as sent, Scope, SuccessReports};
 use sealpost_smtp::types::Enhanced;
 
-use crate::event::{Failure, Outcome, Status};
+use crate::MailId;
+use crate::event::{Failure, Outcome, Status, Taken};
 
 /// Whether servers of the site were reached and speak for themselves: whatever they said of this
 /// mail, they work.
@@ -20,6 +21,17 @@ pub(super) fn site_works(outcomes: &[sent::Outcome]) -> bool {
 /// what is local this node.
 pub(super) fn is_of_site(failure: &sent::Failure) -> bool {
     !failure.permanent && matches!(failure.scope, Scope::Connection | Scope::Site)
+}
+
+/// Which server took a mail, if one did, and what it replied.
+pub(super) fn taken(mail: MailId, attempt: &sent::Attempt) -> Option<Taken> {
+    let server = attempt.server.as_ref()?;
+    attempt.recipients.iter().find_map(|of| match of {
+        sent::Outcome::Delivered(delivered) if delivered.reports != SuccessReports::DeliveredHere => {
+            Some(Taken::new(mail, &server.host, &delivered.reply.to_string()))
+        }
+        _ => None,
+    })
 }
 
 /// As the log keeps it.

@@ -160,7 +160,7 @@ impl Shared {
             active.large = matches!(mail.body, Body::Object(_)).then(|| mail.clone());
         }
         let outcomes = view.left.iter().map(|(place, last)| (*place, Outcome::Failed(why(last.as_ref()))));
-        self.settle(id, mail, view.row.attempts, outcomes.collect()).await;
+        self.settle(id, mail, view.row.attempts, outcomes.collect(), None).await;
     }
 
     /// Offers the recipients that are left to the scheduler, a job for each domain.
@@ -201,7 +201,7 @@ impl Shared {
         let text = format!("its servers could not be reached repeatedly; not tried before {until}");
         let failure = Failure::at(domain_of(&job.route), Status::new(4, 4, 1), &text, false);
         let outcomes = job.recipients.iter().map(|place| (*place, Outcome::Deferred(failure.clone())));
-        self.settle_job(job, outcomes.collect()).await;
+        self.settle_job(job, outcomes.collect(), None).await;
     }
 }
 

@@ -9,7 +9,7 @@ use super::{QueuedMessage, Shared};
 use crate::MailId;
 use crate::dsn::{Action, Report, Reported, is_wanted};
 use crate::envelope::Mail;
-use crate::event::{Attempted, Event, Failure, Outcome};
+use crate::event::{Attempted, Event, Failure, Outcome, Taken};
 use crate::retry::next_attempt;
 use crate::schedule::Job;
 use crate::state::{Row, expires};
@@ -19,8 +19,14 @@ use crate::state::{Row, expires};
 const AT_ONCE: usize = 100;
 
 impl Shared {
-    /// A job has ended with those outcomes; none if others say what becomes of its recipients.
-    pub(super) async fn settle_job(self: &Arc<Self>, job: &Job, outcomes: Vec<(u16, Outcome)>) {
+    /// A job has ended with those outcomes, of the server that took the mail, if one did; none if
+    /// others say what becomes of its recipients.
+    pub(super) async fn settle_job(
+        self: &Arc<Self>,
+        job: &Job,
+        outcomes: Vec<(u16, Outcome)>,
+        server: Option<Taken>,
+    ) {
         if outcomes.is_empty() {
             let is_last = self.dispatch().job_ended(job.mail);
             if is_last {
@@ -29,7 +35,7 @@ impl Shared {
             return;
         }
         match self.queue.read(job.mail).await {
-            Ok(mail) => self.settle(job.mail, &mail, job.attempt, outcomes).await,
+            Ok(mail) => self.settle(job.mail, &mail, job.attempt, outcomes, server).await,
             Err(e) => {
                 self.dispatch().job_ended(job.mail);
                 self.unreadable(job.mail, &e);
@@ -51,6 +57,7 @@ impl Shared {
         mail: &Arc<Mail>,
         attempts: u8,
         mut outcomes: Vec<(u16, Outcome)>,
+        server: Option<Taken>,
     ) {
         let now = self.now();
         let row = self.queue.state().rows().get(id).copied();
@@ -72,7 +79,10 @@ impl Shared {
         let groups = self.outcome_groups(id, mail, &row, (attempts, next), outcomes).await;
         // Before it is recorded: the log may say so at once.
         self.dispatch().job_ended(id);
-        groups.into_iter().for_each(|group| self.queue.record(group));
+        for group in groups {
+            let server = server.clone().map(Event::Taken);
+            self.queue.record(server.into_iter().chain(group));
+        }
     }
 
     /// Outcomes and the reports about them, in groups of which each fits into an entry.

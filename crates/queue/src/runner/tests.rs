@@ -393,3 +393,30 @@ async fn requests_of_other_processes_are_carried_out_once() {
     ask(Action::RemoveRule(0), domain).await;
     assert!(fixture.queue.state().is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_log_tells_which_server_took_a_mail_and_what_it_replied() {
+    use crate::trace::Traced;
+    let (store, clock) = (Store::memory(), Arc::new(TokioClock::new()));
+    let servers = Servers::new(clock.clone());
+    let fixture = Fixture::on(&store, &servers, &clock).await;
+    fixture.servers.set("slow.example", refused(450, (4, 7, 1), Reason::RecipientRefused));
+    let id = fixture.accept(1, &["u@there.example", "v@slow.example"]).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let keys = MailKeys::generate(&SeededRandom::new(77));
+    let (key, random) = (LogKey::for_tests(), Arc::new(SeededRandom::new(1)));
+    let view = crate::QueueView::open(store, crate::node_id("a"), &key, keys, clock, random).await.unwrap();
+    let trace = view.trace(&Traced::Mail(id), 1).await.unwrap();
+    let steps: Vec<&Event> = trace.mails[&id].steps.iter().map(|(_, event)| event).collect();
+    let taken = steps.iter().position(|event| matches!(event, Event::Taken(_))).unwrap();
+    let [Event::Taken(server), Event::Attempted(attempted)] = steps[taken..taken + 2] else {
+        panic!("the attempt follows the server that took it");
+    };
+    assert!(server.host == "there.example" && server.reply.starts_with("250"), "{server}");
+    assert_eq!(attempted.outcomes[0].0, 0);
+    assert_eq!(
+        steps.iter().filter(|event| matches!(event, Event::Taken(_))).count(),
+        1,
+        "who refuses takes nothing"
+    );
+}

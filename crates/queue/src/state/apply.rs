@@ -58,7 +58,7 @@ impl State {
                     }
                     self.handled.push_back(name.clone());
                 }
-                Event::Alive => {}
+                Event::Alive | Event::Taken(_) => {}
             }
         }
         applied

@@ -88,3 +88,92 @@ async fn release(inner: &Arc<Inner>) {
 fn adopted(inner: &Inner) -> std::sync::MutexGuard<'_, HashMap<AccountId, Arc<RunningQueue>>> {
     inner.adopted.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use rustls::RootCertStore;
+    use sealpost_base::{FakeClock, SeededRandom, Timestamp};
+    use sealpost_delivery::dial::TcpDialer;
+    use sealpost_delivery::tls::TlsClient;
+    use sealpost_directory::{AccountName, NewAccount, Secret};
+    use sealpost_dns::scripted::ScriptedResolver;
+    use sealpost_queue::envelope::{Body, Facts, Mail, Recipient, Source, TlsDemand};
+    use sealpost_session::{Context, Settings};
+    use sealpost_vault::Store;
+    use sealpost_vault::server_key::ServerKeys;
+
+    use super::*;
+    use crate::sending::{KEY_FILE, Network, Sending};
+
+    async fn node(store: &Store, clock: &Arc<FakeClock>, data: &Path) -> Sending {
+        let (data, random) =
+            (Some(data.to_owned()), Arc::new(SeededRandom::new(data.as_os_str().len() as u64)));
+        let settings = Settings { domain: Some("localhost".to_owned()), data, ..Settings::default() };
+        let key = ServerKeys::generate(&SeededRandom::new(1));
+        let ctx = Context::new(settings, store.clone(), key.clone(), None, clock.clone(), random).unwrap();
+        let network = Network {
+            resolver: Arc::new(ScriptedResolver::new()),
+            dialer: Arc::new(TcpDialer),
+            tls: TlsClient::new(RootCertStore::empty()).unwrap(),
+        };
+        Sending::start_on(Arc::new(ctx), &key, network).await.unwrap()
+    }
+
+    fn later(clock: &FakeClock) -> Mail {
+        let now = sealpost_base::Clock::now(clock);
+        Mail {
+            accepted: now,
+            account: None,
+            from: String::new(),
+            recipients: vec![Recipient::new("jane@localhost")],
+            ret: None,
+            envid: None,
+            facts: Facts::default(),
+            tls: TlsDemand::Policy,
+            release: Some(now.after(Duration::from_secs(3600))),
+            header: Vec::new(),
+            body: Body::Inline(b"Subject: x\r\n\r\n".to_vec()),
+            message_id: None,
+            source: Source::Submission,
+        }
+    }
+
+    #[tokio::test]
+    async fn the_mail_of_a_lost_node_is_sent_and_its_queue_released() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = ["lost", "another"].map(|name| dir.path().join(name));
+        data.iter().for_each(|data| std::fs::create_dir(data).unwrap());
+        let (store, clock) = (Store::memory(), Arc::new(FakeClock::new(Timestamp(1_700_000_000_000))));
+        let lost = node(&store, &clock, &data[0]).await;
+        std::fs::copy(data[0].join(KEY_FILE), data[1].join(KEY_FILE)).unwrap();
+        let other = node(&store, &clock, &data[1]).await;
+        let name = AccountName::parse("jane@localhost").unwrap();
+        let new = NewAccount::with_password(Secret::new(b"secret").unwrap());
+        other.0.ctx.directory.create(&name, new).await.unwrap();
+        let of_lost = lost.0.node.id();
+        adopt(&other.0, of_lost).await.unwrap();
+        assert_eq!(other.adopted(), 0, "nothing is in it");
+        lost.queue().accept(later(&clock)).await.unwrap();
+        adopt(&other.0, of_lost).await.unwrap();
+        assert_eq!(other.adopted(), 1);
+        // The lost node finds out at its next append.
+        assert!(lost.queue().accept(later(&clock)).await.is_err());
+        let problem = lost.problem().unwrap();
+        assert!(problem.contains(&other.0.node.name), "{problem}");
+        release(&other.0).await;
+        assert_eq!(other.adopted(), 1, "its mail waits for its time");
+        clock.advance(Duration::from_secs(7200));
+        let queue = adopted(&other.0)[&of_lost].clone();
+        let mut changes = queue.queue.changes();
+        let empty = changes.wait_for(|_| queue.queue.state().is_empty());
+        tokio::time::timeout(Duration::from_secs(30), empty).await.expect("it is sent").unwrap();
+        assert_eq!(other.metrics().local.read(), 1);
+        release(&other.0).await;
+        assert_eq!(other.adopted(), 0);
+        for sending in [lost, other] {
+            sending.stop(Instant::now() + Duration::from_secs(10)).await;
+        }
+    }
+}

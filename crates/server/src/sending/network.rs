@@ -9,7 +9,8 @@ use std::sync::Arc;
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use sealpost_base::{Clock, Error, Result};
+use sealpost_base::limits::{DNS_CACHE_BYTES, DNS_LOOKUP_TIME};
+use sealpost_base::{Clock, Error, MemoryDivision, Result};
 use sealpost_delivery::dial::{Dialer, TcpDialer};
 use sealpost_delivery::tls::TlsClient;
 use sealpost_dns::Resolver;
@@ -21,6 +22,8 @@ use sealpost_session::settings::sending::{Family, Resolver as ResolverSetting};
 
 /// Bytes of a file that the settings name.
 const FILE_BYTES: u64 = 4 * 1024 * 1024;
+/// Part of the bound on memory that cached answers of name servers take at most.
+const CACHE_SHARE: usize = 64;
 /// Where the system names its name servers.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
@@ -39,24 +42,33 @@ impl Network {
     ///
     /// # Errors
     /// `Invalid` if a file that they name cannot be used.
-    pub fn of(sending: &Sending, clock: &Arc<dyn Clock>) -> Result<Self> {
+    pub fn of(sending: &Sending, memory: &MemoryDivision, clock: &Arc<dyn Clock>) -> Result<Self> {
         let tls = TlsClient::new(trusted(&sending.ca)?)?;
-        Ok(Network { resolver: resolver(sending, clock)?, dialer: Arc::new(TcpDialer), tls })
+        Ok(Network { resolver: resolver(sending, memory, clock)?, dialer: Arc::new(TcpDialer), tls })
     }
+}
+
+fn cached<R: Resolver>(resolver: R, memory: &MemoryDivision, clock: &Arc<dyn Clock>) -> CachingResolver<R> {
+    let bytes = DNS_CACHE_BYTES.min(memory.bound / CACHE_SHARE);
+    CachingResolver::with_bounds(resolver, clock.clone(), bytes, DNS_LOOKUP_TIME)
 }
 
 /// DNS, as the settings say.
 ///
 /// # Errors
 /// `Invalid` if a file that they name cannot be used.
-pub fn resolver(sending: &Sending, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Resolver>> {
+pub fn resolver(
+    sending: &Sending,
+    memory: &MemoryDivision,
+    clock: &Arc<dyn Clock>,
+) -> Result<Arc<dyn Resolver>> {
     let trust_anchor = match sending.trust_anchor.as_os_str().is_empty() {
         true => None,
         false => Some(read("sending.trust_anchor", &sending.trust_anchor)?),
     };
     let forwarding = |servers: &[IpAddr], port| {
         let resolver = ForwardingResolver::new(servers, port, trust_anchor.as_deref())?;
-        Ok::<Arc<dyn Resolver>, Error>(Arc::new(CachingResolver::new(resolver, clock.clone())))
+        Ok::<Arc<dyn Resolver>, Error>(Arc::new(cached(resolver, memory, clock)))
     };
     match &sending.resolver {
         ResolverSetting::Recursive => {
@@ -69,7 +81,7 @@ pub fn resolver(sending: &Sending, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Res
             };
             let resolver =
                 RecursiveResolver::new(&settings).map_err(|e| e.context("sending.trust_anchor"))?;
-            Ok(Arc::new(CachingResolver::new(resolver, clock.clone())))
+            Ok(Arc::new(cached(resolver, memory, clock)))
         }
         ResolverSetting::System => {
             let text = read("sending.resolver", Path::new(RESOLV_CONF))?;
@@ -165,7 +177,7 @@ mod tests {
         let wrong = |change: &dyn Fn(&mut Sending)| {
             let mut sending = Sending::default();
             change(&mut sending);
-            Network::of(&sending, &clock).map(drop).map_err(|e| e.to_string())
+            Network::of(&sending, &MemoryDivision::default(), &clock).map(drop).map_err(|e| e.to_string())
         };
         let missing = wrong(&|s| s.ca = dir.path().join("none")).unwrap_err();
         assert!(missing.contains("sending.ca: ") && missing.contains("none"), "{missing}");

@@ -28,7 +28,7 @@ pub(super) async fn run(inner: Arc<Inner>) {
             (state.heap_bytes(), state.len())
         };
         if let Some(reservation) = &reservation {
-            reservation.set(bytes);
+            reservation.set(inner.own.queue.memory());
         }
         let is_full = bytes > most;
         inner.own.queue.set_full(is_full);

@@ -116,3 +116,66 @@ impl Connection for Watched<Option<Box<dyn Connection>>> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use sealpost_delivery::envelope::{MessageFacts, MessageInMemory, Recipient};
+    use sealpost_smtp::types::{Host, LocalPart, Mailbox, ReversePath};
+
+    use super::*;
+
+    struct Panicking(SiteKey);
+
+    #[async_trait]
+    impl Destination for Panicking {
+        fn site(&self) -> &SiteKey {
+            &self.0
+        }
+
+        async fn connect(&self, demand: TlsDemand) -> Result<Box<dyn Connection>, Failure> {
+            match demand {
+                TlsDemand::Require => std::panic::resume_unwind(Box::new("a mistake")),
+                _ => Ok(Box::new(Panicking(self.0.clone()))),
+            }
+        }
+    }
+
+    #[async_trait]
+    impl Connection for Panicking {
+        async fn send(&mut self, _envelope: &Envelope, _message: &dyn MessageSource) -> Attempt {
+            std::panic::resume_unwind(Box::new("a mistake"))
+        }
+
+        fn is_reusable(&self) -> bool {
+            true
+        }
+
+        async fn quit(self: Box<Self>) {}
+    }
+
+    #[tokio::test]
+    async fn a_panic_delays_one_mail_and_ends_its_connection() {
+        let ctx = Arc::new(crate::context_for_tests());
+        let destination: Box<dyn Destination> = Box::new(Panicking(SiteKey::new("mx.example")));
+        let watched = Watched::new(destination, ctx.clone(), Arc::default());
+        assert!(watched.connect(TlsDemand::Require).await.is_err_and(|failure| !failure.permanent));
+        let mut connection = watched.connect(TlsDemand::Policy).await.unwrap();
+        let to = Mailbox { local: LocalPart::new("a").unwrap(), host: Host::domain("b.example").unwrap() };
+        let envelope = Envelope {
+            sender: ReversePath::Null,
+            recipients: vec![Recipient::new(to)],
+            ret: None,
+            envid: None,
+            facts: MessageFacts::default(),
+            tls: TlsDemand::Policy,
+        };
+        for _ in 0..2 {
+            let attempt = connection.send(&envelope, &MessageInMemory(Bytes::new())).await;
+            assert!(matches!(&attempt.recipients[..], [Outcome::Deferred(_)]), "{attempt:?}");
+            assert!(!connection.is_reusable());
+        }
+        connection.quit().await;
+        assert_eq!(ctx.metrics.panics.read(), 2);
+    }
+}

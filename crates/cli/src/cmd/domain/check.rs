@@ -66,7 +66,7 @@ pub(super) fn resolver(data_dir: &DataDir, named: Option<ResolverSetting>) -> Re
         }
         settings.resolver = named;
     }
-    Ok(sending::resolver(&settings, &data_dir.clock)?)
+    Ok(sending::resolver(&settings, &data_dir.settings.memory, &data_dir.clock)?)
 }
 
 pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {

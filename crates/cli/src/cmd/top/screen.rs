@@ -1,6 +1,6 @@
 //! What is shown: lines of text made from one snapshot, and rates from the one before it.
 
-use sealpost_server::admin::{LoadedStats, ProtocolStats, SessionStats, Stats};
+use sealpost_server::admin::{LoadedStats, ProtocolStats, QueueStats, SessionStats, Stats};
 
 use super::SessionOrder;
 use super::columns::{Column, table};
@@ -83,7 +83,7 @@ fn head(now: &Stats, before: Option<&Stats>, rates: &Rates) -> Vec<String> {
     };
     let since = |of: fn(&Stats) -> u64| rates.per_second(before.map(of), of(now));
     let filled = share(memory.in_use, memory.total, BAR);
-    vec![
+    let mut lines = vec![
         format!("sealpost {}  pid {}  up {}", now.program, now.pid, age(now.uptime_ms)),
         format!(
             "process   CPU {cpu}, {} (peak {}), {} threads, {} of {} files",
@@ -123,7 +123,29 @@ fn head(now: &Stats, before: Option<&Stats>, rates: &Rates) -> Vec<String> {
             now.store.failures,
             rates.bytes_per_second(before.map(|b| b.store.bytes), now.store.bytes),
         ),
-    ]
+    ];
+    if let Some(queue) = &now.queue {
+        lines.push(queue_line(queue, before.and_then(|before| before.queue.as_ref()), rates));
+    }
+    lines
+}
+
+fn queue_line(now: &QueueStats, before: Option<&QueueStats>, rates: &Rates) -> String {
+    let since = |of: fn(&QueueStats) -> u64| rates.per_second(before.map(of), of(now));
+    let oldest = match now.mails {
+        0 => String::new(),
+        _ => format!(", the oldest {}", short_age(now.oldest_ms)),
+    };
+    let problem = now.problem.as_ref().map(|why| format!("{why}; ")).unwrap_or_default();
+    format!(
+        "queue     {problem}{} mails{oldest}, {} active, {} connections; {} delivered, {} deferred, {} given up",
+        now.mails,
+        now.active,
+        now.connections,
+        since(|q| q.delivered),
+        since(|q| q.deferred),
+        since(|q| q.failed),
+    )
 }
 
 const PROTOCOLS: [Column; 10] = [
@@ -266,6 +288,37 @@ mod tests {
         // A server that was started anew has no rates yet, and nothing below zero.
         now.pid += 1;
         assert_eq!(Rates::between(Some(&before), &now).seconds, None);
+    }
+
+    #[test]
+    fn a_server_that_sends_has_a_line_for_its_queue() {
+        let mut before = stats();
+        let text = |stats: &Stats, before: Option<&Stats>| {
+            lines(stats, before, SessionOrder::Busy, 120, usize::MAX).join("\n")
+        };
+        assert!(!text(&before, None).contains("\nqueue "), "it does not send");
+        let queue = QueueStats {
+            mails: 12,
+            oldest_ms: 3_723_000,
+            active: 3,
+            connections: 2,
+            delivered: 100,
+            deferred: 7,
+            failed: 1,
+            problem: None,
+        };
+        before.queue = Some(queue.clone());
+        let mut now = before.clone();
+        now.uptime_ms += 2000;
+        now.queue =
+            Some(QueueStats { delivered: 110, problem: Some("on hold: looking".to_owned()), ..queue });
+        let wanted = "\nqueue     12 mails, the oldest 01:02:03, 3 active, 2 connections; 100 delivered";
+        assert!(text(&before, None).contains(wanted), "{}", text(&before, None));
+        let rates = text(&now, Some(&before));
+        assert!(
+            rates.contains("queue     on hold: looking; 12 mails") && rates.contains("5.0/s delivered"),
+            "{rates}"
+        );
     }
 
     #[test]
