@@ -494,7 +494,7 @@ mod tests {
     async fn requests_are_answered_one_by_one_and_nonsense_is_named() {
         let ctx = Arc::new(crate::context_for_tests());
         let (ours, mut theirs) = Stream::pair().unwrap();
-        let serving = tokio::spawn(serve(ours, ctx.clone()));
+        let serving = tokio::spawn(serve(ours, ctx.clone(), None));
         let request = serde_json::to_string(&Request::stats(10, Order::Age, 10)).unwrap();
         theirs
             .write_all(format!("{request}\nwhat?\n{{\"version\":9,\"ask\":\"stats\"}}\n").as_bytes())
@@ -524,7 +524,7 @@ mod tests {
     async fn a_request_without_end_is_refused() {
         let ctx = Arc::new(crate::context_for_tests());
         let (ours, mut theirs) = Stream::pair().unwrap();
-        tokio::spawn(serve(ours, ctx));
+        tokio::spawn(serve(ours, ctx, None));
         theirs.write_all(&[b' '; ADMIN_REQUEST_BYTES + 1]).await.unwrap();
         let mut said = Vec::new();
         theirs.read_to_end(&mut said).await.unwrap();
