@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes docs/rfc-coverage.md: which sections of which RFC the IMAP code and its tests cite.
+"""Writes docs/rfc-coverage.md: which sections of which RFC the code of IMAP and submission, and its tests, cite.
 
     tests/docs/rfc_coverage.py             write the page
     tests/docs/rfc_coverage.py --check     fail if it is not what would be written, or if something is missing
@@ -9,7 +9,8 @@
 
 A citation is `RFC 9051 §6.4.8`, with further sections as `, §6.4.9` or ` and §6.4.9`. Those in crates/*/src are code, those
 in crates/*/tests and in unit tests' files are tests. A section counts as covered if it, one inside it or one around it
-(not the whole RFC) is cited. Every capability that the server announces has to be in CAPABILITIES, and every section that
+(not the whole RFC) is cited. Every capability that the server announces has to be in CAPABILITIES, every keyword of EHLO in
+KEYWORDS, and every section that
 asks for something has to be cited or be named in tests/docs/rfc-notes.tsv with the reason. Only the standard library is used.
 """
 
@@ -24,6 +25,7 @@ PAGE = ROOT / "docs" / "rfc-coverage.md"
 SECTIONS = ROOT / "tests" / "docs" / "rfc-sections.tsv"
 NOTES = ROOT / "tests" / "docs" / "rfc-notes.tsv"
 ANNOUNCED = ROOT / "crates" / "imap-session" / "src" / "capability.rs"
+EHLO = ROOT / "crates" / "smtp-session" / "src" / "command.rs"
 
 # What the server may announce, and the RFC that says what it means.
 CAPABILITIES = {
@@ -42,6 +44,12 @@ CAPABILITIES = {
     "STARTTLS": 3501, "STATUS=SIZE": 8438, "THREAD=ORDEREDSUBJECT": 5256, "THREAD=REFERENCES": 5256,
     "UIDBATCHES": 9755, "UIDONLY": 9586, "UIDPLUS": 4315, "UNAUTHENTICATE": 8437, "UNSELECT": 3691,
     "URL-PARTIAL": 5550, "URLAUTH": 4467, "UTF8=ACCEPT": 6855, "WITHIN": 5032,
+}
+# What EHLO may list, and the RFC that says what it means; the last is what the service as a whole is.
+KEYWORDS = {
+    "8BITMIME": 6152, "AUTH": 4954, "BINARYMIME": 3030, "CHUNKING": 3030, "DSN": 3461, "ENHANCEDSTATUSCODES": 2034,
+    "FUTURERELEASE": 4865, "HELP": None, "PIPELINING": 2920, "REQUIRETLS": 8689, "SIZE": 1870, "SMTPUTF8": 6531,
+    "STARTTLS": 3207, "submission": 6409,
 }
 # Sections that ask nothing of a server, by their titles.
 SILENT = re.compile(
@@ -68,6 +76,12 @@ def announced():
     source = ANNOUNCED.read_text().split("#[cfg(test)]")[0]
     names = set(re.findall(r'"([A-Z0-9][A-Za-z0-9=+-]*)"', source))
     return sorted(name for name in names if not name.startswith("CAPABILITY"))
+
+
+def keywords():
+    """The keywords in the server's reply to EHLO."""
+    source = EHLO.read_text().split("fn extensions")[1].split("async fn mail")[0]
+    return sorted(set(re.findall(r'with_line\((?:format!\()?"([A-Z0-9]+)', source))) + ["submission"]
 
 
 def rfc_of(name):
@@ -113,6 +127,11 @@ def page():
             problems.append(f"{name} is announced and not in CAPABILITIES")
         elif rfc is not None:
             by_rfc[rfc].append(name)
+    for name in keywords():
+        if name not in KEYWORDS:
+            problems.append(f"EHLO lists {name}, which is not in KEYWORDS")
+        elif KEYWORDS[name] is not None:
+            by_rfc[KEYWORDS[name]].append(name)
     cited = citations()
     sections = collections.defaultdict(list)
     for rfc, section, title in read_tsv(SECTIONS):
@@ -120,10 +139,11 @@ def page():
     notes = {(int(rfc), section): why for rfc, section, why in read_tsv(NOTES)}
     lines = [
         "# RFC coverage", "",
-        "Which sections of the RFCs behind the announced IMAP capabilities are cited in the code that decides, and in the",
-        "tests. Written by `tests/docs/rfc_coverage.py` from the citations; `make lint` checks that it is up to date and that",
-        "no section that asks something of a server is left without a citation or a note. Of RFC 4467, 5550, 9585, 9586 and 9590",
-        "the texts were not at hand: their sections are those that are cited, in our words.", "",
+        "Which sections of the RFCs behind the announced IMAP capabilities, and behind what SMTP and submission list in reply",
+        "to EHLO, are cited in the code that decides, and in the tests. Written by `tests/docs/rfc_coverage.py` from the citations;",
+        "`make lint` checks that it is up to date and that no section that asks something of a server is left without a citation",
+        "or a note. Of RFC 4467, 4865, 4954, 5550, 6152, 6409, 9585, 9586 and 9590 the texts were not at hand: their sections are",
+        "those that are cited, in our words.", "",
         "| RFC | announced as | sections | cited in code | cited in tests | by a note |", "|---|---|--:|--:|--:|--:|",
     ]
     details = []
@@ -161,7 +181,7 @@ def page():
 def read_sections(folder):
     """Sections of the RFCs, from their texts."""
     rows = ["# Sections of the RFCs that tests/docs/rfc_coverage.py looks for: RFC, section, title."]
-    for rfc in sorted({rfc for rfc in CAPABILITIES.values() if rfc}):
+    for rfc in sorted({rfc for rfc in (*CAPABILITIES.values(), *KEYWORDS.values()) if rfc}):
         path = pathlib.Path(folder) / f"rfc{rfc}.txt"
         if not path.exists():
             print(f"no text of RFC {rfc} in {folder}", file=sys.stderr)

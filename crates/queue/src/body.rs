@@ -29,8 +29,12 @@ impl BodyWriter {
     /// Takes the next bytes.
     ///
     /// # Errors
-    /// What the store says; the writer is of no more use then.
+    /// `Limit` if the disk is full; what the store says. The writer is of no more use then.
     pub async fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.take(bytes).await.map_err(|e| self.queue.inner().of_full_disk(e))
+    }
+
+    async fn take(&mut self, bytes: &[u8]) -> Result<()> {
         self.size += bytes.len() as u64;
         if self.object.is_none() && self.header + self.kept.len() + bytes.len() <= limits::QUEUE_INLINE_BYTES
         {
@@ -59,12 +63,13 @@ impl BodyWriter {
     /// The body for a [mail](crate::envelope::Mail). An object is durable when it returns.
     ///
     /// # Errors
-    /// What the store says.
+    /// As [`BodyWriter::write`].
     pub async fn finish(self) -> Result<Body> {
         match self.object {
             None => Ok(Body::Inline(self.kept)),
             Some((object, key, writer)) => {
-                let layout = writer.finish().await?;
+                let finished = writer.finish().await;
+                let layout = finished.map_err(|e| self.queue.inner().of_full_disk(e))?;
                 Ok(Body::Object(BodyRef { object, key, layout }))
             }
         }

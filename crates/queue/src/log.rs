@@ -150,7 +150,7 @@ impl Queue {
     /// Takes responsibility for a mail; durable when it returns.
     ///
     /// # Errors
-    /// `Limit` if it is beyond the limits of a mail, or the queue is [full](Queue::set_full); `Retry` if it is not durable, or not known to
+    /// `Limit` if it is beyond the limits of a mail, or the queue is [full](Queue::set_full), or the disk is; `Retry` if it is not durable, or not known to
     /// be: then it may be sent all the same.
     pub async fn accept(&self, mail: Mail) -> Result<MailId> {
         if !mail.is_within_limits() {
@@ -161,7 +161,11 @@ impl Queue {
         }
         let accepted = self.commit(vec![Event::Accepted(Box::new(mail))]);
         match tokio::time::timeout(ACCEPT_TIMEOUT, accepted).await {
-            Ok(ids) => ids?.first().copied().ok_or_else(|| Error::internal("an accepted mail has no id")),
+            Ok(ids) => ids
+                .map_err(|e| self.0.of_full_disk(e))?
+                .first()
+                .copied()
+                .ok_or_else(|| Error::internal("an accepted mail has no id")),
             Err(_) => Err(Error::retry("the queue did not store the mail in time")),
         }
     }
@@ -298,6 +302,14 @@ impl Inner {
         let error = stopped.error();
         for pending in waiting.urgent.drain(..) {
             let _ = pending.done.send(Err((error.kind(), error.to_string())));
+        }
+    }
+
+    /// The same error, as `Limit` if the reason is that the disk is full.
+    pub(crate) fn of_full_disk(&self, error: Error) -> Error {
+        match error.kind() == Kind::Retry && self.store.is_disk_full() {
+            true => Error::limit("the disk is full").with_source(error),
+            false => error,
         }
     }
 

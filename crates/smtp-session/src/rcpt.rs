@@ -55,8 +55,8 @@ impl Session {
         let Some(Transaction { envelope, sender: Some(sender), .. }) = &self.transaction else {
             return Err(replies::out_of_order("Say MAIL first"));
         };
-        // The same one twice is one recipient.
-        if envelope.recipients.iter().any(|recipient| recipient.path == rcpt.to) {
+        // The same one twice is one recipient, unless other reports are asked for (RFC 3461 §5.1).
+        if envelope.recipients.iter().any(|recipient| recipient.is_of(&rcpt)) {
             return Ok(());
         }
         outbox

@@ -85,6 +85,13 @@ impl Transaction {
     }
 }
 
+impl Recipient {
+    /// Whether it came of the same RCPT.
+    pub(super) fn is_of(&self, rcpt: &Rcpt) -> bool {
+        self.path == rcpt.to && self.notify == rcpt.notify && self.orcpt == rcpt.orcpt
+    }
+}
+
 impl Message {
     /// Why it will be refused, if that is known already.
     pub(super) fn failure(&self) -> Option<&Reply> {

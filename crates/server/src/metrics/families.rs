@@ -508,6 +508,20 @@ const FAMILIES: &[Family] = &[
         }
     ),
     family!(
+        "sealpost_submissions_refused",
+        Counter,
+        "",
+        "reason",
+        "Senders, recipients and messages of users that were rejected: the account has reached its sending `limit`, or may not send as that `sender`.",
+        |v, s| {
+            if let Some(sending) = v.sending {
+                let metrics = sending.outbox().metrics();
+                s.number(&[("reason", "limit")], metrics.limited.read());
+                s.number(&[("reason", "sender")], metrics.wrong_senders.read());
+            }
+        }
+    ),
+    family!(
         "sealpost_queue_recipients",
         Counter,
         "",
