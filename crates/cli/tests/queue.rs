@@ -285,6 +285,7 @@ fn check_says_that_the_mail_key_is_missing() {
 fn a_backup_of_a_queue_starts_on_hold() {
     let (home, queue) = started();
     let id = queue.accept(ACCOUNT, &["joe@one.example"], "<1@example.org>").to_string();
+    home.ok(&["domain", "add", "example.org"]);
     home.ok(&["backup", "data", "copy"]);
     queue.stop();
     for key in ["server.key", "mail.key"] {
@@ -294,6 +295,8 @@ fn a_backup_of_a_queue_starts_on_hold() {
     let shown = home.json(&["queue", "show", &id, "--dir", "copy"]).0;
     let why = shown[0]["why"].as_str().unwrap();
     assert!(why.contains("on hold") && why.contains("restored from a backup"), "{why}");
+    let keys = |dir| home.json(&["domain", "show", "example.org", "--dir", dir]).0["keys"].clone();
+    assert_eq!((keys("copy").as_array().unwrap().len(), keys("copy")), (2, keys("data")));
     home.ok(&["queue", "release", "--all", "--dir", "copy"]);
     assert!(home.json(&["queue", "list", "--summary", "--dir", "copy"]).0[0]["on_hold"].is_null());
     copy.stop();

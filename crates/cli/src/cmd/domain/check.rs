@@ -1,8 +1,10 @@
 //! `sealpost domain check`: what DNS has for a domain, what is wanted, and how to correct it.
 
+mod found;
 mod judge;
 #[cfg(test)]
 mod tests;
+mod texts;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -20,8 +22,9 @@ use crate::exit::{FAILED, TEMPORARY, Usage};
 use crate::global::Global;
 use crate::output::warn;
 use crate::queues::domain_keys;
-use judge::{Checked, check};
-pub(super) use judge::{Key, judge_key};
+use found::Checked;
+use judge::check;
+pub(super) use texts::{Key, judge_key};
 
 /// Arguments of `sealpost domain check`.
 #[derive(clap::Args)]

@@ -3,7 +3,8 @@ use sealpost_dns::scripted::{Script, ScriptedResolver};
 use sealpost_dns::{DnsName, Mx, Record, RecordType};
 use sealpost_submission::domain_keys::{ALGORITHMS, KEY_OVERLAP, KeyInfo, Stage};
 
-use super::judge::{Checked, Found, check};
+use super::found::{Checked, Found};
+use super::judge::check;
 use crate::cmd::domain::records::wanted;
 
 const DOMAIN: &str = "example.org";
