@@ -14,6 +14,7 @@ use sealpost_vault::slot::SlotKind;
 use super::*;
 
 mod forged;
+mod withheld;
 
 struct Fixture {
     store: Store,

@@ -17,6 +17,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt;
@@ -85,6 +86,8 @@ const READ_ATTEMPTS: usize = 3;
 const NONCE_BYTES: usize = 16;
 /// Records whose versions are written twice.
 const TWICE: &str = "accounts/";
+/// Before a record is looked for again whose newest version is listed and not there.
+const ABSENT_PAUSE: Duration = Duration::from_millis(10);
 /// Records that are made anew if they are lost.
 const MADE_ANEW: &str = "usage/";
 /// Records of which this process remembers that everybody sees their newest version.
@@ -368,10 +371,15 @@ impl Versions {
     }
 
     async fn last(&self, directory: &str) -> Result<Option<(EntryName, Bytes)>> {
+        let mut absent = None;
         for _ in 0..limits::RECORD_ATTEMPTS {
             match self.store.last(directory).await {
                 // Newer ones were written and this one removed between looking and reading.
-                Err(e) if e.kind() == Kind::NotFound => continue,
+                Err(e) if e.kind() == Kind::NotFound => {
+                    absent = Some(e);
+                    // There are stores that tell of an object a moment before they give it out.
+                    tokio::time::sleep(ABSENT_PAUSE).await;
+                }
                 Err(e) => return Err(e),
                 Ok(None) => return Ok(None),
                 Ok(Some((path, object))) => {
@@ -391,6 +399,13 @@ impl Versions {
                     }
                 }
             }
+        }
+        if let Some(absent) = absent
+            && self.store.gives_out().await
+        {
+            // Behind it is what can be read.
+            return Err(Error::corrupt(format!("{directory}: an object is listed and not given out"))
+                .with_source(absent));
         }
         Err(Error::retry(format!("the record {directory} changes too quickly to be read")))
     }
@@ -597,7 +612,10 @@ impl Versions {
         match put {
             Put::Created => Ok(true),
             Put::Exists => match self.store.read_confirmed(path).await {
-                Err(e) if e.kind() == Kind::NotFound => Err(passed(path)),
+                Err(e) if e.kind() == Kind::NotFound => match self.store.withholds(path).await? {
+                    true => Ok(false),
+                    false => Err(passed(path)),
+                },
                 // What cannot be read is not what was written a moment ago.
                 Err(e) if e.kind() == Kind::Corrupt => Ok(false),
                 found => Ok(*found? == *object.as_ref()),

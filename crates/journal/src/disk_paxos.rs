@@ -479,7 +479,10 @@ impl DiskPaxos {
             let greatest = all.iter().copied().max().unwrap_or(Ballot::NONE);
             let known = marks.map_or(Position::ZERO, |marks| marks.known);
             let marked = match &self.judge {
-                Some(judge) => manifests::judged(judge, &names, known).await?,
+                Some(judge) => {
+                    let withheld = manifests::is_last(round) && self.store.gives_out().await;
+                    manifests::judged(judge, &names, known, withheld).await?
+                }
                 None => Some(Marked::default()),
             };
             if let Some(marked) = marked {

@@ -147,10 +147,17 @@ pub(crate) enum MarkRead {
     Gone,
 }
 
-/// Which of the objects with these names count; `None` if one of them is gone by now. Passed-over
-/// positions matter only as far after `known` as the next entry may be. Names decide most of it. Of
-/// the others at most as many are read as older versions may have left; the rest counts as noise.
-pub(crate) async fn judged(judge: &Judge, names: &[Name], known: Position) -> Result<Option<Marked>> {
+/// Which of the objects with these names count; `None` if one of them is gone by now, unless it is
+/// `withheld`: then what is not given out is noise. Positions
+/// that are passed over are of interest only as far behind `known` as the next entry may be. Names
+/// tell most of it. Of the others so many are read as earlier versions may have left; what is
+/// beyond that is noise.
+pub(crate) async fn judged(
+    judge: &Judge,
+    names: &[Name],
+    known: Position,
+    withheld: bool,
+) -> Result<Option<Marked>> {
     let last = Position(known.0.saturating_add(limits::LOG_GAP + 1));
     let is_of_interest = |name: &Name| match name {
         Name::PassedOver(position, _) => *position > known && *position <= last,
@@ -180,6 +187,8 @@ pub(crate) async fn judged(judge: &Judge, names: &[Name], known: Position) -> Re
         let found = try_join_all(some.iter().map(|name| judge.is_mark(*name, attempts))).await?;
         for (name, is_mark) in some.iter().zip(found) {
             match (name, is_mark) {
+                (Name::Checkpoint(position), None) if withheld => marked.noise.push(*position),
+                (_, None) if withheld => {}
                 (_, None) => return Ok(None),
                 (Name::Checkpoint(position), Some(true)) => marked.checkpoints.push(*position),
                 (Name::Checkpoint(position), Some(false)) => marked.noise.push(*position),
@@ -202,7 +211,12 @@ pub(crate) fn listings() -> std::ops::Range<u32> {
     0..LISTINGS
 }
 
-/// The names in a folder of manifests after `after`, without those of ballots.
+/// Whether it is not begun anew after that: what is still not given out by then is withheld.
+pub(crate) fn is_last(round: u32) -> bool {
+    round + 1 == LISTINGS
+}
+
+/// The names in a folder of manifests behind `after`, without those of ballots.
 pub(crate) async fn names(store: &Store, folder: &str, after: Option<&str>) -> Result<Vec<Name>> {
     let listed = store.list(folder, after);
     let name = |path: &str| path.rsplit('/').next().and_then(Name::parse);
@@ -216,7 +230,8 @@ impl Journal {
         let from = after.map(|position| self.manifest_path(position));
         for round in listings() {
             let names = names(&self.store, &folder, from.as_deref()).await?;
-            if let Some(marked) = judged(&self.judge, &names, after.unwrap_or_default()).await? {
+            let withheld = is_last(round) && self.store.gives_out().await;
+            if let Some(marked) = judged(&self.judge, &names, after.unwrap_or_default(), withheld).await? {
                 return Ok(marked);
             }
             self.chain.wait(round).await;

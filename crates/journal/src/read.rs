@@ -327,6 +327,11 @@ impl Journal {
         let path = self.path(place);
         let read = || self.store.read(&path);
         let first = if is_listed { self.give_out(place, read).await } else { none_if_absent(read().await) };
+        if matches!(&first, Err(e) if e.kind() == Kind::NotFound) {
+            let why = "the bucket lists it and gives out other objects, and GET returns 404";
+            self.judge.note(*place, Unfit::Damaged, why);
+            return Ok(Object::Unfit(Unfit::Damaged));
+        }
         let mut unfit = match first {
             Ok(None) => return Ok(Object::Gone),
             Ok(Some(object)) => match self.judge.entry(place, &object).await? {
@@ -360,10 +365,11 @@ impl Journal {
         Ok(Object::Unfit(unfit.0))
     }
 
-    /// The result of `read` for a place; `None` if it was trimmed, or is lost. Some stores list an
-    /// object a moment before they return it. One that keeps listing it contradicts itself, or a
-    /// proxy does: that is no reason to call the entry missing, which would change the meaning of
-    /// everything after it.
+    /// What `read` gives of a place; `None` if it was trimmed, or is lost. There are stores that
+    /// tell of an object a moment before they give it out. One that goes on to tell of it
+    /// contradicts itself, or something between us and it does: that is no reason to call the entry
+    /// missing, which would change what everything after it means. It is damaged, if the store gives
+    /// out others: `NotFound`.
     async fn give_out<F: Future<Output = Result<Bytes>>>(
         &self,
         place: &EntryName,
@@ -380,8 +386,11 @@ impl Journal {
         if let Some(object) = none_if_absent(self.store.read_confirmed(&path).await)? {
             return Ok(Some(object));
         }
-        if self.chain.list(Position(place.position.0 - 1)).await?.contains(place) {
-            return Err(Error::retry(format!("{path} is listed but GET returns 404")));
+        if self.store.is_listed(&path).await? {
+            return Err(match self.store.gives_out().await {
+                true => Error::not_found(path),
+                false => Error::retry(format!("{path} is listed but GET returns 404")),
+            });
         }
         Ok(None)
     }

@@ -14,6 +14,7 @@ use sealpost_vault::{AccountKeys, AppendMode, Backend, RootKey, Store};
 use super::*;
 
 mod planted;
+mod withheld;
 
 const ACCOUNT: AccountId = AccountId([7; 16]);
 

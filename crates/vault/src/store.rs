@@ -14,6 +14,7 @@ mod transfer;
 mod types;
 mod upload;
 mod verified_read;
+mod withheld;
 
 use std::error::Error as StdError;
 use std::ops::Range;

@@ -374,7 +374,7 @@ impl Reader {
                 Err(e) if e.kind() == ErrorKind::NotFound && !self.still_there(&row) => {
                     return Err(not_found(path));
                 }
-                Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::UnexpectedEof) => {
+                Err(e) if is_lasting(&e) => {
                     return Err(generic(Damaged(format!("file {name}: {e}"))));
                 }
                 Err(e) => return Err(generic(e)),
@@ -565,4 +565,14 @@ fn is_about_the_object(e: &object_store::Error) -> bool {
         object_store::Error::Generic { source, .. } => !source.is::<rusqlite::Error>(),
         _ => false,
     }
+}
+
+/// Whether reading a file fails so for ever: the file is gone, cut short or no file, or the disk does not
+/// give it out. The row beside it was read. Missing permissions are for the operator to set right.
+fn is_lasting(e: &std::io::Error) -> bool {
+    use ErrorKind::{IsADirectory, NotADirectory, NotFound, UnexpectedEof};
+    /// "Input/output error" and "Structure needs cleaning" of Linux.
+    const OF_THE_DISK: [i32; 2] = [5, 117];
+    matches!(e.kind(), NotFound | UnexpectedEof | IsADirectory | NotADirectory)
+        || e.raw_os_error().is_some_and(|code| OF_THE_DISK.contains(&code))
 }

@@ -396,6 +396,9 @@ fn a_lost_or_shortened_file_is_damage_of_that_object_alone() {
         assert_eq!(store.read("lost").await.unwrap_err().kind(), Kind::Corrupt);
         std::fs::remove_file(&file).unwrap();
         assert_eq!(store.read("lost").await.unwrap_err().kind(), Kind::Corrupt);
+        // Something else in its place: no later look would find the bytes.
+        std::fs::create_dir(&file).unwrap();
+        assert_eq!(store.read("lost").await.unwrap_err().kind(), Kind::Corrupt);
         assert_eq!(store.read("whole").await.unwrap().len(), LARGE);
     });
 }

@@ -55,7 +55,8 @@ impl AppendMode {
         Self::ALL.into_iter().find(|append_mode| append_mode.name() == name)
     }
 
-    fn mark(self) -> String {
+    /// The mark of it that earlier versions leave and go by: it is in every bucket.
+    pub(super) fn mark(self) -> String {
         format!("{MODE_MARKERS}/{}", self.name())
     }
 }

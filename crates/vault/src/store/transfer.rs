@@ -214,7 +214,10 @@ impl Store {
     }
 
     /// Whether a listing has the object `path` now.
-    async fn is_listed(&self, path: &str) -> Result<bool> {
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn is_listed(&self, path: &str) -> Result<bool> {
         let Some((directory, _)) = path.rsplit_once('/') else { return Ok(false) };
         let mut shorter = path.chars();
         shorter.next_back();

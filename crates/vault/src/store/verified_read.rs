@@ -15,7 +15,7 @@ use object_store::GetOptions;
 use sealpost_base::{Error, Kind, Result};
 
 use super::size_limit::{AtMost, check, is_too_large, most_bytes, too_large, too_large_in};
-use super::{Store, error, location};
+use super::{Store, location};
 use crate::Hash;
 
 /// How many answers are asked for after the first one until two in a row are alike.
@@ -132,11 +132,15 @@ impl Store {
             let is_read = most.is_none_or(|most| size <= most);
             Ok((size, if is_read { got.bytes().await? } else { Bytes::new() }, e_tag))
         };
-        let failed = |e| match too_large_in(&e) {
-            Some(why) => too_large(path, why),
-            None => error(path, e),
+        let (size, bytes, e_tag) = match self.timed(&self.0.metrics.reads, read).await {
+            Ok(answer) => answer,
+            Err(e) => {
+                return Err(match too_large_in(&e) {
+                    Some(why) => too_large(path, why),
+                    None => self.failed_read(path, &location, e).await,
+                });
+            }
         };
-        let (size, bytes, e_tag) = self.timed(&self.0.metrics.reads, read).await.map_err(failed)?;
         check(path, size, most)?;
         let fits = self.0.e_tags.fits(e_tag.as_deref(), &bytes).await;
         Ok((bytes, fits))
