@@ -57,8 +57,8 @@ use structure::Form;
 /// hold without asking. A row may have tens of kilobytes of keywords; one of those is taken at
 /// least.
 const BATCH_ROWS: usize = 64;
-/// Of these, messages that are still being read when the next ones are taken: so reading never waits
-/// for a batch to end.
+/// Of these, messages that are still being read when the next ones are taken: so reading never
+/// waits for a batch to end.
 const AHEAD_ROWS: usize = 16;
 const BATCH_FLAG_BYTES: usize = 4 * 1024;
 

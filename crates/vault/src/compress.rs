@@ -16,8 +16,9 @@ use zstd::zstd_safe::get_frame_content_size;
 
 /// zstd level: within 3 % of level 3 on mail, and nearly twice as fast.
 const LEVEL: i32 = 1;
-/// zstd level of short pieces: matches as at level 1, and literals as they are. To read a Huffman table
-/// takes more time than all else of such a piece, and saves a tenth (`docs/decisions/0087-parts.md`).
+/// zstd level of short pieces: matches as at level 1, and literals as they are. To read a Huffman
+/// table takes more time than all else of such a piece, and saves a tenth
+/// (`docs/decisions/0087-parts.md`).
 const SHORT_PIECE_LEVEL: i32 = -1;
 /// Plaintexts up to this are short pieces.
 const SHORT_PIECE_BYTES: usize = 2 * 1024;

@@ -1,4 +1,4 @@
-//! ENVELOPE, BODY and BODYSTRUCTURE (RFC 3501 §7.4.2), from what the scanner stored, as it is stored.
+//! ENVELOPE, BODY and BODYSTRUCTURE (RFC 3501 §7.4.2), from the structure as it is stored.
 
 use sealpost_imap::write::Writer;
 use sealpost_mime::Parameter;

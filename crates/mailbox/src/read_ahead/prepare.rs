@@ -112,7 +112,8 @@ fn weigh(weight: usize, budget: Option<&Budget>) -> Option<Option<Permit>> {
     }
 }
 
-/// All bytes of those messages of which parts are wanted and that are one chunk: one question to the store.
+/// All bytes of those messages of which parts are wanted and that are one chunk: one question to
+/// the store.
 async fn read_parts<R: MessageRow, P: ReadPlan>(
     plan: &P,
     group: &[R],

@@ -1,4 +1,5 @@
-//! A [`Structure`] from its stored form and back: CBOR with numbered fields, the part tree as a flat list.
+//! A [`Structure`] from its stored form and back: CBOR with numbered fields, the part tree as a
+//! flat list.
 //!
 //! `[version, {0: size, 1: lines, 2: envelope, 3: preview, 4: received fields, 5: limited, 6:
 //! parts}]`. Parts are in the order of the message; each says what it holds (nothing, so many

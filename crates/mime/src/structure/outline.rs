@@ -158,7 +158,8 @@ impl<'a> OutlinePart<'a> {
         matches!(self.flat.holds, Holds::Parts(_))
     }
 
-    /// The message nested in a message/rfc822 or message/global part: for `[n.HEADER]` and `[n.TEXT]`.
+    /// The message nested in a message/rfc822 or message/global part: for `[n.HEADER]` and
+    /// `[n.TEXT]`.
     pub fn message(self) -> Option<OutlinePart<'a>> {
         if self.flat.is_message() { Self::first(self.behind) } else { None }
     }

@@ -258,7 +258,8 @@ impl StoredPart<'_> {
 
 /// Whether the next part, and what it holds, is a part of a tree.
 fn check_tree<'p, 'a: 'p>(parts: &mut impl Iterator<Item = &'p StoredPart<'a>>, depth: usize) -> Result<()> {
-    // Each level of the scanner's nesting is one part, and a nested message adds the message itself.
+    // Each level of the scanner's nesting is one part, and a nested message adds the message
+    // itself.
     if depth > 2 * limits::MIME_DEPTH + 2 {
         return Err(corrupt("nested too deeply"));
     }
