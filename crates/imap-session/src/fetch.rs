@@ -13,6 +13,7 @@ mod binary;
 mod char8;
 mod derived;
 mod items;
+mod messages;
 mod octets;
 mod pipeline;
 pub(super) mod section;
@@ -30,7 +31,7 @@ use sealpost_imap::write::Writer;
 use sealpost_mailbox::changes::{self, Part};
 use sealpost_mailbox::flags::changing;
 use sealpost_mailbox::memory::reserve;
-use sealpost_mailbox::read_ahead::ReadAhead;
+use sealpost_mime::structure::StoredStructure;
 use tokio::task::yield_now;
 
 use super::connection::End;
@@ -43,11 +44,12 @@ use super::selected::Selected;
 use super::targets::{self, Cursor};
 use super::updates;
 use super::updates::UntaggedUpdates;
-use derived::Sources;
+use derived::Derived;
 pub(super) use items::BodySection;
 use items::{FetchField, Plan};
+use messages::Messages;
 pub(super) use octets::{Opened, Reads};
-use pipeline::{Prepared, stopped};
+use pipeline::Prepared;
 use sealpost_session::Context;
 use structure::Form;
 
@@ -55,6 +57,9 @@ use structure::Form;
 /// hold without asking. A row may have tens of kilobytes of keywords; one of those is taken at
 /// least.
 const BATCH_ROWS: usize = 64;
+/// Of these, messages that are still being read when the next ones are taken: so reading never
+/// waits for a batch to end.
+const AHEAD_ROWS: usize = 16;
 const BATCH_FLAG_BYTES: usize = 4 * 1024;
 
 /// A message as it was when its batch was taken.
@@ -132,7 +137,7 @@ pub(super) async fn fetch(
     } else {
         updates.room = reserve(&ctx.accounts, &[&targets]).await?;
     }
-    let sources = Sources::new(selected, &plan);
+    let mut messages = Messages::new(selected, &plan);
     let mut part = match changed_since {
         Some(since) => changed_from(selected, since, Uid::MIN, &targets)?,
         None => Part { uids: std::mem::take(&mut targets), next: None },
@@ -141,7 +146,7 @@ pub(super) async fn fetch(
     loop {
         let mut done = part.uids.first().map_or(0, |first| targets.count_below(first));
         let mut cursor = Cursor::new(part.uids);
-        while let Some(uids) = cursor.next_batch(BATCH_ROWS) {
+        while let Some(uids) = cursor.next_batch(BATCH_ROWS - messages.len().min(AHEAD_ROWS)) {
             selected.account().wait_for_bulk_update().await;
             responses.progress.reach(done, goal);
             done += uids.len();
@@ -153,9 +158,10 @@ pub(super) async fn fetch(
                 let (rows, next) = snapshot(selected, responses, left, &plan, &updates.known.uids)?;
                 trouble.gone += left.len() - next.len() - rows.len();
                 left = next;
-                fetch_rows(selected, responses, rows, &plan, &sources, &mut trouble).await?;
+                fetch_rows(selected, responses, rows, &plan, &mut messages, &mut trouble).await?;
             }
         }
+        messages.write(selected, responses, &plan, 0, &mut trouble).await?;
         let (Some(since), Some(next)) = (changed_since, part.next) else { break };
         yield_now().await;
         part = changed_from(selected, since, next, &targets)?;
@@ -190,16 +196,16 @@ async fn fetch_batch(
     plan: &Arc<Plan>,
     trouble: &mut Trouble,
 ) -> Result<(), Failure> {
-    let sources = Sources::new(selected, plan);
+    let mut messages = Messages::new(selected, plan);
     while !uids.is_empty() {
         if plan.wants_flags() {
             updates::report_new_keywords(selected, responses).await?;
         }
         let (rows, next) = snapshot(selected, responses, uids, plan, &UidSet::new())?;
         uids = next;
-        fetch_rows(selected, responses, rows, plan, &sources, trouble).await?;
+        fetch_rows(selected, responses, rows, plan, &mut messages, trouble).await?;
     }
-    Ok(())
+    messages.write(selected, responses, plan, 0, trouble).await
 }
 
 /// VANISHED (EARLIER) for what of that set went after `since` (RFC 7162 §3.2.6).
@@ -326,7 +332,7 @@ async fn fetch_rows(
     responses: &mut Responses,
     rows: Vec<FetchRow>,
     plan: &Arc<Plan>,
-    sources: &Sources,
+    messages: &mut Messages,
     trouble: &mut Trouble,
 ) -> Result<(), Failure> {
     if !plan.reads_anything() {
@@ -336,10 +342,12 @@ async fn fetch_rows(
         }
         return Ok(());
     }
-    sources.expect(plan, &rows).await;
     if !plan.is_derived() {
-        return read_rows(selected, responses, rows, plan, sources, trouble).await;
+        messages.push(plan, rows).await;
+        return messages.write(selected, responses, plan, AHEAD_ROWS, trouble).await;
     }
+    let sources = messages.sources.clone();
+    sources.expect(plan, &rows).await;
     let mut left = Vec::new();
     for row in rows {
         let derived = sources.derived(plan, &row);
@@ -347,53 +355,26 @@ async fn fetch_rows(
             true => derived.await,
             false => responses.await_with_progress(derived).await?,
         };
-        let Some(derived) = derived else {
+        let Some(readable) = derived.as_ref().and_then(Derived::readable) else {
             left.push(row);
             continue;
         };
         // In their order.
         if !left.is_empty() {
-            read_rows(selected, responses, std::mem::take(&mut left), plan, sources, trouble).await?;
+            messages.push(plan, std::mem::take(&mut left)).await;
+            messages.write(selected, responses, plan, 0, trouble).await?;
         }
         if responses.connection.is_stopping() {
             return Err(End::Shutdown.into());
         }
-        derived::write(responses, &row, plan, derived).await?;
+        derived::write(responses, &row, plan, readable).await?;
         responses.relieve().await?;
     }
     if left.is_empty() {
         return Ok(());
     }
-    read_rows(selected, responses, left, plan, sources, trouble).await
-}
-
-/// The responses for messages that are read themselves.
-async fn read_rows(
-    selected: &Selected,
-    responses: &mut Responses,
-    rows: Vec<FetchRow>,
-    plan: &Arc<Plan>,
-    sources: &Sources,
-    trouble: &mut Trouble,
-) -> Result<(), Failure> {
-    let account = selected.account().clone();
-    let Sources { packs, headers, structures } = sources;
-    // Who waits for memory holds none; what the others let go of is known to `ReadAhead`.
-    headers.release();
-    if plan.reads_structure() && !plan.wants_structure() {
-        structures.expect(rows.iter().map(|row| row.number)).await;
-    }
-    packs.expect(rows.iter().map(|row| row.number)).await;
-    let mut reading = ReadAhead::new(account, plan.clone(), packs.clone(), structures.clone(), rows);
-    while let Some(mut prepared) = responses.await_with_progress(reading.next()).await?.map_err(stopped)? {
-        if responses.connection.is_stopping() {
-            return Err(End::Shutdown.into());
-        }
-        write_message(selected, responses, &mut prepared, plan, trouble).await?;
-        // What was drawn for it is for what is written of it too.
-        responses.relieve().await?;
-    }
-    Ok(())
+    messages.push(plan, left).await;
+    messages.write(selected, responses, plan, 0, trouble).await
 }
 
 /// The response for a message of which nothing has to be read.
@@ -414,32 +395,35 @@ async fn write_message(
     plan: &Plan,
     trouble: &mut Trouble,
 ) -> Result<(), End> {
-    let row = &prepared.row;
+    let Prepared { row, structure, opened, .. } = prepared;
+    let row = &*row;
     let mut response = Response { out: responses.out(), row, plan, begun: false };
     response.implicit_flags();
     let mut begun = response.begun;
     let mut failed: Option<Error> = None;
+    let stored = match structure {
+        Some(Ok(found)) => found.read().map_err(|error| failed = Some(error)).ok(),
+        _ => None,
+    };
     for item in plan.items() {
         let mut response = Response { out: responses.out(), row, plan, begun };
         match item {
-            FetchField::Envelope | FetchField::Structure { .. } | FetchField::Preview => {
-                match &prepared.structure {
-                    Some(Ok(found)) => response.structure(item, found),
-                    _ => continue,
-                }
-            }
+            FetchField::Envelope | FetchField::Structure { .. } | FetchField::Preview => match &stored {
+                Some(found) => response.structure(item, found),
+                None => continue,
+            },
             FetchField::Body(wanted) => {
-                let opened = match prepared.opened.first.take() {
+                let bytes = match opened.first.take() {
                     Some(first) => first,
-                    None => prepared.opened.reads.open(wanted, prepared.structure.as_ref()).await,
+                    None => opened.reads.open(wanted).await,
                 };
-                match opened {
+                match bytes {
                     Ok(Opened::UnknownEncoding) => trouble.unknown_encoding = true,
-                    Ok(opened) => {
+                    Ok(bytes) => {
                         response.begin();
                         wanted.write_name(response.out);
                         begun = true;
-                        if let Some(error) = send(responses, opened).await? {
+                        if let Some(error) = send(responses, bytes).await? {
                             failed.get_or_insert(error);
                         }
                     }
@@ -449,22 +433,16 @@ async fn write_message(
                 }
                 continue;
             }
-            FetchField::BinarySize(section) => {
-                let size = match binary::readable(prepared.structure.as_ref()) {
-                    Ok(structure) => prepared.opened.reads.binary_size(section, structure).await,
-                    Err(error) => Err(error),
-                };
-                match size {
-                    Ok(binary::Size::Bytes(size)) => {
-                        response.begin();
-                        response.out.raw(b"BINARY.SIZE").section(section).space().number(size);
-                    }
-                    Ok(binary::Size::UnknownEncoding) => trouble.unknown_encoding = true,
-                    Err(error) => {
-                        failed.get_or_insert(error);
-                    }
+            FetchField::BinarySize(section) => match opened.reads.binary_size(section).await {
+                Ok(binary::Size::Bytes(size)) => {
+                    response.begin();
+                    response.out.raw(b"BINARY.SIZE").section(section).space().number(size);
                 }
-            }
+                Ok(binary::Size::UnknownEncoding) => trouble.unknown_encoding = true,
+                Err(error) => {
+                    failed.get_or_insert(error);
+                }
+            },
             _ => response.column(item),
         }
         begun = response.begun;
@@ -474,7 +452,11 @@ async fn write_message(
     if begun {
         responses.out().fetch_end();
     }
-    if let Some(Err(error)) = prepared.structure.take() {
+    drop(stored);
+    if let Some(Err(error)) = opened.reads.outline.take() {
+        failed.get_or_insert(error);
+    }
+    if let Some(Err(error)) = structure.take() {
         failed.get_or_insert(error);
     }
     if let Some(error) = failed {
@@ -661,7 +643,7 @@ impl Response<'_> {
         }
     }
 
-    fn structure(&mut self, item: &FetchField, found: &sealpost_mime::Structure) {
+    fn structure(&mut self, item: &FetchField, found: &StoredStructure<'_>) {
         self.begin();
         match item {
             FetchField::Envelope => {
@@ -671,11 +653,11 @@ impl Response<'_> {
             FetchField::Structure { extended } => {
                 self.out.raw(if *extended { &b"BODYSTRUCTURE "[..] } else { b"BODY " });
                 let form = Form { extended: *extended, parameters: self.plan.parameter_form() };
-                structure::body(self.out, &found.root, form);
+                structure::body(self.out, &mut found.parts.iter(), form);
             }
             // RFC 8970 §3.2: NIL would mean that it comes later, and there is nothing to wait for.
             FetchField::Preview => {
-                self.out.raw(b"PREVIEW ").string(found.preview.as_deref().unwrap_or_default());
+                self.out.raw(b"PREVIEW ").string(found.preview.unwrap_or_default());
             }
             _ => {}
         }

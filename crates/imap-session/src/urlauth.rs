@@ -173,10 +173,10 @@ async fn send_found(user: &User, responses: &mut Responses, found: &ResolvedUrl)
         reader: account.reader(message),
         account: account.clone(),
         message: (**message).clone(),
+        outline: Some(account.structure(message).await.map(|structure| structure.outline())),
         whole: None,
     };
-    let structure = account.structure(message).await;
-    match reads.open(octets, Some(&structure)).await {
+    match reads.open(octets).await {
         Ok(Opened::Bytes(octets)) => {
             octets.send(&mut responses.connection, responses.dialect.takes_nul).await?;
         }

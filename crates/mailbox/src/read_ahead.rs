@@ -14,21 +14,26 @@
 //! message is read once more with as much as a request may have. What large structures take is a
 //! share of the share, so that clients that do not read leave memory for others.
 
+mod prepare;
+
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::FutureExt;
-use futures::future::{BoxFuture, MaybeDone, join_all, maybe_done};
+use futures::future::{BoxFuture, MaybeDone, maybe_done};
 use sealpost_account::{Account, Message, MessageNumber};
 use sealpost_base::{Budget, Permit, Result, limits};
 use sealpost_index::{PackReads, PieceReads};
-use sealpost_mime::Structure;
+use sealpost_mime::Outline;
 use sealpost_vault::message::{MessageReader, READER_BYTES};
 use tokio::task::JoinHandle;
 
 use crate::memory::unless_pressed;
+use prepare::{Sources, prepare};
+
+pub use prepare::FoundStructure;
 
 /// Messages whose bytes are read ahead, if they are small.
 const AHEAD_OCTETS: usize = 12;
@@ -56,8 +61,11 @@ pub trait ReadPlan: Send + Sync + 'static {
     /// What a message is opened as: with its first bytes, say.
     type Opened: Send + 'static;
 
-    /// Whether stored structures are read.
+    /// Whether structures are read for what they say of messages.
     fn reads_structure(&self) -> bool;
+
+    /// Whether sections of messages have to be found.
+    fn reads_outline(&self) -> bool;
 
     /// Whether bytes of messages are read.
     fn reads_octets(&self) -> bool;
@@ -65,16 +73,19 @@ pub trait ReadPlan: Send + Sync + 'static {
     /// Whether the first thing that is read of a message is all of it, and no structure.
     fn begins_with_all(&self) -> bool;
 
-    /// Whether bytes of a message with that structure are read, whichever.
-    fn reads_bytes_of(&self, structure: &Structure) -> bool;
+    /// Whether bytes of a message with that outline are read as they are, whichever.
+    fn reads_bytes_of(&self, outline: &Outline) -> bool;
 
-    /// Opens a message, of which the structure was read if the plan says so. `whole` is all of it,
-    /// if it was read in a group.
+    /// Whether transfer encodings are undone, for which a message is read more than once.
+    fn decodes(&self) -> bool;
+
+    /// Opens a message. `whole` is all of it, if it was read in a group; `outline` was read if the
+    /// plan says so.
     fn open(
         &self,
         source: MessageSource,
         whole: Option<Vec<Bytes>>,
-        structure: Option<&Result<Arc<Structure>>>,
+        outline: Option<Result<Outline>>,
     ) -> impl Future<Output = Self::Opened> + Send;
 }
 
@@ -102,7 +113,7 @@ pub struct Prepared<R, T> {
     /// The message.
     pub row: R,
     /// Its structure, if the plan reads it.
-    pub structure: Option<Result<Arc<Structure>>>,
+    pub structure: Option<Result<FoundStructure>>,
     /// What the plan opened it as.
     pub opened: T,
     _permits: (Option<Arc<Permit>>, Option<Permit>),
@@ -163,19 +174,39 @@ impl<R, P: ReadPlan> Drop for Task<R, P> {
 }
 
 impl<R: MessageRow, P: ReadPlan> ReadAhead<R, P> {
-    /// Of that account, by that plan.
+    /// Of that account, by that plan. Reads nothing before there are messages
+    /// ([`ReadAhead::push`]).
     pub fn new(
         account: Arc<Account>,
         plan: Arc<P>,
         packs: Arc<PackReads>,
         structures: Arc<PieceReads>,
-        rows: Vec<R>,
     ) -> Self {
         let budget = account.reading().clone();
-        let (running, ready) = (VecDeque::new(), VecDeque::new());
+        let (waiting, running, ready) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
         let group_bytes = GROUP_OCTETS.min(budget.total() as u64 / GROUP_PART);
-        let waiting = rows.into();
         ReadAhead { account, plan, packs, structures, budget, group_bytes, waiting, running, ready }
+    }
+
+    /// These messages come behind those that are not read yet.
+    pub fn push(&mut self, rows: Vec<R>) {
+        self.waiting.extend(rows);
+    }
+
+    /// Messages that were pushed and not taken.
+    pub fn len(&self) -> usize {
+        let running = self.running.iter().map(|running| running.rows.len());
+        self.waiting.len() + running.sum::<usize>() + self.ready.len()
+    }
+
+    /// Whether all messages were taken.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The numbers of the messages that were pushed and whose reading has not begun.
+    pub fn waiting(&self) -> impl Iterator<Item = MessageNumber> {
+        self.waiting.iter().map(MessageRow::number)
     }
 
     /// The next message. Drop it before asking for another one.
@@ -246,9 +277,10 @@ impl<R: MessageRow, P: ReadPlan> ReadAhead<R, P> {
                 return;
             }
             let group = self.group(len);
+            let is_one_read = self.plan.begins_with_all() || self.is_one_read(&group);
             let rows = group.clone();
             let prepared = self.prepare(group, Some(permit), true);
-            let work = if self.plan.begins_with_all() {
+            let work = if is_one_read {
                 let mut read = Box::new(maybe_done(prepared.boxed()));
                 // Asks the store. Nobody is woken for the answer before it is waited for.
                 let _ = (&mut *read).now_or_never();
@@ -282,13 +314,24 @@ impl<R: MessageRow, P: ReadPlan> ReadAhead<R, P> {
         len
     }
 
+    /// Whether parts of those messages are had by one question to the store: what is in the way of
+    /// it is in memory.
+    fn is_one_read(&self, group: &[R]) -> bool {
+        let is_ready = |row: &R| is_one_chunk(row.message()) && self.structures.is_open(row.number());
+        self.plan.reads_octets()
+            && !self.plan.decodes()
+            && !self.account.store().wants_packs()
+            && group.iter().all(is_ready)
+    }
+
     fn group(&mut self, len: usize) -> Vec<R> {
         self.waiting.drain(..len).collect()
     }
 
     /// Memory that reading the next so many messages takes, if their structures are small.
     fn cost(&self, len: usize) -> usize {
-        let structure = if self.plan.reads_structure() { SMALL_STRUCTURE } else { 0 };
+        let reads = self.plan.reads_structure() || self.plan.reads_outline();
+        let structure = if reads { SMALL_STRUCTURE } else { 0 };
         let octets = |row: &R| match self.plan.reads_octets() {
             true => {
                 let small = row.message().size().saturating_mul(2).saturating_add(4096);
@@ -340,111 +383,7 @@ async fn acquire(account: &Account, budget: &Budget, bytes: usize) -> Result<Per
     unless_pressed(|| account.is_pressure_severe(), budget.acquire(bytes)).await.ok_or(ReadError::NoMemory)
 }
 
-/// The memory that a structure takes beside what was drawn for it; `None` if there is none, which
-/// is never so if nobody counts.
-fn weigh(structure: &Structure, budget: Option<&Budget>) -> Option<Option<Permit>> {
-    let more = (STRUCTURE_FACTOR * structure.weight()).saturating_sub(SMALL_STRUCTURE);
-    match budget {
-        Some(budget) if more > 0 => budget.try_acquire(more).map(Some),
-        _ => Some(None),
-    }
-}
-
 /// Whether a message is one chunk, which is opened whole whatever is asked of it.
 fn is_one_chunk(message: &Message) -> bool {
     message.size() <= limits::CHUNK_BYTES as u64
-}
-
-/// What several messages are read from.
-struct Sources {
-    packs: Arc<PackReads>,
-    structures: Arc<PieceReads>,
-}
-
-impl Sources {
-    /// From a segment, if one has it; else from the message.
-    async fn structure<R: MessageRow>(
-        &self,
-        account: &Account,
-        reader: &MessageReader,
-        row: &R,
-    ) -> Result<Arc<Structure>> {
-        let mut encoded = Vec::new();
-        if self.structures.get(row.number(), row.message().object, &mut encoded).await
-            && let Ok(structure) = Structure::decode(&encoded)
-        {
-            return Ok(Arc::new(structure));
-        }
-        account.structure_by(reader, row.message()).await
-    }
-}
-
-/// A structure, if the plan reads it, and the memory for it, if there was some.
-type Structured = (Option<Result<Arc<Structure>>>, Option<Option<Permit>>);
-
-/// All bytes of those messages of which parts are wanted and that are one chunk: one question to the store.
-async fn read_parts<R: MessageRow, P: ReadPlan>(
-    plan: &P,
-    group: &[R],
-    readers: &[MessageReader],
-    structures: &[Structured],
-) -> Vec<Option<Vec<Bytes>>> {
-    if !plan.reads_octets() || plan.begins_with_all() {
-        return Vec::new();
-    }
-    let is_read = |(row, structure): (&R, &Structured)| {
-        let structure = structure.0.as_ref().and_then(|structure| structure.as_ref().ok());
-        is_one_chunk(row.message()) && structure.is_some_and(|structure| plan.reads_bytes_of(structure))
-    };
-    let reads: Vec<bool> = group.iter().zip(structures).map(is_read).collect();
-    let wanted = readers.iter().zip(&reads).filter(|(_, reads)| **reads).map(|(reader, _)| reader.clone());
-    let mut whole = MessageReader::whole(wanted.collect()).await.into_iter();
-    // What is damaged in one may not be the part that is wanted, which is read by itself then.
-    reads.iter().map(|reads| if *reads { whole.next()?.ok() } else { None }).collect()
-}
-
-async fn prepare<R: MessageRow, P: ReadPlan>(
-    account: Arc<Account>,
-    plan: Arc<P>,
-    sources: Sources,
-    group: Vec<R>,
-    permit: Option<Permit>,
-    budget: Option<Budget>,
-) -> Outcomes<R, P> {
-    let permit = permit.map(Arc::new);
-    let mut readers = Vec::with_capacity(group.len());
-    for row in &group {
-        readers.push(sources.packs.reader(row.number(), row.message()).await);
-    }
-    let mut whole = match plan.begins_with_all() && readers.iter().all(MessageReader::is_small) {
-        true => MessageReader::whole(readers.clone()).await.into_iter(),
-        false => Vec::new().into_iter(),
-    };
-    // The store answers several questions at once more quickly than one after the other.
-    let structures = join_all(group.iter().zip(&readers).map(|(row, reader)| async {
-        if !plan.reads_structure() {
-            return (None, Some(None));
-        }
-        let structure = sources.structure(&account, reader, row).await;
-        // At once, so that it does not wait uncounted for those of the others.
-        let weighed = structure.as_ref().map_or(Some(None), |structure| weigh(structure, budget.as_ref()));
-        (weighed.is_some().then_some(structure), weighed)
-    }));
-    let structures = structures.await;
-    let parts = read_parts(&*plan, &group, &readers, &structures).await;
-    let mut parts = parts.into_iter();
-    let mut prepared = Vec::with_capacity(group.len());
-    for ((row, (structure, weighed)), reader) in group.into_iter().zip(structures).zip(readers) {
-        // What is damaged in it may not be its beginning, which is read by itself then.
-        let whole = whole.next().and_then(Result::ok).or(parts.next().flatten());
-        let Some(weighed) = weighed else {
-            prepared.push(Outcome::Crowded(row));
-            continue;
-        };
-        let source = MessageSource { account: account.clone(), reader, message: row.message().clone() };
-        let opened = plan.open(source, whole, structure.as_ref()).await;
-        let _permits = (permit.clone(), weighed);
-        prepared.push(Outcome::Prepared(Prepared { row, structure, opened, _permits }));
-    }
-    prepared
 }

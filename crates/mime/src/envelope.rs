@@ -4,57 +4,35 @@
 //! client). Bytes that are not UTF-8 are read as windows-1252, and NUL becomes U+FFFD, so every
 //! value can be sent in a literal.
 
-use minicbor::{Decode, Encode};
-
 /// The envelope of a message or of a nested message (RFC 3501 §7.4.2).
-#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
-#[cbor(map)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Envelope {
     /// The Date field as written.
-    #[n(0)]
     pub date: Option<String>,
     /// The Subject field, unfolded, encoded-words not decoded.
-    #[n(1)]
     pub subject: Option<String>,
     /// The From addresses.
-    #[n(2)]
-    #[cbor(default)]
     pub from: Vec<Address>,
     /// The Sender addresses, or those of From if there are none (RFC 3501 §7.4.2).
-    #[n(3)]
-    #[cbor(default)]
     pub sender: Vec<Address>,
     /// The Reply-To addresses, or those of From if there are none (RFC 3501 §7.4.2).
-    #[n(4)]
-    #[cbor(default)]
     pub reply_to: Vec<Address>,
     /// The To addresses.
-    #[n(5)]
-    #[cbor(default)]
     pub to: Vec<Address>,
     /// The Cc addresses.
-    #[n(6)]
-    #[cbor(default)]
     pub cc: Vec<Address>,
     /// The Bcc addresses.
-    #[n(7)]
-    #[cbor(default)]
     pub bcc: Vec<Address>,
     /// The In-Reply-To field as written.
-    #[n(8)]
     pub in_reply_to: Option<String>,
     /// The Message-ID field as written, angle brackets included.
-    #[n(9)]
     pub message_id: Option<String>,
     /// The References field as written, for threading.
-    #[n(10)]
     pub references: Option<String>,
-    /// The Date field as seconds since 1970-01-01T00:00:00Z, if it can be parsed.
-    #[n(11)]
+    /// The Date field as seconds since 1970-01-01T00:00:00Z, if it can be understood.
     pub sent_date: Option<i64>,
-    /// Minutes east of UTC of the Date field; 0 without a date or with an unknown zone.
-    #[n(12)]
-    #[cbor(default)]
+    /// Minutes east of UTC that the Date field was written in; 0 if there is no date or its zone
+    /// says nothing.
     pub sent_zone: i16,
 }
 
@@ -72,21 +50,16 @@ impl Envelope {
 /// A group is marked by structures of its own: its start has a mailbox (the group's name) and no
 /// host, its end has neither. A name without an address, which RFC 5322 §3.4 does not allow, has an
 /// empty mailbox and an empty host.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
-#[cbor(map)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Address {
     /// The display name, encoded-words not decoded.
-    #[n(0)]
     pub name: Option<String>,
     /// The obsolete source route.
-    #[n(1)]
     pub adl: Option<String>,
     /// The local part, unquoted; or the name of a group that starts here.
-    #[n(2)]
     pub mailbox: Option<String>,
     /// The domain. `None` marks the start or the end of a group; an address written without one has
     /// `Some("")`.
-    #[n(3)]
     pub host: Option<String>,
 }
 

@@ -36,5 +36,5 @@ pub use canonical::is_ignorable;
 pub use envelope::{Address, Envelope};
 pub use fold::fold;
 pub use scanner::Scanner;
-pub use structure::{Disposition, Layer, Parameter, Part, PartKind, Structure};
+pub use structure::{Disposition, Layer, Outline, OutlinePart, Parameter, Part, PartKind, Structure};
 pub use text::{CappedText, Text, TextSink};

@@ -7,12 +7,19 @@
 //! boundary (RFC 2046 §5.1.1) and to neither the range nor the count of the part that it ends.
 
 mod codec;
+mod outline;
+mod stored;
 
 use std::ops::Range;
 
 use crate::decode::Encoding;
 use crate::envelope::Envelope;
 pub use crate::header::params::Parameter;
+pub use outline::{Outline, OutlinePart};
+pub use stored::{
+    StoredAddress, StoredDisposition, StoredEnvelope, StoredKind, StoredParameter, StoredPart,
+    StoredStructure,
+};
 
 use crate::header::params;
 
@@ -100,57 +107,27 @@ pub enum PartKind {
 }
 
 /// A Content-Disposition field (RFC 2183).
-#[derive(Debug, Clone, Default, PartialEq, Eq, minicbor::Encode, minicbor::Decode)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Disposition {
     /// `inline`, `attachment`, …, lower case.
-    #[n(0)]
     pub kind: String,
-    /// Parameters as written, RFC 2231 sections not joined; names in lower case.
-    #[n(1)]
+    /// Parameters as written, RFC 2231 forms not put together; names in lower case.
     pub params: Vec<Parameter>,
 }
 
 impl Structure {
     /// The part at an IMAP section path; the empty path is the message itself (RFC 3501 §6.4.5).
-    ///
-    /// "Every message has at least one part number": a message that is not multipart is its own
-    /// part 1, and so is the message nested in a message/rfc822 part.
     pub fn part(&self, path: &[u32]) -> Option<&Part> {
         self.part_within(path).map(|(part, _)| part)
     }
 
-    /// The part at a section path, and the encoded messages that it is in, outermost first.
+    /// The part at a section path, and the encoded messages that it is in, outermost first: as
+    /// [`Outline::part_within`], which takes less where a part's texts are not needed.
     pub fn part_within(&self, path: &[u32]) -> Option<(&Part, Vec<Layer>)> {
-        let mut at = Step::Message(&self.root);
-        let mut layers = Vec::new();
-        for &number in path {
-            if let Step::Part(part) = at {
-                layers.extend(part.layer());
-            }
-            at = at.child(number)?;
-        }
-        Some(match at {
-            Step::Message(part) | Step::Part(part) => (part, layers),
-        })
-    }
-}
-
-/// The state of following a section path: at a message, whose single part is numbered 1, or at a
-/// part.
-enum Step<'a> {
-    Message(&'a Part),
-    Part(&'a Part),
-}
-
-impl<'a> Step<'a> {
-    fn child(self, number: u32) -> Option<Step<'a>> {
-        let nth =
-            |parts: &'a [Part]| parts.get(usize::try_from(number).ok()?.checked_sub(1)?).map(Step::Part);
-        match self {
-            Step::Message(part) | Step::Part(part) if part.children().is_some() => nth(part.children()?),
-            Step::Message(part) => (number == 1).then_some(Step::Part(part)),
-            Step::Part(part) => Step::Message(part.message()?.1).child(number),
-        }
+        let (at, layers) = self.outline().find(path)?;
+        let mut parts = Vec::new();
+        self.root.walk(&mut |part| parts.push(part));
+        parts.get(at).map(|part| (*part, layers))
     }
 }
 

@@ -16,6 +16,12 @@ use zstd::zstd_safe::get_frame_content_size;
 
 /// zstd level: within 3 % of level 3 on mail, and nearly twice as fast.
 const LEVEL: i32 = 1;
+/// zstd level of short pieces: matches as at level 1, and literals as they are. To read a Huffman
+/// table takes more time than all else of such a piece, and saves a tenth
+/// (`docs/decisions/0087-parts.md`).
+const SHORT_PIECE_LEVEL: i32 = -1;
+/// Plaintexts up to this are short pieces.
+const SHORT_PIECE_BYTES: usize = 2 * 1024;
 /// Plaintexts below this are never worth a frame.
 const WORTH_TRYING_BYTES: usize = 128;
 /// After an attempt that did not pay, this many chunks of the same section at most are kept raw
@@ -36,12 +42,15 @@ const FRAME_BYTES: usize = 64;
 static WORDS: &[u8] = include_bytes!("dictionary.txt");
 static ENCODER: LazyLock<EncoderDictionary<'static>> =
     LazyLock::new(|| EncoderDictionary::copy(WORDS, LEVEL));
+static SHORT_PIECE_ENCODER: LazyLock<EncoderDictionary<'static>> =
+    LazyLock::new(|| EncoderDictionary::copy(WORDS, SHORT_PIECE_LEVEL));
 static DECODER: LazyLock<DecoderDictionary<'static>> = LazyLock::new(|| DecoderDictionary::copy(WORDS));
 
 // Scratch memory only: no result depends on which context is taken.
 static COMPRESSORS: Mutex<Vec<Compressor<'static>>> = Mutex::new(Vec::new());
 static DECOMPRESSORS: Mutex<Vec<Decompressor<'static>>> = Mutex::new(Vec::new());
 static WORD_COMPRESSORS: Mutex<Vec<Compressor<'static>>> = Mutex::new(Vec::new());
+static SHORT_PIECE_COMPRESSORS: Mutex<Vec<Compressor<'static>>> = Mutex::new(Vec::new());
 static WORD_DECOMPRESSORS: Mutex<Vec<Decompressor<'static>>> = Mutex::new(Vec::new());
 
 /// Whether a context may hold what it was last used for.
@@ -118,10 +127,19 @@ fn compress(encoding: Encoding, plain: &[u8], out: &mut Vec<u8>) -> bool {
 }
 
 fn with_compressor<T>(encoding: Encoding, work: impl FnOnce(&mut Compressor<'static>) -> T) -> Option<T> {
-    let (pool, new): (_, fn() -> std::io::Result<Compressor<'static>>) = match encoding {
-        Encoding::Words => (&WORD_COMPRESSORS, || Compressor::with_prepared_dictionary(&ENCODER)),
-        _ => (&COMPRESSORS, || Compressor::new(LEVEL)),
-    };
+    match encoding {
+        Encoding::Words => {
+            with_one_of(&WORD_COMPRESSORS, || Compressor::with_prepared_dictionary(&ENCODER), work)
+        }
+        _ => with_one_of(&COMPRESSORS, || Compressor::new(LEVEL), work),
+    }
+}
+
+fn with_one_of<T>(
+    pool: &Mutex<Vec<Compressor<'static>>>,
+    new: impl FnOnce() -> std::io::Result<Compressor<'static>>,
+    work: impl FnOnce(&mut Compressor<'static>) -> T,
+) -> Option<T> {
     let kept = lock(pool).pop();
     let mut context = kept.or_else(|| new().ok())?;
     USED.store(true, Ordering::Relaxed);
@@ -170,8 +188,14 @@ pub(crate) fn put_piece(plain: &[u8], out: &mut Vec<u8>) -> Result<usize> {
     }
     let start = out.len();
     out.resize(start + plain.len() + plain.len() / 128 + FRAME_BYTES, 0);
-    let compressed =
-        with_compressor(Encoding::Words, |context| context.compress_to_buffer(plain, &mut out[start..]).ok());
+    let compress =
+        |context: &mut Compressor<'static>| context.compress_to_buffer(plain, &mut out[start..]).ok();
+    let compressed = if plain.len() <= SHORT_PIECE_BYTES {
+        let new = || Compressor::with_prepared_dictionary(&SHORT_PIECE_ENCODER);
+        with_one_of(&SHORT_PIECE_COMPRESSORS, new, compress)
+    } else {
+        with_compressor(Encoding::Words, compress)
+    };
     let written = compressed.flatten().ok_or_else(|| Error::internal("a piece was not compressed"))?;
     out.truncate(start + written);
     out.drain(start..start + FRAME_MAGIC.len());
@@ -233,6 +257,11 @@ pub(crate) fn wipe() {
     let mut out = vec![0; CHUNK_BYTES + CHUNK_BYTES / 128 + FRAME_BYTES];
     // Of 16 letters, so that all of it is literals that are decoded into the context.
     let letters: Vec<u8> = noise.iter().map(|byte| byte & 15).collect();
+    let mut idle = std::mem::take(&mut *lock(&SHORT_PIECE_COMPRESSORS));
+    for context in &mut idle {
+        let _ = context.compress_to_buffer(&noise[..DICTIONARY_PAYS_BYTES], &mut out[..]);
+    }
+    idle.into_iter().for_each(|context| put_back(&SHORT_PIECE_COMPRESSORS, context));
     for (bytes, compressors, decompressors) in [
         (CHUNK_BYTES, &COMPRESSORS, &DECOMPRESSORS),
         (DICTIONARY_PAYS_BYTES, &WORD_COMPRESSORS, &WORD_DECOMPRESSORS),
@@ -315,15 +344,16 @@ mod tests {
     /// stored became shorter.
     #[test]
     fn what_two_messages_have_alike_makes_nothing_shorter() {
-        let secret = b"the code for your account is QZXJVK, do not tell it to anybody";
-        let sizes = |guess: &[u8]| {
-            let mut section = Vec::new();
-            put_piece(secret, &mut section).unwrap() + put_piece(guess, &mut section).unwrap()
-        };
-        // The same letters in another order, which no other words have, so that the guess by itself
-        // takes as much.
-        let [right, wrong] = ["QZXJVK", "ZKQVXJ"]
-            .map(|code| secret.to_vec().escape_ascii().to_string().replace("QZXJVK", code));
-        assert_eq!(sizes(right.as_bytes()), sizes(wrong.as_bytes()));
+        let secret = "the code for your account is QZXJVK, do not tell it to anybody";
+        let piece = |text: &str, section: &mut Vec<u8>| put_piece(text.as_bytes(), section).unwrap();
+        for rest in ["", &"a text of some length ".repeat(SHORT_PIECE_BYTES / 8)] {
+            for code in ["QZXJVK", "ZKQVXJ"] {
+                let guess = secret.replace("QZXJVK", code) + rest;
+                let by_itself = piece(&guess, &mut Vec::new());
+                let mut section = Vec::new();
+                piece(&(secret.to_owned() + rest), &mut section);
+                assert_eq!(piece(&guess, &mut section), by_itself, "{code}");
+            }
+        }
     }
 }

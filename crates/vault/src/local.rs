@@ -424,7 +424,7 @@ impl LocalStore {
     pub(crate) fn get_ranges<T: Send + 'static>(
         &self,
         wanted: Vec<(String, std::ops::Range<u64>)>,
-        then: impl FnOnce(Parts) -> T + Send + 'static,
+        then: impl FnOnce(Vec<(String, std::ops::Range<u64>)>, Parts) -> T + Send + 'static,
     ) -> BoxFuture<'static, object_store::Result<T>> {
         self.readers.get_many(wanted, then)
     }

@@ -302,8 +302,7 @@ impl Store {
         then: impl FnOnce(Vec<Result<Bytes>>) -> T + Send + 'static,
     ) -> BoxFuture<'static, Result<T>> {
         if let Some(local) = &self.0.local {
-            let asked = wanted.clone();
-            let read = local.get_ranges(wanted, move |found| then(check_ranges(asked, found)));
+            let read = local.get_ranges(wanted, move |asked, found| then(check_ranges(asked, found)));
             let store = self.clone();
             return async move {
                 store.timed(&store.0.metrics.reads, read).await.map_err(|e| error("several", e))

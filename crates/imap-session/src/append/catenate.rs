@@ -49,7 +49,7 @@ pub(super) async fn catenate(
     let octets = if url.section == Default::default() {
         SectionBytes::At(Span { range: 0..message.size(), ..Span::default() })
     } else {
-        section::locate(&url.section, &*account.structure(&message).await?)
+        section::locate(&url.section, &account.structure(&message).await?.outline())
     };
     match octets {
         SectionBytes::Nowhere => Err(bad("the message has no such part")),

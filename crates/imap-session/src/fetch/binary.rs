@@ -6,10 +6,10 @@
 //! a first pass, which is remembered ([`sealpost_account::decoded`]).
 
 use sealpost_account::decoded::Span;
-use sealpost_base::{Error, Result};
+use sealpost_base::Result;
 use sealpost_imap::types::{Section, SectionText};
 use sealpost_mime::decode::Encoding;
-use sealpost_mime::{Layer, Structure};
+use sealpost_mime::{Layer, Outline};
 
 use super::octets::Reads;
 use super::section::{SectionBytes, locate};
@@ -24,34 +24,30 @@ pub(super) enum Size {
 
 /// How the section is encoded; `None` if that is not known here. Only the body of a single part is
 /// encoded: a multipart cannot be (RFC 2045 §6.4), and a header is none of it.
-pub(super) fn encoding(section: &Section, structure: &Structure) -> Option<Encoding> {
+pub(super) fn encoding(section: &Section, outline: &Outline) -> Option<Encoding> {
     if section.path.is_empty() || section.text != SectionText::Everything {
         return Some(Encoding::Identity);
     }
     let path: Vec<u32> = section.path.iter().map(|n| n.get()).collect();
-    let part = structure.part(&path)?;
-    if part.children().is_some() || (part.message().is_some() && part.layer().is_none()) {
+    let (part, _) = outline.part_within(&path)?;
+    if part.is_multipart() || (part.message().is_some() && part.layer().is_none()) {
         return Some(Encoding::Identity);
     }
-    match &*part.encoding {
-        "7bit" | "8bit" | "binary" => Some(Encoding::Identity),
-        "base64" => Some(Encoding::Base64),
-        "quoted-printable" => Some(Encoding::QuotedPrintable),
-        _ => None,
-    }
+    part.encoding()
 }
 
 impl Reads {
     /// The size of the decoded section.
-    pub(super) async fn binary_size(&self, section: &Section, structure: &Structure) -> Result<Size> {
-        let span = match locate(section, structure) {
+    pub(super) async fn binary_size(&self, section: &Section) -> Result<Size> {
+        let outline = self.outline()?;
+        let span = match locate(section, outline) {
             SectionBytes::Nowhere => return Ok(Size::Bytes(0)),
             SectionBytes::At(span) => span,
             SectionBytes::Fields(header, filter) => {
                 return Ok(Size::Bytes(self.count_fields(header, filter).await?));
             }
         };
-        match encoding(section, structure) {
+        match encoding(section, outline) {
             None => Ok(Size::UnknownEncoding),
             Some(Encoding::Identity | Encoding::Opaque) => Ok(Size::Bytes(span.range.end - span.range.start)),
             Some(encoding) => {
@@ -67,14 +63,4 @@ pub(super) fn inside(span: Span, encoding: Encoding) -> Vec<Layer> {
     let Span { mut layers, range } = span;
     layers.push(Layer { range, encoding });
     layers
-}
-
-/// The structure, or that it cannot be read.
-pub(super) fn readable(structure: Option<&Result<std::sync::Arc<Structure>>>) -> Result<&Structure> {
-    match structure {
-        Some(Ok(structure)) => Ok(structure),
-        // That the structure cannot be read is reported once for the message.
-        Some(Err(e)) => Err(Error::new(e.kind(), "the structure cannot be read")),
-        None => Err(Error::internal("a section without the structure")),
-    }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use sealpost_account::Message;
 use sealpost_base::limits;
 use sealpost_index::{Index, PackReads, Packed, PieceReads, Pieces};
-use sealpost_mime::Structure;
+use sealpost_mime::structure::StoredStructure;
 
 use super::items::{FetchField, HeaderPart, Plan};
 use super::octets::{Opened, OpenedBytes};
@@ -26,10 +26,28 @@ pub(super) struct Sources {
     pub(super) structures: Arc<PieceReads>,
 }
 
-/// A message as segments have it, as far as the plan asks for it.
+/// What segments have of a message, as far as the plan asks for it.
 pub(super) struct Derived {
     header: Vec<u8>,
-    structure: Option<Structure>,
+    /// As it is stored.
+    structure: Option<Vec<u8>>,
+}
+
+/// The same, to be written.
+pub(super) struct Readable<'a> {
+    header: &'a [u8],
+    structure: Option<StoredStructure<'a>>,
+}
+
+impl Derived {
+    /// `None` if the structure cannot be read: the message has it too.
+    pub(super) fn readable(&self) -> Option<Readable<'_>> {
+        let structure = match &self.structure {
+            Some(stored) => Some(StoredStructure::decode(stored).ok()?),
+            None => None,
+        };
+        Some(Readable { header: &self.header, structure })
+    }
 }
 
 impl Sources {
@@ -50,7 +68,7 @@ impl Sources {
         if plan.header_parts().is_some() {
             self.headers.expect(rows.iter().map(|row| row.number)).await;
         }
-        if plan.wants_structure() {
+        if plan.reads_structure() {
             self.structures.expect(rows.iter().map(|row| row.number)).await;
         }
     }
@@ -58,7 +76,7 @@ impl Sources {
     /// Whether [`Sources::derived`] answers at once.
     pub(super) fn is_ready(&self, plan: &Plan, row: &FetchRow) -> bool {
         let headers = plan.header_parts().is_none() || self.headers.is_ready(row.number);
-        headers && (!plan.wants_structure() || self.structures.is_ready(row.number))
+        headers && (!plan.reads_structure() || self.structures.is_ready(row.number))
     }
 
     /// All that the plan asks for, if segments have it.
@@ -69,12 +87,12 @@ impl Sources {
             return None;
         }
         let mut structure = None;
-        if plan.wants_structure() {
+        if plan.reads_structure() {
             let mut encoded = Vec::new();
             if !self.structures.get(row.number, object, &mut encoded).await {
                 return None;
             }
-            structure = Some(Structure::decode(&encoded).ok()?);
+            structure = Some(encoded);
         }
         Some(Derived { header, structure })
     }
@@ -85,9 +103,9 @@ pub(super) async fn write(
     responses: &mut Responses,
     row: &FetchRow,
     plan: &Plan,
-    derived: Derived,
+    readable: Readable<'_>,
 ) -> Result<(), End> {
-    let Derived { header, structure } = derived;
+    let Readable { header, structure } = readable;
     let mut response = Response { out: responses.out(), row, plan, begun: false };
     response.implicit_flags();
     let mut begun = response.begun;
@@ -101,10 +119,10 @@ pub(super) async fn write(
                 let octets = match parts.next() {
                     Some(HeaderPart::Fields(filter)) => {
                         let mut fields = Vec::with_capacity(header.len().min(1024));
-                        filter.apply(&header, &mut fields);
+                        filter.apply(header, &mut fields);
                         fields
                     }
-                    _ => header.clone(),
+                    _ => header.to_vec(),
                 };
                 let window = cut(0..octets.len() as u64, wanted.partial);
                 let octets = OpenedBytes::kept(octets, window);

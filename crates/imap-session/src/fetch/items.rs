@@ -2,7 +2,7 @@
 
 use sealpost_imap::types::{FetchItem, Partial, Section, SectionText};
 use sealpost_imap::write::Writer;
-use sealpost_mime::Structure;
+use sealpost_mime::Outline;
 use sealpost_mime::header::HeaderFilter;
 use sealpost_mime::header::params::Form;
 
@@ -101,12 +101,13 @@ impl HeaderPart {
 pub(super) struct Plan {
     items: Vec<FetchField>,
     sets_seen: bool,
+    /// Something is answered by the structure.
     structure: bool,
+    /// Sections have to be found.
+    outline: bool,
     octets: bool,
     /// What the items that ask for bytes ask for, if that is in the message's own header alone.
     header_parts: Option<Vec<HeaderPart>>,
-    /// Something beside that is answered by the structure.
-    wants_structure: bool,
     dialect: Dialect,
 }
 
@@ -131,8 +132,11 @@ impl Plan {
             items.push(FetchField::ModSeq);
         }
         let octets = items.iter().any(|item| matches!(item, FetchField::Body(_) | FetchField::BinarySize(_)));
-        let structure = items.iter().any(|item| match item {
-            FetchField::Envelope | FetchField::Structure { .. } | FetchField::Preview => true,
+        let is_structure = |item: &FetchField| {
+            matches!(item, FetchField::Envelope | FetchField::Structure { .. } | FetchField::Preview)
+        };
+        let structure = items.iter().any(is_structure);
+        let outline = items.iter().any(|item| match item {
             FetchField::BinarySize(_) => true,
             FetchField::Body(octets) => octets.binary || !octets.is_whole(),
             _ => false,
@@ -143,16 +147,7 @@ impl Plan {
             _ => None,
         });
         let header_parts: Option<Vec<HeaderPart>> = if octets { parts.collect() } else { None };
-        let wants_structure = match header_parts {
-            Some(_) => {
-                let is_structure = |item: &FetchField| {
-                    matches!(item, FetchField::Envelope | FetchField::Structure { .. } | FetchField::Preview)
-                };
-                items.iter().any(is_structure)
-            }
-            None => structure,
-        };
-        Plan { items, sets_seen, structure, octets, header_parts, wants_structure, dialect }
+        Plan { items, sets_seen, structure, outline, octets, header_parts, dialect }
     }
 
     pub(super) fn items(&self) -> &[FetchField] {
@@ -197,14 +192,15 @@ impl Plan {
         }
     }
 
-    /// Whether stored structures are needed.
+    /// Whether items are answered by the structure.
     pub(super) fn reads_structure(&self) -> bool {
         self.structure
     }
 
-    /// Whether structures are needed although headers are there.
-    pub(super) fn wants_structure(&self) -> bool {
-        self.wants_structure
+    /// Whether sections have to be found, unless all of them are in the message's own header and
+    /// that is there.
+    pub(super) fn reads_outline(&self) -> bool {
+        self.outline
     }
 
     /// What the items that ask for bytes ask for, in their order, if the message's own header has all of it.
@@ -217,12 +213,21 @@ impl Plan {
         self.header_parts.is_some() || self.structure && !self.octets
     }
 
-    /// Whether bytes of a message with that structure are needed, as they are in the message.
-    pub(super) fn reads_bytes_of(&self, structure: &Structure) -> bool {
+    /// Whether bytes of a message with that outline are needed, as they are in the message.
+    pub(super) fn reads_bytes_of(&self, outline: &Outline) -> bool {
         self.items.iter().any(|item| match item {
             FetchField::Body(octets) if !octets.binary => {
-                span_of(&octets.section, structure).is_some_and(|span| span.layers.is_empty())
+                span_of(&octets.section, outline).is_some_and(|span| span.layers.is_empty())
             }
+            _ => false,
+        })
+    }
+
+    /// Whether transfer encodings are undone.
+    pub(super) fn decodes(&self) -> bool {
+        self.items.iter().any(|item| match item {
+            FetchField::Body(octets) => octets.binary,
+            FetchField::BinarySize(_) => true,
             _ => false,
         })
     }
@@ -235,7 +240,7 @@ impl Plan {
     /// Whether the first thing that is read of a message is all of it.
     pub(super) fn begins_with_all(&self) -> bool {
         let all = |octets: &BodySection| octets.is_whole() && !octets.binary && octets.partial.is_none();
-        !self.structure && self.first_bytes().is_some_and(all)
+        !self.structure && !self.outline && self.first_bytes().is_some_and(all)
     }
 
     /// Whether anything beyond the rows is needed.

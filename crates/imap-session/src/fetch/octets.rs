@@ -16,7 +16,7 @@ use sealpost_account::{Account, Message};
 use sealpost_base::limits::CHUNK_BYTES;
 use sealpost_base::{Error, Kind, Result};
 use sealpost_imap::types::{Partial, Section, SectionText};
-use sealpost_mime::Structure;
+use sealpost_mime::Outline;
 use sealpost_mime::header::HeaderFilter;
 use sealpost_vault::message::MessageReader;
 
@@ -37,6 +37,8 @@ pub(crate) struct Reads {
     pub(crate) reader: MessageReader,
     pub(crate) account: Arc<Account>,
     pub(crate) message: Message,
+    /// Where its parts are, if that was read.
+    pub(crate) outline: Option<Result<Outline>>,
     /// All of it, if it was read together with others.
     pub(crate) whole: Option<Bytes>,
 }
@@ -77,21 +79,15 @@ enum Source {
 
 impl Reads {
     /// Finds the bytes and reads the first of them.
-    pub(crate) async fn open(
-        &self,
-        wanted: &BodySection,
-        structure: Option<&Result<Arc<Structure>>>,
-    ) -> Result<Opened> {
-        let locate = match structure {
-            // Whoever has the whole message needs no structure.
-            _ if is_whole(&wanted.section) && !wanted.binary => {
-                SectionBytes::At(Span { range: 0..self.reader.layout().raw_bytes, ..Span::default() })
-            }
-            other => locate(&wanted.section, binary::readable(other)?),
+    pub(crate) async fn open(&self, wanted: &BodySection) -> Result<Opened> {
+        // The whole message is found without its structure.
+        let locate = match is_whole(&wanted.section) && !wanted.binary {
+            true => SectionBytes::At(Span { range: 0..self.reader.layout().raw_bytes, ..Span::default() }),
+            false => locate(&wanted.section, self.outline()?),
         };
         match locate {
             SectionBytes::Nowhere => Ok(Opened::Nil),
-            SectionBytes::At(span) if wanted.binary => self.open_binary(wanted, span, structure).await,
+            SectionBytes::At(span) if wanted.binary => self.open_binary(wanted, span).await,
             SectionBytes::At(span) if span.layers.is_empty() => {
                 self.open_range(cut(span.range, wanted.partial)).await.map(Opened::Bytes)
             }
@@ -107,13 +103,18 @@ impl Reads {
         }
     }
 
-    async fn open_binary(
-        &self,
-        wanted: &BodySection,
-        span: Span,
-        structure: Option<&Result<Arc<Structure>>>,
-    ) -> Result<Opened> {
-        let Some(encoding) = binary::encoding(&wanted.section, binary::readable(structure)?) else {
+    /// Where the parts are, or that it cannot be read.
+    pub(super) fn outline(&self) -> Result<&Outline> {
+        match &self.outline {
+            Some(Ok(outline)) => Ok(outline),
+            // That the structure cannot be read is reported once for the message.
+            Some(Err(e)) => Err(Error::new(e.kind(), "the structure cannot be read")),
+            None => Err(Error::internal("a section without the structure")),
+        }
+    }
+
+    async fn open_binary(&self, wanted: &BodySection, span: Span) -> Result<Opened> {
+        let Some(encoding) = binary::encoding(&wanted.section, self.outline()?) else {
             return Ok(Opened::UnknownEncoding);
         };
         let decoded = self.account.decoded(&self.message, &binary::inside(span, encoding)).await?;

@@ -1,13 +1,11 @@
 //! What FETCH has [`sealpost_mailbox::read_ahead`] prepare of each message.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use sealpost_account::{Message, MessageNumber};
 use sealpost_base::Result;
 use sealpost_imap::types::Code;
 use sealpost_mailbox::read_ahead::{self, MessageRow, MessageSource, ReadError, ReadPlan};
-use sealpost_mime::Structure;
+use sealpost_mime::Outline;
 
 use super::FetchRow;
 use super::items::Plan;
@@ -42,6 +40,10 @@ impl ReadPlan for Plan {
         Plan::reads_structure(self)
     }
 
+    fn reads_outline(&self) -> bool {
+        Plan::reads_outline(self)
+    }
+
     fn reads_octets(&self) -> bool {
         Plan::reads_octets(self)
     }
@@ -50,18 +52,22 @@ impl ReadPlan for Plan {
         Plan::begins_with_all(self)
     }
 
-    fn reads_bytes_of(&self, structure: &Structure) -> bool {
-        Plan::reads_bytes_of(self, structure)
+    fn reads_bytes_of(&self, outline: &Outline) -> bool {
+        Plan::reads_bytes_of(self, outline)
+    }
+
+    fn decodes(&self) -> bool {
+        Plan::decodes(self)
     }
 
     async fn open(
         &self,
         source: MessageSource,
         whole: Option<Vec<Bytes>>,
-        structure: Option<&Result<Arc<Structure>>>,
+        outline: Option<Result<Outline>>,
     ) -> Opening {
         let MessageSource { account, reader, message } = source;
-        let mut reads = Reads { reader, account, message, whole: None };
+        let mut reads = Reads { reader, account, message, outline, whole: None };
         let first = match (whole, self.first_bytes()) {
             (Some(pieces), _) if Plan::begins_with_all(self) => Some(Ok(Opened::all(&reads.reader, pieces))),
             (whole, Some(wanted)) => {
@@ -69,7 +75,7 @@ impl ReadPlan for Plan {
                     1 => pieces.remove(0),
                     _ => pieces.concat().into(),
                 });
-                Some(reads.open(wanted, structure).await)
+                Some(reads.open(wanted).await)
             }
             (_, None) => None,
         };

@@ -5,7 +5,7 @@ use std::ops::Range;
 use sealpost_account::decoded::Span;
 use sealpost_imap::types::{AString, Partial, Section, SectionText};
 use sealpost_mime::header::HeaderFilter;
-use sealpost_mime::{Part, Structure};
+use sealpost_mime::{Outline, OutlinePart};
 
 /// Where the bytes of a section are.
 #[derive(Debug, Clone)]
@@ -18,9 +18,9 @@ pub(crate) enum SectionBytes {
     Fields(Span, HeaderFilter),
 }
 
-/// Where the section is in a message with that structure.
-pub(crate) fn locate(section: &Section, structure: &Structure) -> SectionBytes {
-    match (span_of(section, structure), fields(&section.text)) {
+/// Where the section is in a message with that outline.
+pub(crate) fn locate(section: &Section, outline: &Outline) -> SectionBytes {
+    match (span_of(section, outline), fields(&section.text)) {
         (None, _) => SectionBytes::Nowhere,
         (Some(span), Some(filter)) => SectionBytes::Fields(span, filter),
         (Some(span), None) => SectionBytes::At(span),
@@ -37,22 +37,22 @@ pub(super) fn fields(text: &SectionText) -> Option<HeaderFilter> {
 }
 
 /// The bytes that the section is in, or some fields of them; `None` if the message has no such part.
-pub(super) fn span_of(section: &Section, structure: &Structure) -> Option<Span> {
+pub(super) fn span_of(section: &Section, outline: &Outline) -> Option<Span> {
     let path: Vec<u32> = section.path.iter().map(|n| n.get()).collect();
-    let (part, mut layers) = structure.part_within(&path)?;
+    let (part, mut layers) = outline.part_within(&path)?;
     let whole = path.is_empty();
     // HEADER and TEXT of a part are those of the message it holds; of other parts there are none.
-    let message: Option<&Part> = if whole { Some(part) } else { part.message().map(|(_, inner)| inner) };
+    let message = if whole { Some(part) } else { part.message() };
     let of_message = !matches!(section.text, SectionText::Everything | SectionText::Mime);
     if of_message && !whole {
         layers.extend(part.layer());
     }
     let range = match &section.text {
-        SectionText::Everything if whole => Some(0..structure.size),
-        SectionText::Everything => Some(part.body.clone()),
-        SectionText::Mime => Some(part.header.clone()),
-        SectionText::Text => message.map(|message| message.body.clone()),
-        _ => message.map(|message| message.header.clone()),
+        SectionText::Everything if whole => Some(0..outline.size()),
+        SectionText::Everything => Some(part.body()),
+        SectionText::Mime => Some(part.header()),
+        SectionText::Text => message.map(OutlinePart::body),
+        _ => message.map(OutlinePart::header),
     };
     Some(Span { layers, range: range? })
 }

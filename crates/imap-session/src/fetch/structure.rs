@@ -1,33 +1,36 @@
-//! ENVELOPE, BODY and BODYSTRUCTURE (RFC 3501 §7.4.2), from what the scanner stored.
+//! ENVELOPE, BODY and BODYSTRUCTURE (RFC 3501 §7.4.2), from the structure as it is stored.
 
 use sealpost_imap::write::Writer;
+use sealpost_mime::Parameter;
 use sealpost_mime::header::params::{self, joined};
-use sealpost_mime::{Address, Disposition, Envelope, Parameter, Part, PartKind};
+use sealpost_mime::structure::{
+    StoredAddress, StoredDisposition, StoredEnvelope, StoredKind, StoredParameter, StoredPart,
+};
 
 /// `envelope`
-pub(super) fn envelope(out: &mut Writer, envelope: &Envelope) {
+pub(super) fn envelope(out: &mut Writer, envelope: &StoredEnvelope<'_>) {
     out.open();
-    out.nstring(envelope.date.as_deref()).space().nstring(envelope.subject.as_deref());
+    out.nstring(envelope.date).space().nstring(envelope.subject);
     let lists =
         [&envelope.from, &envelope.sender, &envelope.reply_to, &envelope.to, &envelope.cc, &envelope.bcc];
     for list in lists {
         out.space();
         addresses(out, list);
     }
-    out.space().nstring(envelope.in_reply_to.as_deref());
-    out.space().nstring(envelope.message_id.as_deref()).close();
+    out.space().nstring(envelope.in_reply_to);
+    out.space().nstring(envelope.message_id).close();
 }
 
 /// `"(" 1*address ")" / nil`: addresses follow each other without a space.
-fn addresses(out: &mut Writer, list: &[Address]) {
+fn addresses(out: &mut Writer, list: &[StoredAddress<'_>]) {
     if list.is_empty() {
         out.nil();
         return;
     }
     out.open();
     for address in list {
-        out.open().nstring(address.name.as_deref()).space().nstring(address.adl.as_deref());
-        out.space().nstring(address.mailbox.as_deref()).space().nstring(address.host.as_deref()).close();
+        out.open().nstring(address.name).space().nstring(address.adl);
+        out.space().nstring(address.mailbox).space().nstring(address.host).close();
     }
     out.close();
 }
@@ -41,28 +44,33 @@ pub(super) struct Form {
     pub(super) parameters: params::Form,
 }
 
-/// `body`: BODYSTRUCTURE or BODY.
-pub(super) fn body(out: &mut Writer, part: &Part, form: Form) {
+/// `body`: BODYSTRUCTURE or BODY of the next part, with what it holds.
+pub(super) fn body<'p, 'a: 'p>(
+    out: &mut Writer,
+    parts: &mut impl Iterator<Item = &'p StoredPart<'a>>,
+    form: Form,
+) {
+    let Some(part) = parts.next() else { return };
     out.open();
     match &part.kind {
-        PartKind::Multipart(parts) if !parts.is_empty() => {
+        StoredKind::Multipart(count @ 1..) => {
             // `1*body SP media-subtype`: the parts follow each other without a space.
-            for child in parts {
-                body(out, child, form);
+            for _ in 0..*count {
+                body(out, parts, form);
             }
-            out.space().string(&part.subtype);
+            out.space().string(part.subtype);
             if form.extended {
                 out.space();
                 parameters(out, &part.params, form);
                 tail(out, part, form);
             }
         }
-        PartKind::Message(inner_envelope, inner) if part.is("message", "rfc822") => {
+        StoredKind::Message(inner_envelope) if part.is("message", "rfc822") => {
             fields(out, "message", "rfc822", part, form);
             out.space();
             envelope(out, inner_envelope);
             out.space();
-            body(out, inner, form);
+            body(out, parts, form);
             out.space().number(part.lines);
             single_tail(out, part, form);
         }
@@ -71,35 +79,52 @@ pub(super) fn body(out: &mut Writer, part: &Part, form: Form) {
             // grammar promises what is inside: RFC 3501 §9, `body-type-mpart` and `body-type-msg`.
             let opaque = part.media_type == "multipart" || part.is("message", "rfc822");
             let (media_type, subtype) =
-                if opaque { ("application", "octet-stream") } else { (&*part.media_type, &*part.subtype) };
+                if opaque { ("application", "octet-stream") } else { (part.media_type, part.subtype) };
             fields(out, media_type, subtype, part, form);
             if media_type == "text" {
                 out.space().number(part.lines);
             }
             single_tail(out, part, form);
+            if matches!(part.kind, StoredKind::Message(_)) {
+                skip(parts);
+            }
         }
     }
     out.close();
 }
 
+/// Passes over the next part, with what it holds.
+fn skip<'p, 'a: 'p>(parts: &mut impl Iterator<Item = &'p StoredPart<'a>>) {
+    let mut left = 1usize;
+    while left > 0 {
+        let Some(part) = parts.next() else { return };
+        left = left - 1
+            + match part.kind {
+                StoredKind::Leaf => 0,
+                StoredKind::Multipart(count) => count as usize,
+                StoredKind::Message(_) => 1,
+            };
+    }
+}
+
 /// Media type and `body-fields`.
-fn fields(out: &mut Writer, media_type: &str, subtype: &str, part: &Part, form: Form) {
+fn fields(out: &mut Writer, media_type: &str, subtype: &str, part: &StoredPart<'_>, form: Form) {
     out.string(media_type).space().string(subtype).space();
     parameters(out, &part.params, form);
-    out.space().nstring(part.content_id.as_deref()).space().nstring(part.description.as_deref());
-    out.space().string(&part.encoding).space().number(part.size());
+    out.space().nstring(part.content_id).space().nstring(part.description);
+    out.space().string(part.encoding).space().number(part.size());
 }
 
 /// `body-ext-1part`
-fn single_tail(out: &mut Writer, part: &Part, form: Form) {
+fn single_tail(out: &mut Writer, part: &StoredPart<'_>, form: Form) {
     if form.extended {
-        out.space().nstring(part.md5.as_deref());
+        out.space().nstring(part.md5);
         tail(out, part, form);
     }
 }
 
 /// What both kinds of extension data end with: disposition, language, location.
-fn tail(out: &mut Writer, part: &Part, form: Form) {
+fn tail(out: &mut Writer, part: &StoredPart<'_>, form: Form) {
     out.space();
     disposition(out, part.disposition.as_ref(), form);
     out.space();
@@ -110,29 +135,32 @@ fn tail(out: &mut Writer, part: &Part, form: Form) {
             w.string(language);
         }),
     };
-    out.space().nstring(part.location.as_deref());
+    out.space().nstring(part.location);
 }
 
-fn disposition(out: &mut Writer, disposition: Option<&Disposition>, form: Form) {
+fn disposition(out: &mut Writer, disposition: Option<&StoredDisposition<'_>>, form: Form) {
     let Some(disposition) = disposition else {
         out.nil();
         return;
     };
-    out.open().string(&disposition.kind).space();
+    out.open().string(disposition.kind).space();
     parameters(out, &disposition.params, form);
     out.close();
 }
 
 /// `body-fld-param`
-fn parameters(out: &mut Writer, params: &[Parameter], form: Form) {
-    let write = |w: &mut Writer, param: &Parameter| {
-        w.string(&param.name).space().string(&param.value);
-    };
+fn parameters(out: &mut Writer, params: &[StoredParameter<'_>], form: Form) {
     if params.is_empty() {
         out.nil();
     } else if params.iter().any(|param| param.name.contains('*')) {
-        out.list(&joined(params, form.parameters), write);
+        let params: Vec<Parameter> =
+            params.iter().map(|param| Parameter::new(param.name, param.value)).collect();
+        out.list(&joined(&params, form.parameters), |w, param| {
+            w.string(&param.name).space().string(&param.value);
+        });
     } else {
-        out.list(params, write);
+        out.list(params, |w, param| {
+            w.string(param.name).space().string(param.value);
+        });
     }
 }

@@ -161,12 +161,14 @@ impl Writer {
         }
         self.out.reserve(bytes.len() + 2);
         self.out.put_u8(b'"');
-        for &byte in bytes {
-            if matches!(byte, b'"' | b'\\') {
-                self.out.put_u8(b'\\');
-            }
-            self.out.put_u8(byte);
+        let mut rest = bytes;
+        while let Some(at) = rest.iter().position(|byte| matches!(byte, b'"' | b'\\')) {
+            let (plain, special) = rest.split_at(at);
+            self.out.put_slice(plain);
+            self.out.put_slice(&[b'\\', special[0]]);
+            rest = &special[1..];
         }
+        self.out.put_slice(rest);
         self.out.put_u8(b'"');
         self
     }
@@ -243,11 +245,26 @@ impl Writer {
         let (year, month, day) = date.civil();
         let month = month_name(month);
         let zone = time.zone_minutes();
-        let sign = if zone < 0 { '-' } else { '+' };
+        let sign = if zone < 0 { b"-" } else { b"+" };
         let (zone_hours, zone_minutes) = (zone.unsigned_abs() / 60, zone.unsigned_abs() % 60);
-        self.raw(format!(
-            "\"{day:2}-{month}-{year:04} {hour:02}:{minute:02}:{second:02} {sign}{zone_hours:02}{zone_minutes:02}\""
-        ))
+        self.raw(b"\"").padded(day.into(), b' ', 2).raw(b"-").raw(month).raw(b"-").padded(
+            year.into(),
+            b'0',
+            4,
+        );
+        self.raw(b" ").padded(hour.into(), b'0', 2).raw(b":").padded(minute.into(), b'0', 2);
+        self.raw(b":").padded(second.into(), b'0', 2).raw(b" ").raw(sign);
+        self.padded(zone_hours.into(), b'0', 2).padded(zone_minutes.into(), b'0', 2).raw(b"\"")
+    }
+
+    /// A number of so many digits at least, filled up before it.
+    fn padded(&mut self, n: u64, fill: u8, digits: u32) -> &mut Self {
+        for place in (1..digits).rev() {
+            if n < 10u64.pow(place) {
+                self.raw([fill]);
+            }
+        }
+        self.number(n)
     }
 
     /// A sequence set, as it is.

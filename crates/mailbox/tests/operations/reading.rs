@@ -8,7 +8,7 @@ use sealpost_account::{Flags, Message, MessageNumber, NewMessage};
 use sealpost_base::{Result, Timestamp};
 use sealpost_index::{Index, PackReads, Packed, PieceReads, Pieces};
 use sealpost_mailbox::read_ahead::{MessageRow, MessageSource, ReadAhead, ReadPlan};
-use sealpost_mime::Structure;
+use sealpost_mime::Outline;
 use sealpost_vault::message;
 
 use crate::fixture::{Fixture, MESSAGE, Member};
@@ -41,6 +41,10 @@ impl ReadPlan for Plan {
         !self.whole
     }
 
+    fn reads_outline(&self) -> bool {
+        false
+    }
+
     fn reads_octets(&self) -> bool {
         self.whole
     }
@@ -49,35 +53,41 @@ impl ReadPlan for Plan {
         self.whole
     }
 
-    fn reads_bytes_of(&self, _: &Structure) -> bool {
+    fn reads_bytes_of(&self, _: &Outline) -> bool {
         self.whole
+    }
+
+    fn decodes(&self) -> bool {
+        false
     }
 
     async fn open(
         &self,
         _source: MessageSource,
         whole: Option<Vec<Bytes>>,
-        structure: Option<&Result<Arc<Structure>>>,
+        outline: Option<Result<Outline>>,
     ) -> Option<Vec<u8>> {
-        assert_eq!(structure.is_some(), !self.whole);
+        assert!(outline.is_none());
         whole.map(|pieces| pieces.concat())
     }
 }
 
+fn rows(of: &Member) -> Vec<Row> {
+    let state = of.account.state();
+    let rows = state.inbox().all_rows();
+    let row =
+        |row: sealpost_account::Row| Some(Row { number: row.message, message: state.message(row.message)? });
+    rows.filter_map(row).collect()
+}
+
 fn read(of: &Member, whole: bool) -> ReadAhead<Row, Plan> {
-    let rows = {
-        let state = of.account.state();
-        let rows = state.inbox().all_rows();
-        let row = |row: sealpost_account::Row| {
-            Some(Row { number: row.message, message: state.message(row.message)? })
-        };
-        rows.filter_map(row).collect()
-    };
     let kind = if whole { Packed::Messages } else { Packed::Structures };
     let index = Index::of(&of.account);
     let packs = PackReads::new(&index, kind, of.account.reading());
     let structures = PieceReads::new(&index, Pieces::Structures, of.account.reading());
-    ReadAhead::new(of.account.clone(), Arc::new(Plan { whole }), packs, structures, rows)
+    let mut reading = ReadAhead::new(of.account.clone(), Arc::new(Plan { whole }), packs, structures);
+    reading.push(rows(of));
+    reading
 }
 
 async fn append(w: &Fixture, text: &str) {
@@ -105,7 +115,7 @@ async fn structures_come_in_order_and_damage_stops_nothing() {
     for n in 0..40 {
         let prepared = reading.next().await.unwrap().expect("there are forty");
         match prepared.structure.expect("it was asked for") {
-            Ok(structure) => assert_eq!(structure.envelope.subject, Some(n.to_string())),
+            Ok(found) => assert_eq!(found.read().unwrap().envelope.subject, Some(&*n.to_string())),
             Err(_) => assert_eq!(n, 7),
         }
     }
@@ -127,6 +137,26 @@ async fn small_messages_are_read_whole() {
     assert!(reading.next().await.unwrap().is_none());
 }
 
+#[tokio::test]
+async fn messages_that_come_later_are_read_behind_the_others() {
+    let w = Fixture::new().await;
+    for n in 0..40 {
+        append(&w, &format!("Subject: {n}\r\n\r\nx\r\n")).await;
+    }
+    let mut reading = read(&w.me, true);
+    for n in 0..120 {
+        assert_eq!(reading.len(), if n < 30 { 40 - n } else { 120 - n });
+        let prepared = reading.next().await.unwrap().unwrap();
+        let expected = format!("Subject: {}\r\n\r\nx\r\n", n % 40);
+        assert_eq!(prepared.opened.as_deref(), Some(expected.as_bytes()), "{n}");
+        if n == 29 {
+            reading.push(rows(&w.me));
+            reading.push(rows(&w.me));
+        }
+    }
+    assert!(reading.is_empty() && reading.next().await.unwrap().is_none());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_large_structure_waits_for_memory_and_keeps_order() {
     let w = Fixture::new().await;
@@ -140,7 +170,8 @@ async fn a_large_structure_waits_for_memory_and_keeps_order() {
     let held = much.acquire_large(much.total()).await;
     let mut reading = read(&w.me, false);
     let subject = |prepared: Option<sealpost_mailbox::read_ahead::Prepared<Row, _>>| {
-        prepared.unwrap().structure.unwrap().unwrap().envelope.subject.clone().unwrap()
+        let found = prepared.unwrap().structure.unwrap().unwrap();
+        found.read().unwrap().envelope.subject.unwrap().to_owned()
     };
     assert_eq!(subject(reading.next().await.unwrap()), "small");
     let waiting = tokio::time::timeout(Duration::from_secs(60), reading.next()).await;

@@ -2,7 +2,6 @@
 
 mod continued;
 
-use minicbor::{Decode, Encode};
 use sealpost_base::limits;
 
 use super::word;
@@ -11,13 +10,11 @@ use continued::extended;
 pub use continued::{Form, joined};
 
 /// A parameter as written: the name in lower case, the value unquoted and not decoded.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Parameter {
     /// The name, lower case, with the `*` and `*0*` of RFC 2231 if they are there.
-    #[n(0)]
     pub name: String,
     /// The value, quotes removed.
-    #[n(1)]
     pub value: String,
 }
 

@@ -4,6 +4,8 @@
 //! transaction: under load the locks of a transaction and the waking of a thread are shared by many
 //! reads.
 
+mod neighbours;
+
 use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::ops::Range;
@@ -82,7 +84,7 @@ type Reply<T> = oneshot::Sender<object_store::Result<T>>;
 
 enum Request {
     Get { path: String, range: Option<GetRange>, head: bool, reply: Reply<ReadObject> },
-    GetMany { wanted: Vec<(String, Range<u64>)>, taker: Box<dyn Taker> },
+    GetMany { wanted: Wanted, taker: Box<dyn Taker> },
     Last { after: String, before: String, reply: Reply<Option<(String, Bytes)>> },
     List { after: String, before: Option<String>, reply: Reply<Page> },
     Newer { mark: Mark, reply: Reply<Newer> },
@@ -92,8 +94,11 @@ enum Request {
 trait Taker: Send {
     /// Whether anybody still waits for what comes of it.
     fn waits(&self) -> bool;
-    fn take(self: Box<Self>, found: object_store::Result<Parts>);
+    fn take(self: Box<Self>, wanted: Wanted, found: object_store::Result<Parts>);
 }
+
+/// Paths, and which part of each.
+type Wanted = Vec<(String, Range<u64>)>;
 
 /// Parts of objects, each with an answer of its own.
 pub(crate) type Parts = Vec<object_store::Result<Bytes>>;
@@ -103,15 +108,15 @@ struct Then<F, T> {
     reply: Reply<T>,
 }
 
-impl<T: Send, F: FnOnce(Parts) -> T + Send> Taker for Then<F, T> {
+impl<T: Send, F: FnOnce(Wanted, Parts) -> T + Send> Taker for Then<F, T> {
     fn waits(&self) -> bool {
         !self.reply.is_closed()
     }
 
-    fn take(self: Box<Self>, found: object_store::Result<Parts>) {
+    fn take(self: Box<Self>, wanted: Wanted, found: object_store::Result<Parts>) {
         let Then { then, reply } = *self;
         // A panic costs whoever asked the answer, and nobody the thread.
-        let made = catch_unwind(AssertUnwindSafe(move || found.map(then)));
+        let made = catch_unwind(AssertUnwindSafe(move || found.map(|found| then(wanted, found))));
         let _ = made.map(|made| reply.send(made));
     }
 }
@@ -182,8 +187,8 @@ impl Readers {
     /// thread that read them: whoever asked is woken once. It begins now, whenever it is polled.
     pub fn get_many<T: Send + 'static>(
         &self,
-        wanted: Vec<(String, Range<u64>)>,
-        then: impl FnOnce(Parts) -> T + Send + 'static,
+        wanted: Wanted,
+        then: impl FnOnce(Wanted, Parts) -> T + Send + 'static,
     ) -> BoxFuture<'static, object_store::Result<T>> {
         self.ask(|reply| Request::GetMany { wanted, taker: Box::new(Then { then, reply }) }).boxed()
     }
@@ -287,13 +292,10 @@ impl Reader {
                 }
                 Request::GetMany { taker, .. } if !taker.waits() => {}
                 Request::GetMany { wanted, taker } => {
-                    let get = |(path, range): &(String, Range<u64>)| {
-                        self.get(connection, path, Some(GetRange::Bounded(range.clone())), false)
-                    };
-                    let found: Vec<_> = wanted.iter().map(get).collect();
+                    let found = self.get_each(connection, &wanted);
                     sound &=
                         found.iter().all(|found| found.as_ref().map_or_else(is_about_the_object, |_| true));
-                    read.push((taker, found));
+                    read.push((taker, wanted, found));
                 }
                 Request::Last { after, before, reply } => {
                     let found = self.last(connection, &after, &before);
@@ -314,8 +316,8 @@ impl Reader {
         }
         sound &= !several || connection.execute_batch("COMMIT").is_ok();
         // What is done with it may take longer than a transaction should.
-        for (taker, found) in read {
-            taker.take(Ok(found.into_iter().map(|found| found.map(|found| found.bytes)).collect()));
+        for (taker, wanted, found) in read {
+            taker.take(wanted, Ok(found.into_iter().map(|found| found.map(|found| found.bytes)).collect()));
         }
         sound
     }
@@ -344,7 +346,39 @@ impl Reader {
         range: Option<GetRange>,
         head: bool,
     ) -> object_store::Result<ReadObject> {
-        let (row, first) = find(connection, path)?.ok_or_else(|| not_found(path))?;
+        let found = find(connection, path)?.ok_or_else(|| not_found(path))?;
+        self.read(connection, path, found, range, head)
+    }
+
+    /// Parts of several objects, in order.
+    fn get_each(
+        &self,
+        connection: &Connection,
+        wanted: &[(String, Range<u64>)],
+    ) -> Vec<object_store::Result<ReadObject>> {
+        let paths: Vec<&str> = wanted.iter().map(|(path, _)| path.as_str()).collect();
+        let mut read: Vec<_> = wanted.iter().map(|(path, _)| Err(not_found(path))).collect();
+        neighbours::find_each(connection, &paths, |at, found| {
+            let ((path, range), read) = (&wanted[at], &mut read[at]);
+            let range = Some(GetRange::Bounded(range.clone()));
+            match found {
+                Ok(Some(found)) => *read = self.read(connection, path, found, range, false),
+                Ok(None) => {}
+                Err(e) => *read = Err(e),
+            }
+        });
+        read
+    }
+
+    /// The bytes of the object `path`, whose row was found.
+    fn read(
+        &self,
+        connection: &Connection,
+        path: &str,
+        (row, first): Found,
+        range: Option<GetRange>,
+        head: bool,
+    ) -> object_store::Result<ReadObject> {
         if head {
             return Ok(ReadObject { row, bytes: Bytes::new() });
         }
@@ -400,7 +434,7 @@ impl Request {
     fn fail(self, failure: &Failure) {
         match self {
             Request::Get { reply, .. } => drop(reply.send(Err(generic(failure.clone())))),
-            Request::GetMany { taker, .. } => taker.take(Err(generic(failure.clone()))),
+            Request::GetMany { wanted, taker } => taker.take(wanted, Err(generic(failure.clone()))),
             Request::Last { reply, .. } => drop(reply.send(Err(generic(failure.clone())))),
             Request::List { reply, .. } => drop(reply.send(Err(generic(failure.clone())))),
             Request::Newer { reply, .. } => drop(reply.send(Err(generic(failure.clone())))),
@@ -408,22 +442,21 @@ impl Request {
     }
 }
 
+/// A row, and the first bytes of the object, if they are in it.
+type Found = (Row, Option<Vec<u8>>);
+
+/// What the columns `id, size, modified, file, head` say.
+fn found_in(row: &rusqlite::Row<'_>) -> rusqlite::Result<Found> {
+    let (id, size, modified, file) = (row.get(0)?, row.get(1)?, Timestamp(row.get(2)?), row.get(3)?);
+    Ok((Row { id, size, modified, file }, row.get(4)?))
+}
+
 /// The row of `path`, and its head.
-fn find(connection: &Connection, path: &str) -> object_store::Result<Option<(Row, Option<Vec<u8>>)>> {
+fn find(connection: &Connection, path: &str) -> object_store::Result<Option<Found>> {
     let find = || {
         let mut query = connection
             .prepare_cached("SELECT id, size, modified, file, head FROM objects WHERE path = ?1")?;
-        query
-            .query_row([path], |row| {
-                let found = Row {
-                    id: row.get(0)?,
-                    size: row.get(1)?,
-                    modified: Timestamp(row.get(2)?),
-                    file: row.get(3)?,
-                };
-                Ok((found, row.get(4)?))
-            })
-            .optional()
+        query.query_row([path], found_in).optional()
     };
     find().map_err(failed)
 }

@@ -20,7 +20,7 @@ use crate::cipher::ObjectCipher;
 use crate::message::evicted::BodySource;
 use crate::message::{self, FOOTER_BYTES, Layout, MessageKey, RAW, SECTION_BYTES, STRUCTURE, TEXT, footer};
 use crate::pack::Piece;
-use source::Source;
+use source::{LazyCipher, Source};
 use walk::Walk;
 
 /// Chunks that a stream reads and opens in one go.
@@ -44,18 +44,19 @@ impl MessageReader {
         key: &MessageKey,
         layout: Layout,
     ) -> Self {
-        let (path, cipher) = (message::path(account, object), message::cipher(account, object, key));
+        let (path, key) = (message::path(account, object), key.clone());
+        let cipher = LazyCipher::new(Box::new(move || message::cipher(account, object, &key)));
         Self::with(store, path, cipher, layout, Some(BodySource { account, object, bodies: None }))
     }
 
     pub(crate) fn at(store: &Store, path: String, cipher: ObjectCipher, layout: Layout) -> Self {
-        Self::with(store, path, cipher, layout, None)
+        Self::with(store, path, LazyCipher::new(Box::new(move || cipher)), layout, None)
     }
 
     fn with(
         store: &Store,
         path: String,
-        cipher: ObjectCipher,
+        cipher: LazyCipher,
         layout: Layout,
         elsewhere: Option<BodySource>,
     ) -> Self {

@@ -131,6 +131,11 @@ impl PieceReads {
         state.segment_of(number.0).is_none_or(|(name, _)| state.open.iter().any(|(open, _)| *open == name))
     }
 
+    /// Whether the segment of that message is open.
+    pub fn is_open(&self, number: MessageNumber) -> bool {
+        self.lock().opened(number.0).is_some_and(|(_, open)| open.is_some())
+    }
+
     /// Appends the piece of that message to `out`; whether a segment has it.
     pub async fn get(&self, number: MessageNumber, object: ObjectId, out: &mut Vec<u8>) -> bool {
         let Some((name, open)) = self.open(number.0).await else { return false };
@@ -175,32 +180,40 @@ impl PieceReads {
             }
             state.segment_of(number)?
         };
-        let opened = self.open_segment(name, bytes).await.map(Arc::new);
-        let mut state = self.lock();
-        if state.open.len() >= OPEN_SEGMENTS {
-            state.open.remove(0);
+        // Messages mostly come in order: the first one makes room before the next one needs it.
+        {
+            let mut state = self.lock();
+            let over = (state.open.len() + 1).saturating_sub(OPEN_SEGMENTS);
+            state.open.drain(..over);
         }
+        let mut opened = self.open_segment(name, bytes).await;
+        if opened.is_none() && !self.lock().open.is_empty() {
+            // There may be memory without the other one.
+            self.release();
+            opened = self.open_segment(name, bytes).await;
+        }
+        let opened = opened.map(Arc::new);
+        let mut state = self.lock();
         state.open.push((name, opened.clone()));
         Some((name, opened?))
     }
 
     async fn open_segment(&self, name: SegmentName, bytes: u64) -> Option<Open> {
         let bytes = usize::try_from(bytes).ok()?;
-        let wanted = OPENING_FACTOR * bytes;
-        let mut permit = self.memory.try_acquire_large(wanted).filter(|permit| permit.bytes() >= wanted)?;
+        let acquire =
+            |wanted| self.memory.try_acquire_large(wanted).filter(|permit| permit.bytes() >= wanted);
         let (cache, key) = (&self.index.derived.pieces, (self.index.id(), self.content, name));
-        let segment = match cache.get(&key) {
-            Some(segment) => segment,
-            None => {
-                let read = self.index.read_pieces(self.content, name).await.unwrap_or_else(|e| {
-                    tracing::debug!(account = %self.index.id(), error = %e, "a header segment was not read");
-                    None
-                });
-                let segment = Arc::new(read?);
-                cache.put(self.index.id(), key, segment.clone(), segment.memory());
-                segment
-            }
-        };
+        if let Some(segment) = cache.get(&key) {
+            return Some(Open { _permit: acquire(segment.memory())?, segment });
+        }
+        let wanted = OPENING_FACTOR * bytes;
+        let mut permit = acquire(wanted)?;
+        let read = self.index.read_pieces(self.content, name).await.unwrap_or_else(|e| {
+            tracing::debug!(account = %self.index.id(), error = %e, "a header segment was not read");
+            None
+        });
+        let segment = Arc::new(read?);
+        cache.put(self.index.id(), key, segment.clone(), segment.memory());
         permit.shrink(segment.memory().min(wanted));
         Some(Open { segment, _permit: permit })
     }

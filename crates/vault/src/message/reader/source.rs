@@ -1,7 +1,7 @@
 //! [`Source`]: the object behind a reader; what of it is here, what is in the store, and how its sealed bytes are opened.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use bytes::{Bytes, BytesMut};
 use futures::FutureExt;
@@ -24,11 +24,15 @@ const INLINE_BYTES: usize = MAX_SEALED_BYTES;
 /// The most sealed bytes that are read in one go.
 const WINDOW_BYTES: u64 = (BATCH_CHUNKS * MAX_SEALED_BYTES) as u64;
 
+/// The cipher of an object, derived from its key where it is first needed: on the thread that read
+/// what is to be opened.
+pub(in crate::message) type LazyCipher = LazyLock<ObjectCipher, Box<dyn FnOnce() -> ObjectCipher + Send>>;
+
 /// One message object, and what is known of it.
 pub(in crate::message) struct Source {
     pub(in crate::message) store: Store,
     pub(in crate::message) path: String,
-    pub(in crate::message) cipher: ObjectCipher,
+    pub(in crate::message) cipher: LazyCipher,
     pub(in crate::message) layout: Layout,
     pub(super) index: OnceCell<Vec<u32>>,
     /// What of the object is here already.
@@ -290,7 +294,7 @@ impl Source {
         let mut sealed = sealed.try_into_mut().unwrap_or_else(|shared| BytesMut::from(&shared[..]));
         let last = (self.layout.raw_chunks() - 1) as u32;
         let start = cursor.offset;
-        let mut pieces = Vec::with_capacity(BATCH_CHUNKS);
+        let mut pieces = Vec::with_capacity(BATCH_CHUNKS.min((cursor.until - cursor.number) as usize + 1));
         while pieces.len() < BATCH_CHUNKS && cursor.number <= cursor.until {
             let size = match chunk::sealed_size(&sealed) {
                 Ok(size) if size <= sealed.len() => size,

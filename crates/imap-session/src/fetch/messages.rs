@@ -1,0 +1,74 @@
+//! The messages of a FETCH that are read themselves, while the responses for those before them are
+//! written.
+
+use std::sync::Arc;
+
+use sealpost_account::MessageNumber;
+use sealpost_mailbox::read_ahead::ReadAhead;
+
+use super::derived::Sources;
+use super::items::Plan;
+use super::pipeline::stopped;
+use super::{FetchRow, Trouble, write_message};
+use crate::connection::End;
+use crate::reply::Failure;
+use crate::responses::Responses;
+use crate::selected::Selected;
+
+/// The messages of one FETCH that are read themselves.
+pub(super) struct Messages {
+    pub(super) sources: Arc<Sources>,
+    reading: ReadAhead<FetchRow, Plan>,
+}
+
+impl Messages {
+    pub(super) fn new(selected: &Selected, plan: &Arc<Plan>) -> Self {
+        let sources = Sources::new(selected, plan);
+        let (packs, structures) = (sources.packs.clone(), sources.structures.clone());
+        let reading = ReadAhead::new(selected.account().clone(), plan.clone(), packs, structures);
+        Messages { sources: Arc::new(sources), reading }
+    }
+
+    /// How many were pushed and are not answered.
+    pub(super) fn len(&self) -> usize {
+        self.reading.len()
+    }
+
+    /// These are read next.
+    pub(super) async fn push(&mut self, plan: &Plan, rows: Vec<FetchRow>) {
+        let Sources { packs, headers, structures } = &*self.sources;
+        // Who waits for memory holds none; what the others let go of is known to `ReadAhead`.
+        headers.release();
+        let pushed = rows.iter().map(|row| row.number);
+        let numbers: Vec<MessageNumber> = self.reading.waiting().chain(pushed).collect();
+        // Where segments may have all of it, they are expected already.
+        let is_expected = plan.is_derived() && plan.reads_structure();
+        if (plan.reads_outline() || plan.reads_structure()) && !is_expected {
+            structures.expect(numbers.iter().copied()).await;
+        }
+        packs.expect(numbers).await;
+        self.reading.push(rows);
+    }
+
+    /// The responses for them, up to the last so many.
+    pub(super) async fn write(
+        &mut self,
+        selected: &Selected,
+        responses: &mut Responses,
+        plan: &Plan,
+        left: usize,
+        trouble: &mut Trouble,
+    ) -> Result<(), Failure> {
+        while self.reading.len() > left {
+            let next = responses.await_with_progress(self.reading.next()).await?.map_err(stopped)?;
+            let Some(mut prepared) = next else { return Ok(()) };
+            if responses.connection.is_stopping() {
+                return Err(End::Shutdown.into());
+            }
+            write_message(selected, responses, &mut prepared, plan, trouble).await?;
+            // What was drawn for it is for what is written of it too.
+            responses.relieve().await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,175 @@
+//! Reading one group of messages: what says where their parts are, then their bytes.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::future::join_all;
+use sealpost_account::Account;
+use sealpost_base::{Budget, Error, Permit, Result};
+use sealpost_index::{PackReads, PieceReads};
+use sealpost_mime::structure::StoredStructure;
+use sealpost_mime::{Outline, Structure};
+use sealpost_vault::message::MessageReader;
+
+use super::{
+    MessageRow, MessageSource, Outcome, Outcomes, Prepared, ReadPlan, SMALL_STRUCTURE, STRUCTURE_FACTOR,
+    is_one_chunk,
+};
+
+/// The structure of a message, as it was found.
+pub enum FoundStructure {
+    /// In a segment, as it is stored there.
+    Stored(Vec<u8>),
+    /// In the message, or read from there before.
+    Decoded(Arc<Structure>),
+}
+
+impl FoundStructure {
+    /// What it says.
+    ///
+    /// # Errors
+    /// `Corrupt` if it is none.
+    pub fn read(&self) -> Result<StoredStructure<'_>> {
+        match self {
+            FoundStructure::Stored(stored) => StoredStructure::decode(stored),
+            FoundStructure::Decoded(structure) => Ok(StoredStructure::of(structure)),
+        }
+    }
+}
+
+/// What messages are read from.
+pub(super) struct Sources {
+    pub(super) packs: Arc<PackReads>,
+    pub(super) structures: Arc<PieceReads>,
+}
+
+/// What was read of a message before its bytes, as far as the plan asks for it.
+#[derive(Default)]
+struct Known {
+    structure: Option<Result<FoundStructure>>,
+    outline: Option<Result<Outline>>,
+    /// The memory for it.
+    permit: Option<Permit>,
+}
+
+impl Sources {
+    /// What the plan reads before bytes: from a segment, if one has it; else from the message.
+    /// `None` if there is no memory for it.
+    async fn known<R: MessageRow, P: ReadPlan>(
+        &self,
+        account: &Account,
+        plan: &P,
+        reader: &MessageReader,
+        row: &R,
+        budget: Option<&Budget>,
+    ) -> Option<Known> {
+        if !plan.reads_structure() && !plan.reads_outline() {
+            return Some(Known::default());
+        }
+        let mut stored = Vec::new();
+        if self.structures.get(row.number(), row.message().object, &mut stored).await {
+            match in_segment(plan, stored, budget) {
+                Ok(known) => return known,
+                Err(error) => tracing::debug!(%error, "a structure in a segment; the message has it too"),
+            }
+        }
+        let structure = account.structure_by(reader, row.message()).await;
+        // At once, so that it does not wait uncounted for those of the others.
+        let permit = structure.as_ref().map_or(Some(None), |found| weigh(found.weight(), budget))?;
+        if !plan.reads_structure() {
+            let outline = structure.map(|structure| structure.outline());
+            return Some(Known { structure: None, outline: Some(outline), permit });
+        }
+        let outline = plan.reads_outline().then(|| match &structure {
+            Ok(structure) => Ok(structure.outline()),
+            Err(e) => Err(Error::new(e.kind(), e.to_string())),
+        });
+        Some(Known { structure: Some(structure.map(FoundStructure::Decoded)), outline, permit })
+    }
+}
+
+/// The same from what a segment has.
+fn in_segment(plan: &impl ReadPlan, stored: Vec<u8>, budget: Option<&Budget>) -> Result<Option<Known>> {
+    if !plan.reads_structure() {
+        let outline = Outline::decode(&stored)?;
+        let permit = weigh(outline.weight(), budget);
+        return Ok(permit.map(|permit| Known { structure: None, outline: Some(Ok(outline)), permit }));
+    }
+    let structure = StoredStructure::decode(&stored)?;
+    let outline = plan.reads_outline().then(|| Ok(structure.outline()));
+    let permit = weigh(stored.len() + structure.weight(), budget);
+    let structure = Some(Ok(FoundStructure::Stored(stored)));
+    Ok(permit.map(|permit| Known { structure, outline, permit }))
+}
+
+/// The memory that a structure or an outline of that weight takes beside what was drawn for it;
+/// `None` if there is none, which is never so if nobody counts.
+fn weigh(weight: usize, budget: Option<&Budget>) -> Option<Option<Permit>> {
+    let more = (STRUCTURE_FACTOR * weight).saturating_sub(SMALL_STRUCTURE);
+    match budget {
+        Some(budget) if more > 0 => budget.try_acquire(more).map(Some),
+        _ => Some(None),
+    }
+}
+
+/// All bytes of those messages of which parts are wanted and that are one chunk: one question to
+/// the store.
+async fn read_parts<R: MessageRow, P: ReadPlan>(
+    plan: &P,
+    group: &[R],
+    readers: &[MessageReader],
+    known: &[Option<Known>],
+) -> Vec<Option<Vec<Bytes>>> {
+    if !plan.reads_octets() || plan.begins_with_all() {
+        return Vec::new();
+    }
+    let is_read = |(row, known): (&R, &Option<Known>)| {
+        let outline = known.as_ref().and_then(|known| known.outline.as_ref()?.as_ref().ok());
+        is_one_chunk(row.message()) && outline.is_some_and(|outline| plan.reads_bytes_of(outline))
+    };
+    let reads: Vec<bool> = group.iter().zip(known).map(is_read).collect();
+    let wanted = readers.iter().zip(&reads).filter(|(_, reads)| **reads).map(|(reader, _)| reader.clone());
+    let mut whole = MessageReader::whole(wanted.collect()).await.into_iter();
+    // What is damaged in one may not be the part that is wanted, which is read by itself then.
+    reads.iter().map(|reads| if *reads { whole.next()?.ok() } else { None }).collect()
+}
+
+/// Reads a group in order; without what there is no memory for in the budget, if there is one.
+pub(super) async fn prepare<R: MessageRow, P: ReadPlan>(
+    account: Arc<Account>,
+    plan: Arc<P>,
+    sources: Sources,
+    group: Vec<R>,
+    permit: Option<Permit>,
+    budget: Option<Budget>,
+) -> Outcomes<R, P> {
+    let permit = permit.map(Arc::new);
+    let mut readers = Vec::with_capacity(group.len());
+    for row in &group {
+        readers.push(sources.packs.reader(row.number(), row.message()).await);
+    }
+    let mut whole = match plan.begins_with_all() && readers.iter().all(MessageReader::is_small) {
+        true => MessageReader::whole(readers.clone()).await.into_iter(),
+        false => Vec::new().into_iter(),
+    };
+    // The store answers several questions at once more quickly than one after the other.
+    let known = group.iter().zip(&readers);
+    let known = known.map(|(row, reader)| sources.known(&account, &*plan, reader, row, budget.as_ref()));
+    let known = join_all(known).await;
+    let parts = read_parts(&*plan, &group, &readers, &known).await;
+    let mut parts = parts.into_iter();
+    let mut prepared = Vec::with_capacity(group.len());
+    for ((row, known), reader) in group.into_iter().zip(known).zip(readers) {
+        // What is damaged in it may not be its beginning, which is read by itself then.
+        let whole = whole.next().and_then(Result::ok).or(parts.next().flatten());
+        let Some(Known { structure, outline, permit: weighed }) = known else {
+            prepared.push(Outcome::Crowded(row));
+            continue;
+        };
+        let source = MessageSource { account: account.clone(), reader, message: row.message().clone() };
+        let opened = plan.open(source, whole, outline).await;
+        let _permits = (permit.clone(), weighed);
+        prepared.push(Outcome::Prepared(Prepared { row, structure, opened, _permits }));
+    }
+    prepared
+}
