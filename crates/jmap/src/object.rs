@@ -9,6 +9,7 @@
 /// - `[optional]`: an `Option`; absent or null is `None`, which is not written;
 /// - `[default VALUE]`: absent is that value, which is not written; null is refused;
 /// - `[null_if_empty]`: a collection; absent or null is empty, which is written as null;
+/// - `[or_empty]`: a collection; absent or null is empty, which is written as it is;
 /// - `[skip_if_empty]`: a collection; absent or null is empty, which is not written.
 macro_rules! object {
     (
@@ -72,6 +73,9 @@ macro_rules! read_field {
     ($fields:ident, $name:literal, [null_if_empty]) => {
         $fields.optional($name)?.unwrap_or_default()
     };
+    ($fields:ident, $name:literal, [or_empty]) => {
+        $fields.optional($name)?.unwrap_or_default()
+    };
     ($fields:ident, $name:literal, [skip_if_empty]) => {
         $fields.optional($name)?.unwrap_or_default()
     };
@@ -79,6 +83,9 @@ macro_rules! read_field {
 
 macro_rules! write_field {
     ($map:ident, $name:literal, $value:expr, [required]) => {
+        serde::ser::SerializeMap::serialize_entry(&mut $map, $name, $value)?
+    };
+    ($map:ident, $name:literal, $value:expr, [or_empty]) => {
         serde::ser::SerializeMap::serialize_entry(&mut $map, $name, $value)?
     };
     ($map:ident, $name:literal, $value:expr, [nullable]) => {

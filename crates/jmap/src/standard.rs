@@ -38,3 +38,8 @@ fn account_named(fields: &mut Fields, name: &str, error: MethodErrorType) -> Res
     let given: GivenId = fields.required(name)?;
     given.id().cloned().map(AccountId::from).ok_or_else(|| error.into())
 }
+
+/// Whether an argument need not be written, as it has its default value.
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}

@@ -1,1 +1,5 @@
+//! Tests of the whole crate: the RFCs' examples, limits, and values of every kind.
 
+mod core;
+mod examples;
+mod limits;

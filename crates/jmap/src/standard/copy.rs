@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use sealpost_base::limits::JMAP_SET_OBJECTS;
+use serde::Serialize;
 
 use crate::error::{MethodError, SetError};
 use crate::id::{AccountId, CreationId};
@@ -12,21 +13,25 @@ use crate::standard::ObjectMap;
 use crate::state::State;
 
 /// Arguments of /copy.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct CopyRequest {
     /// The account that has the objects.
     pub from_account_id: AccountId,
     /// The state that they must have.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub if_from_in_state: Option<State>,
     /// The account that gets them: another one.
     pub account_id: AccountId,
     /// The state that its objects must have.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub if_in_state: Option<State>,
     /// The copies: `id` names the original, other properties replace its.
     pub create: BTreeMap<CreationId, ObjectMap>,
     /// Whether originals are destroyed once they are copied.
     pub on_success_destroy_original: bool,
     /// `ifInState` of the /set that destroys them.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub destroy_from_if_in_state: Option<State>,
 }
 

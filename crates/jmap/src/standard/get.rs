@@ -66,6 +66,6 @@ object! {
         /// The objects, with the properties that were wanted.
         list: Vec<T> = "list" [required],
         /// Ids of no object.
-        not_found: Vec<GivenId> = "notFound" [required],
+        not_found: Vec<GivenId> = "notFound" [or_empty],
     }
 }

@@ -1,5 +1,6 @@
 //! /query (RFC 8620 §5.5).
 
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::error::MethodError;
@@ -10,23 +11,31 @@ use crate::standard::{Comparator, Condition, Filter, SortKey};
 use crate::state::State;
 
 /// Arguments of /query, with conditions `C` and sort keys `K`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", bound(serialize = "C: Serialize, K: SortKey"))]
 pub struct QueryRequest<C, K> {
     /// The account.
     pub account_id: AccountId,
     /// Which objects; `None` for all.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub filter: Option<Filter<C>>,
     /// In which order; empty for the server's.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sort: Vec<Comparator<K>>,
     /// Index of the first result; negative counts from the end. Ignored if there is an anchor.
+    #[serde(skip_serializing_if = "super::is_default")]
     pub position: i64,
     /// The object that `anchor_offset` counts from.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub anchor: Option<GivenId>,
     /// Index of the first result relative to the anchor.
+    #[serde(skip_serializing_if = "super::is_default")]
     pub anchor_offset: i64,
     /// The most results that are wanted.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
     /// Whether the number of all results is wanted.
+    #[serde(skip_serializing_if = "super::is_default")]
     pub calculate_total: bool,
 }
 

@@ -1,5 +1,6 @@
 //! /queryChanges (RFC 8620 §5.6).
 
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::error::MethodError;
@@ -10,21 +11,27 @@ use crate::standard::{Comparator, Condition, Filter, SortKey};
 use crate::state::State;
 
 /// Arguments of /queryChanges, with conditions `C` and sort keys `K`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", bound(serialize = "C: Serialize, K: SortKey"))]
 pub struct QueryChangesRequest<C, K> {
     /// The account.
     pub account_id: AccountId,
     /// The filter of the query.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub filter: Option<Filter<C>>,
     /// The order of the query.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sort: Vec<Comparator<K>>,
     /// The state of the query that the client has.
     pub since_query_state: State,
     /// The most changes that the response may have.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_changes: Option<u64>,
     /// The last result that the client has.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub up_to_id: Option<GivenId>,
     /// Whether the number of all results is wanted.
+    #[serde(skip_serializing_if = "super::is_default")]
     pub calculate_total: bool,
 }
 
@@ -73,8 +80,8 @@ object! {
         /// The number of all results, if it was wanted.
         total: Option<u64> = "total" [optional],
         /// Results that are none any more, or have moved.
-        removed: Vec<Id> = "removed" [required],
+        removed: Vec<Id> = "removed" [or_empty],
         /// Results that are new, or have moved, by index.
-        added: Vec<AddedItem> = "added" [required],
+        added: Vec<AddedItem> = "added" [or_empty],
     }
 }

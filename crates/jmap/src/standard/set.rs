@@ -1,8 +1,9 @@
 //! /set (RFC 8620 §5.3).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use sealpost_base::limits::JMAP_SET_OBJECTS;
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::error::{MethodError, SetError};
@@ -15,17 +16,22 @@ use crate::state::State;
 pub type ObjectMap = Map<String, Value>;
 
 /// Arguments of /set.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct SetRequest {
     /// The account.
     pub account_id: AccountId,
     /// The state that the objects must have.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub if_in_state: Option<State>,
     /// New objects. A session creates those first that others refer to.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub create: BTreeMap<CreationId, ObjectMap>,
     /// Changes, for [`crate::patch::PatchObject::new`]; keys may be `#` and a creation id.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub update: BTreeMap<GivenId, ObjectMap>,
     /// Objects to destroy, each once.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub destroy: Vec<GivenId>,
 }
 
@@ -49,7 +55,7 @@ impl SetRequest {
         if objects > JMAP_SET_OBJECTS {
             return Err(MethodError::too_large("maxObjectsInSet", JMAP_SET_OBJECTS, objects));
         }
-        let mut seen = std::collections::HashSet::new();
+        let mut seen = HashSet::new();
         destroy.retain(|id| seen.insert(id.clone()));
         Ok(SetRequest { account_id, if_in_state, create, update, destroy })
     }
