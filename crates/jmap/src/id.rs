@@ -84,6 +84,12 @@ macro_rules! typed_ids {
             }
         }
 
+        impl From<$type> for GivenId {
+            fn from(id: $type) -> GivenId {
+                GivenId::Id(id.into())
+            }
+        }
+
         impl From<Id> for $type {
             fn from(id: Id) -> $type {
                 $type(id.0)

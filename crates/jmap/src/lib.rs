@@ -15,11 +15,14 @@
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 pub mod capability;
+mod data_type;
 pub mod date;
+pub mod email;
 pub mod error;
 pub mod id;
 pub mod invocation;
 pub mod json;
+pub mod mailbox;
 mod object;
 pub mod patch;
 pub mod pointer;
@@ -29,6 +32,8 @@ pub mod request;
 pub mod response;
 pub mod standard;
 pub mod state;
+pub mod thread;
+pub mod true_set;
 
 pub use error::{MethodError, Problem, SetError};
 pub use id::{CreationId, GivenId, Id};

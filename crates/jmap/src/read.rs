@@ -261,6 +261,11 @@ impl Fields {
         self.members.contains_key(name)
     }
 
+    /// Names of members that were not taken yet and begin with `prefix`.
+    pub fn names_beginning(&self, prefix: &str) -> Vec<String> {
+        self.members.keys().filter(|name| name.starts_with(prefix)).cloned().collect()
+    }
+
     /// The next member that was not taken yet.
     pub fn pop(&mut self) -> Option<(String, Value)> {
         let name = self.members.keys().next()?.clone();

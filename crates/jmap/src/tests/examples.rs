@@ -10,13 +10,16 @@ use serde::Serialize;
 use serde::ser::SerializeMap;
 use serde_json::{Map, Value};
 
+use crate::email::*;
 use crate::error::{MethodError, Problem};
 use crate::invocation::Invocation;
+use crate::mailbox::*;
 use crate::patch::PatchObject;
 use crate::read::{Fields, FromJson, Mismatch};
 use crate::request::Request;
 use crate::response::Response;
 use crate::standard::*;
+use crate::thread::*;
 
 /// Conditions and sort keys of the type `Todo`, which only the examples have.
 #[derive(Debug, Serialize)]
@@ -53,9 +56,14 @@ fn read<T: FromJson + Serialize>(arguments: Map<String, Value>) -> Rewritten {
     rewritten(T::from_json(Value::Object(arguments)))
 }
 
-fn set(arguments: Map<String, Value>) -> Rewritten {
-    let request = SetRequest::from_arguments(arguments);
-    for patch in request.iter().flat_map(|request| request.update.values()) {
+/// Arguments of some /set; its patches are read and written as well.
+fn set<T: Serialize, R, S>(arguments: Map<String, Value>, read: R, set_of: S) -> Rewritten
+where
+    R: Fn(Map<String, Value>) -> Result<T, MethodError>,
+    S: Fn(&T) -> &SetRequest,
+{
+    let request = read(arguments);
+    for patch in request.iter().flat_map(|request| set_of(request).update.values()) {
         let written = rewritten(PatchObject::new(patch.clone()))?;
         assert_eq!(written, Value::Object(patch.clone()));
     }
@@ -71,7 +79,7 @@ fn call(name: &str, arguments: Map<String, Value>) -> Rewritten {
         "Todo/queryChanges" => {
             rewritten(QueryChangesRequest::<AnyCondition, AnyKey>::from_arguments(arguments))
         }
-        "Todo/set" => set(arguments),
+        "Todo/set" => set(arguments, SetRequest::from_arguments, |it| it),
         "Todo/copy" => rewritten(CopyRequest::from_arguments(arguments)),
         _ => mail_call(name, arguments),
     }
@@ -93,13 +101,36 @@ fn response(name: &str, arguments: Map<String, Value>) -> Rewritten {
 
 fn mail_call(name: &str, arguments: Map<String, Value>) -> Rewritten {
     match name {
-        "method1" | "method2" | "method3" | "Core/echo" => Ok(Value::Object(arguments)),
+        "method1" | "method2" | "method3" | "anotherResponseFromMethod2" | "Core/echo" => {
+            Ok(Value::Object(arguments))
+        }
+        "Mailbox/get" => rewritten(MailboxGet::from_arguments(arguments)),
+        "Mailbox/changes" | "Email/changes" => rewritten(ChangesRequest::from_arguments(arguments)),
+        "Mailbox/set" => set(arguments, MailboxSet::from_arguments, |it| &it.set),
+        "Thread/get" => rewritten(ThreadGet::from_arguments(arguments)),
+        "Email/get" => rewritten(EmailGet::from_arguments(arguments)),
+        "Email/query" => rewritten(EmailQuery::from_arguments(arguments)),
+        "Email/queryChanges" => rewritten(EmailQueryChanges::from_arguments(arguments)),
+        "Email/set" => set(arguments, SetRequest::from_arguments, |it| it),
+        "Email/copy" => rewritten(CopyRequest::from_arguments(arguments)),
         _ => Err("no such method".into()),
     }
 }
 
 fn mail_response(name: &str, arguments: Map<String, Value>) -> Rewritten {
-    mail_call(if name == "anotherResponseFromMethod2" { "method2" } else { name }, arguments)
+    match name {
+        "Mailbox/get" => read::<MailboxGetResponse>(arguments),
+        "Mailbox/changes" => read::<MailboxChangesResponse>(arguments),
+        "Mailbox/set" => read::<MailboxSetResponse>(arguments),
+        "Thread/get" => read::<ThreadGetResponse>(arguments),
+        "Email/get" => read::<EmailGetResponse>(arguments),
+        "Email/query" => read::<QueryResponse>(arguments),
+        "Email/changes" => read::<ChangesResponse>(arguments),
+        "Email/queryChanges" => read::<QueryChangesResponse>(arguments),
+        "Email/set" => read::<EmailSetResponse>(arguments),
+        "Email/copy" => read::<EmailCopyResponse>(arguments),
+        _ => mail_call(name, arguments),
+    }
 }
 
 /// Without members that may be omitted.
@@ -109,7 +140,7 @@ fn normal(value: Value) -> Value {
             let may_be_omitted = |name: &str, value: &Value| match name {
                 "position" | "anchorOffset" => *value == 0,
                 "isAscending" => *value == true,
-                "notFound" | "added" | "removed" => value.as_array().is_some_and(Vec::is_empty),
+                "notFound" | "added" | "removed" => value.is_null() || value == &Value::Array(Vec::new()),
                 _ => value.is_null(),
             };
             let kept = members.into_iter().filter(|(name, value)| !may_be_omitted(name, value));
@@ -193,6 +224,16 @@ fn check_problem(place: &str, value: &Value) {
 fn other(place: &str, value: &Value) {
     let written = match place {
         "8620 §3.7 (3)" => call("Foo/get", value.as_object().unwrap().clone()),
+        // What §4.2 and §4.9 list as defaults are the defaults.
+        "8621 §4.2 (1)" => rewritten(Ok::<_, ()>(BodyProperty::defaults())),
+        "8621 §4.2 (2)" => rewritten(Ok::<_, ()>(EmailProperty::get_defaults())),
+        "8621 §4.9 (1)" => rewritten(Ok::<_, ()>(EmailProperty::parse_defaults())),
+        "8621 §4.1.2.3 (1)" => rewritten(Vec::<EmailAddress>::from_json(value.clone())),
+        "8621 §4.1.2.4 (1)" => rewritten(Vec::<EmailAddressGroup>::from_json(value.clone())),
+        "8621 §4.4.2 (1)" => {
+            let mut fields = Fields::from(Map::from_iter([("sort".to_owned(), value.clone())]));
+            rewritten(Comparator::<EmailSortKey>::read(&mut fields))
+        }
         _ => Err("no test for it".into()),
     };
     let written = written.unwrap_or_else(|error| panic!("{place}: {error}"));
@@ -211,4 +252,10 @@ fn rfc_8620() {
     let core =
         |place: &str| ["§3.3", "§3.4", "§3.6", "§4", "§5"].iter().any(|section| place.starts_with(section));
     check_rfc("8620", include_str!("rfc8620.json"), core);
+}
+
+#[test]
+fn rfc_8621_mail() {
+    let mail = |place: &str| ["§2", "§3", "§4"].iter().any(|section| place.starts_with(section));
+    check_rfc("8621", include_str!("rfc8621.json"), mail);
 }
