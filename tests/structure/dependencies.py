@@ -21,6 +21,7 @@ MAY_USE = {
     "mime": "base",
     "imap": "base",
     "smtp": "base",
+    "jmap": "base",
     "mailauth": "base mime",
     "dns": "base",
     "delivery": "base smtp dns",
@@ -50,7 +51,7 @@ MAY_USE = {
 
 # What tests of a crate may use besides.
 TESTS_MAY_USE = {name: "testkit" for name in
-                 ("imap", "smtp", "mime", "mailauth", "mailformat", "vault", "journal", "directory", "account", "index", "queue", "archive",
+                 ("imap", "smtp", "jmap", "mime", "mailauth", "mailformat", "vault", "journal", "directory", "account", "index", "queue", "archive",
                   "cli")}
 # Transcripts and models speak to a whole server.
 TESTS_MAY_USE["server"] = "testkit imap smtp index mailbox queue submission"
@@ -59,7 +60,7 @@ TESTS_MAY_USE["submission"] = "testkit"
 TESTS_MAY_USE["cli"] = "testkit delivery smtp"
 
 # Formats and languages: no I/O and no runtime.
-PURE = ("base", "mime", "imap", "smtp", "mailauth")
+PURE = ("base", "mime", "imap", "smtp", "jmap", "mailauth")
 IO = ("async-trait", "futures", "hyper", "object_store", "rusqlite", "rustls", "tokio", "tokio-rustls")
 
 # Which sources may name the types of a wire protocol: the session, clients of foreign servers, and tests; also files that keep
@@ -76,6 +77,7 @@ WIRE = {
         "server/tests/",
     ),
     "sealpost_smtp": ("smtp/", "queue/src/runner/", "bench/", "delivery/", "smtp-session/", "server/src/sending/", "server/tests/", "cli/tests/"),
+    "sealpost_jmap": ("jmap/", "server/tests/"),
 }
 
 

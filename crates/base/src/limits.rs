@@ -574,3 +574,48 @@ pub const DNS_MESSAGE_RECORDS: usize = 256;
 pub const DNS_CACHED_MESSAGES: usize = 256;
 /// Zones whose name servers recursion keeps.
 pub const DNS_CACHED_ZONES: usize = 512;
+/// Bytes of one request to the JMAP API (RFC 8620 §2, `maxSizeRequest`).
+pub const JMAP_REQUEST_BYTES: usize = 10_000_000;
+/// Bytes of one upload over JMAP (RFC 8620 §2, `maxSizeUpload`).
+pub const JMAP_UPLOAD_BYTES: u64 = 50_000_000;
+/// Requests to the JMAP API that one user has under way (RFC 8620 §2, `maxConcurrentRequests`).
+pub const JMAP_CONCURRENT_REQUESTS: usize = 4;
+/// Uploads over JMAP that one user has under way (RFC 8620 §2, `maxConcurrentUpload`).
+pub const JMAP_CONCURRENT_UPLOADS: usize = 4;
+/// Method calls of one JMAP request (RFC 8620 §2, `maxCallsInRequest`).
+pub const JMAP_CALLS: usize = 16;
+/// Ids of one JMAP /get (RFC 8620 §2, `maxObjectsInGet`).
+pub const JMAP_GET_OBJECTS: usize = 500;
+/// Objects that one JMAP /set creates, updates and destroys (RFC 8620 §2, `maxObjectsInSet`).
+pub const JMAP_SET_OBJECTS: usize = 500;
+/// Nesting of arrays and objects in a JMAP request.
+pub const JMAP_JSON_DEPTH: usize = 64;
+/// Memory for the values of one JMAP request beside their text, in bytes: what millions of empty
+/// objects in few bytes would take.
+pub const JMAP_JSON_VALUE_BYTES: usize = 32 * 1024 * 1024;
+/// Capabilities in `using` of one JMAP request.
+pub const JMAP_USING: usize = 64;
+/// Creation ids that a JMAP request brings along in `createdIds`.
+pub const JMAP_CREATED_IDS: usize = 10_000;
+/// Bytes of a JMAP state string that a client sends.
+pub const JMAP_STATE_BYTES: usize = 1024;
+/// Bytes of a JSON pointer in a JMAP patch or result reference.
+pub const JMAP_POINTER_BYTES: usize = 1024;
+/// Parts of a JSON pointer in a JMAP patch or result reference.
+pub const JMAP_POINTER_PARTS: usize = 16;
+/// Paths of one JMAP patch.
+pub const JMAP_PATCH_PATHS: usize = 1024;
+/// Values that one JMAP result reference selects.
+pub const JMAP_REFERENCE_VALUES: usize = 50_000;
+/// Bytes of the responses that later calls of the same JMAP request refer to, all together.
+pub const JMAP_REFERENCED_BYTES: usize = 16 * 1024 * 1024;
+/// Nesting of operators in a JMAP filter.
+pub const JMAP_FILTER_DEPTH: usize = 16;
+/// Operators and conditions of one JMAP filter.
+pub const JMAP_FILTER_CONDITIONS: usize = 512;
+/// Comparators of one JMAP sort.
+pub const JMAP_COMPARATORS: usize = 16;
+/// Properties that one JMAP /get names.
+pub const JMAP_PROPERTIES: usize = 256;
+/// Properties `header:Name` of one JMAP /get or of one part of a new email.
+pub const JMAP_HEADER_PROPERTIES: usize = 100;

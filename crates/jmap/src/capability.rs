@@ -1,0 +1,40 @@
+//! Names of capabilities (RFC 8620 §2, §9.4): what `using` lists, and what each method needs.
+
+use crate::read::string_enum;
+
+string_enum! {
+    /// A capability that this crate has the types of.
+    pub enum Capability {
+        /// RFC 8620.
+        Core = "urn:ietf:params:jmap:core",
+        /// RFC 8621 §1.3.1: Mailbox, Thread, Email, SearchSnippet.
+        Mail = "urn:ietf:params:jmap:mail",
+        /// RFC 8621 §1.3.2: Identity, EmailSubmission.
+        Submission = "urn:ietf:params:jmap:submission",
+        /// RFC 8621 §1.3.3.
+        VacationResponse = "urn:ietf:params:jmap:vacationresponse",
+        /// RFC 9404.
+        Blob = "urn:ietf:params:jmap:blob",
+        /// RFC 9425.
+        Quota = "urn:ietf:params:jmap:quota",
+    }
+}
+
+impl Capability {
+    /// The capability that defines a method, by its name: `Email/get` needs [`Capability::Mail`].
+    /// A client must list it in `using` (RFC 8620 §3.3). `None` for a name of no specification.
+    pub fn of_method(method: &str) -> Option<Capability> {
+        let (data_type, _) = method.split_once('/')?;
+        Some(match data_type {
+            // Copying blobs is of the core (RFC 8620 §6.3); the other methods are not.
+            "Blob" if method == "Blob/copy" => Capability::Core,
+            "Core" | "PushSubscription" => Capability::Core,
+            "Mailbox" | "Thread" | "Email" | "SearchSnippet" => Capability::Mail,
+            "Identity" | "EmailSubmission" => Capability::Submission,
+            "VacationResponse" => Capability::VacationResponse,
+            "Blob" => Capability::Blob,
+            "Quota" => Capability::Quota,
+            _ => return None,
+        })
+    }
+}

@@ -1,0 +1,7 @@
+//! Tests of the whole crate: the RFCs' examples, limits, and values of every kind.
+
+mod core;
+mod email;
+mod examples;
+mod limits;
+mod mailbox;
