@@ -80,7 +80,7 @@ def announced():
 
 def keywords():
     """The keywords in the server's reply to EHLO."""
-    source = EHLO.read_text().split("fn extensions")[1].split("async fn mail")[0]
+    source = EHLO.read_text().split("fn extensions")[1].split("fn rset")[0]
     return sorted(set(re.findall(r'with_line\((?:format!\()?"([A-Z0-9]+)', source))) + ["submission"]
 
 

@@ -89,6 +89,8 @@ pub const SUBMISSION_SMALL_HEADER_BYTES: usize = 32 * 1024;
 /// Bytes drawn for a submitted message that has more than [`SMTP_HEAD_BYTES`]: its header as it came
 /// and as it is completed, the body up to [`QUEUE_INLINE_BYTES`], and a piece under way.
 pub const SUBMISSION_MEMORY_BYTES: usize = 2 * SUBMISSION_SMALL_HEADER_BYTES + QUEUE_INLINE_BYTES + 32 * 1024;
+/// Bytes of a Message-ID that the queue keeps, to find the mail by; RFC 5322 §2.1.1: lines have no more.
+pub const MESSAGE_ID_BYTES: usize = 998;
 /// Addresses and domains that an account may send as besides its own.
 pub const ALLOWED_SENDERS: usize = 100;
 /// Bytes of one address in MAIL or RCPT (RFC 5321 §4.5.3.1.3 asks for 256): it has to fit into a header line.

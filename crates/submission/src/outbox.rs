@@ -93,8 +93,8 @@ pub struct Order {
 pub struct Accepted {
     /// Its id in the queue.
     pub id: MailId,
-    /// Its Message-ID.
-    pub message_id: String,
+    /// Its Message-ID, unless that is longer than [`sealpost_base::limits::MESSAGE_ID_BYTES`].
+    pub message_id: Option<String>,
     /// Its bytes.
     pub size: u64,
 }

@@ -52,7 +52,7 @@ struct Begun {
     header: Vec<u8>,
     /// It is so large that it is in `writer`, too, and not before the body in the log.
     is_written: bool,
-    message_id: String,
+    message_id: Option<String>,
     tls: TlsDemand,
     received: u32,
     /// What signs, and for which domain.
@@ -132,7 +132,7 @@ impl Submission {
         let recipients = self.order.recipients.len();
         let reserved = self.outbox.reserve(&self.order.account, recipients)?;
         let mail = begun.into_mail(self.order, parts.clock.now()).await?;
-        let (message_id, size) = (mail.message_id.clone().unwrap_or_default(), mail.facts.size);
+        let (message_id, size) = (mail.message_id.clone(), mail.facts.size);
         let id = parts.queue.accept(mail).await?;
         drop(reserved);
         let metrics = &self.outbox.0.metrics;
@@ -203,7 +203,7 @@ async fn begin(outbox: &Outbox, order: &Order, collector: Collector) -> Result<B
     let mut begun = Box::new(Begun {
         header,
         is_written,
-        message_id,
+        message_id: Some(message_id).filter(|id| id.len() <= limits::MESSAGE_ID_BYTES),
         tls: match order.tls {
             // RFC 8689 §4.1: REQUIRETLS goes before the header field.
             TlsDemand::Policy if fields.waives_tls => TlsDemand::Waive,
@@ -270,7 +270,7 @@ impl Begun {
             release: order.release,
             header,
             body: self.writer.finish().await?,
-            message_id: Some(self.message_id),
+            message_id: self.message_id,
             source: order.source,
         })
     }

@@ -88,7 +88,7 @@ impl Fixture {
         let mail = queue.read(accepted.id).await?;
         let (bytes, _) = QueuedMessage { queue, mail: mail.clone() }.beginning(usize::MAX).await?;
         assert_eq!((accepted.size, mail.facts.size), (bytes.len() as u64, bytes.len() as u64));
-        assert_eq!(mail.message_id.as_deref(), Some(accepted.message_id.as_str()));
+        assert_eq!(mail.message_id, accepted.message_id);
         Ok(bytes)
     }
 
@@ -214,4 +214,18 @@ async fn messages_draw_nothing_before_they_are_large_and_then_wait() {
     assert_eq!(fixture.outbox.waiting(), 1);
     drop(others);
     large.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_message_id_beyond_the_limit_is_sent_and_not_kept() {
+    let fixture = Fixture::new().await;
+    for (bytes, is_kept) in [(limits::MESSAGE_ID_BYTES, true), (limits::MESSAGE_ID_BYTES + 1, false)] {
+        let id = format!("<{}>", "x".repeat(bytes - 2));
+        let message = format!("From: me@bücher.example\nMessage-ID: {id}\n\n");
+        let sent = fixture.submit(&message, 100).await.unwrap();
+        assert!(String::from_utf8(sent).unwrap().contains(&id));
+        let last = sealpost_queue::MailId(fixture.outbox.queue().state().next_id().0 - 1);
+        let mail = fixture.outbox.queue().read(last).await.unwrap();
+        assert_eq!(mail.message_id, is_kept.then_some(id));
+    }
 }
