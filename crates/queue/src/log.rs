@@ -24,6 +24,7 @@ use sealpost_base::{AccountId, Budget, Clock, Error, Kind, Position, Random, Res
 use sealpost_journal::{Content, Journal, Replay};
 use sealpost_vault::entry::LogKey;
 use sealpost_vault::mail_key::MailKeys;
+use sealpost_vault::store::is_of_full_disk;
 use sealpost_vault::{AccountKeys, Sealed, Store};
 use tokio::sync::{Mutex as AsyncMutex, Notify, oneshot, watch};
 
@@ -307,7 +308,8 @@ impl Inner {
 
     /// The same error, as `Limit` if the reason is that the disk is full.
     pub(crate) fn of_full_disk(&self, error: Error) -> Error {
-        match error.kind() == Kind::Retry && self.store.is_disk_full() {
+        let is_full = is_of_full_disk(&error) || self.store.is_disk_full();
+        match error.kind() == Kind::Retry && is_full {
             true => Error::limit("the disk is full").with_source(error),
             false => error,
         }

@@ -578,6 +578,23 @@ fn error(path: &str, e: object_store::Error) -> Error {
     }
 }
 
+/// Whether an error of a store says that its disk is full.
+pub fn is_of_full_disk(error: &Error) -> bool {
+    let mut source = error.source();
+    while let Some(e) = source {
+        let is_full = match (e.downcast_ref::<std::io::Error>(), e.downcast_ref::<rusqlite::Error>()) {
+            (Some(e), _) => e.kind() == std::io::ErrorKind::StorageFull,
+            (_, Some(e)) => e.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull),
+            _ => false,
+        };
+        if is_full {
+            return true;
+        }
+        source = e.source();
+    }
+    false
+}
+
 /// Without what the crate puts in front, "Generic local error": it says nothing.
 fn plain(e: Box<dyn StdError + Send + Sync>) -> Box<dyn StdError + Send + Sync> {
     match e.downcast::<object_store::Error>() {

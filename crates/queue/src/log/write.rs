@@ -173,6 +173,7 @@ async fn append(inner: &Arc<Inner>, work: &mut Work, taken: Taken) -> std::resul
             Err(stopped)
         }
         Err(Failed::Store(error)) => {
+            let error = inner.of_full_disk(error);
             tracing::warn!(error = %error, events = batch.events.len(), "an entry of the queue was not stored");
             for done in dones {
                 let _ = done.send(Err((error.kind(), error.to_string())));
