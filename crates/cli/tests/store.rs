@@ -206,7 +206,9 @@ fn a_copy_is_the_store_and_another_one_only_what_is_new() {
     let (more, _) = home.json(&["backup", "data", "backup"]);
     assert!(more["copied"].as_u64().unwrap() >= 6, "{more}");
     drop(server);
-    std::fs::copy(home.path("data/server.key"), home.path("backup/server.key")).unwrap();
+    for key in ["server.key", "mail.key"] {
+        std::fs::copy(home.path("data").join(key), home.path("backup").join(key)).unwrap();
+    }
     let whole = ["check", "--password-file", "password", "--json", "--dir"];
     let checked = |dir: &str| {
         let output = home.run(&[&whole[..], &[dir]].concat());
