@@ -534,7 +534,7 @@ fn a_store_that_went_back_is_named_until_that_is_confirmed() {
     // An earlier state of everything, in the place of what there was.
     std::fs::rename(home.path("data"), home.path("before")).unwrap();
     assert_eq!(home.json(&["backup", "backup", "data"]).1, 0);
-    for file in ["server.key", "watermarks"] {
+    for file in ["server.key", "mail.key", "watermarks"] {
         std::fs::copy(home.path("before").join(file), home.path("data").join(file)).unwrap();
     }
     let (found, status) = home.check();
