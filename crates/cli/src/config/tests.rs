@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use sealpost_server::settings::PlaintextLogin;
+use sealpost_server::settings::sending::{QueuePlace, Via};
 
 use super::*;
 use crate::global::Level;
@@ -160,6 +161,46 @@ fn everything_that_is_wrong_is_said_with_its_line() {
     ] {
         let wrong = parse(&format!("listen.imap = [\"{address}\"]")).err().unwrap();
         assert!(wrong[0].contains(why), "{wrong:?}");
+    }
+}
+
+#[test]
+fn sending_is_read_and_checked() {
+    let text = r#"
+[listen]
+submission = ["127.0.0.1:587"]
+[sending]
+queue = "local"
+source_ipv4 = "192.0.2.1"
+family = "prefer-ipv4"
+family_of = ["gmail.example ipv4"]
+routes = ["example.org direct", "* via smart.example:465 credentials relay.secret"]
+resolver = "192.0.2.53"
+ca = "ca.pem"
+dane = "off"
+recipients_per_hour = 50
+"#;
+    let config = parse(text).unwrap();
+    let sending = &config.settings.sending;
+    assert!(config.settings.sends() && !Config::default().settings.sends());
+    assert_eq!((sending.queue, sending.dane, sending.mta_sts), (QueuePlace::Local, false, true));
+    assert_eq!((sending.recipients_per_hour, sending.recipients_per_day), (50, 1000));
+    assert_eq!(sending.ca, Path::new("/etc/sealpost/ca.pem"));
+    let Via::Smarthost(smarthost) = &sending.routes[1].via else { panic!("{:?}", sending.routes) };
+    assert_eq!(smarthost.credentials, Path::new("/etc/sealpost/relay.secret"));
+    for (text, wrong) in [
+        ("enabled = \"yes\"", "sending.enabled is \"auto\", \"on\" or \"off\": \"yes\" is none of them"),
+        ("source_ipv4 = \"::1\"", "\"::1\" is no address of that kind"),
+        ("routes = [\"* smart.example\"]", "is no route: \"DESTINATION [from SENDER] via HOST:PORT\""),
+        ("family_of = [\"gmail.example\"]", "is not a domain and a family"),
+        ("resolver = \"dns.example\"", "is no address of a name server"),
+        ("port = 0", "2: sending.port is a number, at least 1: it cannot be zero"),
+        ("family = \"ipv4\"\nsource_ipv6 = \"::1\"", "3: sending.source_ipv6: sending.family says"),
+        ("ehlo_name = \"my host\"", "2: sending.ehlo_name: \"my host\" is no host name"),
+        ("enabled = \"off\"\n[listen]\nsubmission = [\"[::]:587\"]", "2: sending.enabled: users submit mail"),
+    ] {
+        let wrongs = parse(&format!("[sending]\n{text}")).err().unwrap();
+        assert!(wrongs[0].contains(wrong), "{wrongs:?}");
     }
 }
 
