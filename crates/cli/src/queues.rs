@@ -61,7 +61,7 @@ impl Queues {
     /// # Errors
     /// As [`Queues::open`].
     pub async fn of(data_dir: DataDir) -> Result<Self> {
-        let store = store(&data_dir).await?;
+        let store = queue_store(&data_dir).await?;
         let none = || {
             let why = "there is no queue: the server has sent no mail yet. It sends when listen.submission or \
                        sending.enabled says so";
@@ -125,7 +125,10 @@ impl Queues {
 }
 
 /// Where queues are.
-async fn store(data_dir: &DataDir) -> Result<Store> {
+///
+/// # Errors
+/// What the store says.
+pub async fn queue_store(data_dir: &DataDir) -> Result<Store> {
     let place = data_dir.settings.sending.queue;
     Ok(sending::queue_store(place, &data_dir.store, &data_dir.dir).await?)
 }
@@ -161,7 +164,7 @@ pub fn domain_keys(data_dir: &DataDir) -> Result<Option<DomainKeys>> {
 pub async fn domain_keys_or_make(data_dir: &DataDir) -> Result<DomainKeys> {
     let stores = match data_dir.settings.sending.queue {
         QueuePlace::Store => vec![data_dir.store.clone()],
-        QueuePlace::Local => vec![data_dir.store.clone(), store(data_dir).await?],
+        QueuePlace::Local => vec![data_dir.store.clone(), queue_store(data_dir).await?],
     };
     let stores: Vec<&Store> = stores.iter().collect();
     let log_key = LogKey::of(&data_dir.key);

@@ -7,6 +7,7 @@ mod running_queue;
 
 use run::{ACCOUNT, Home};
 use running_queue::{NODE, RunningQueue};
+use sealpost_queue::state::Flags;
 use serde_json::Value;
 
 fn started() -> (Home, RunningQueue) {
@@ -135,10 +136,9 @@ fn rules_hold_what_comes_until_they_are_withdrawn() {
     assert_eq!((status, &asked[0]["rule"]), (0, &1.into()), "{asked}");
     home.ok(&["queue", "retry", &first.to_string()]);
     let held = |id: &str| home.json(&["queue", "show", id]).0[0]["why"] == "held by rule 1: they are down";
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
-    while !held(&first.to_string()) {
-        assert!(std::time::Instant::now() < end, "the rule holds what is queued when it is due");
-    }
+    // The rule holds what is queued when it is due.
+    queue.until(|state| state.rows().get(first).unwrap().flags.has(Flags::HELD));
+    assert!(held(&first.to_string()));
     let summary = home.ok(&["queue", "list", "--summary"]);
     assert!(summary.contains("rule 1: holds mail to one.example until 20"), "{summary}");
     assert_eq!(home.status(&["queue", "resume", "7"]), 3);
@@ -201,11 +201,7 @@ fn a_node_that_does_not_run_is_reported() {
     assert_eq!(home.json(&["queue", "list"]).0["queued"], 1);
     // It does it when it runs.
     let queue = RunningQueue::start(&home.path("data"));
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
-    while !queue.queue.state().is_empty() {
-        assert!(std::time::Instant::now() < end, "the request was not carried out");
-        std::thread::yield_now();
-    }
+    queue.until(sealpost_queue::State::is_empty);
 }
 
 #[test]

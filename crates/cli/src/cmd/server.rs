@@ -16,6 +16,7 @@ use crate::config::Config;
 use crate::data_dir::{DataDir, KEY_FILE};
 use crate::global::Global;
 use crate::output::counted;
+use crate::queues::queue_store;
 use crate::store::StoreConfig;
 
 /// Arguments of `sealpost server`.
@@ -162,6 +163,12 @@ async fn vouch(data_dir: &DataDir, keys: &ServerKeys) -> Result<u64> {
         let Ok(account) = id.parse::<AccountId>() else { continue };
         let journal = Journal::new(data_dir.store.clone(), account, &key, data_dir.random.clone());
         objects += journal.attest().await.with_context(|| format!("the log of acct/{id}"))? as u64;
+    }
+    let queues = queue_store(data_dir).await?;
+    for id in queues.names_below("queue").await? {
+        let Ok(node) = id.parse::<AccountId>() else { continue };
+        let journal = Journal::of_queue(queues.clone(), node, &key, data_dir.random.clone());
+        objects += journal.attest().await.with_context(|| format!("the log of queue/{id}"))? as u64;
     }
     Ok(objects)
 }

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use sealpost_base::{AccountId, Budget, Clock, Position, SystemClock, SystemRandom};
@@ -11,7 +12,7 @@ use sealpost_delivery::transport::{Choice, Destination, Transport};
 use sealpost_queue::envelope::{Body, Facts, Mail, Recipient, Source, TlsDemand};
 use sealpost_queue::event::{Attempted, Event, Outcome, Taken};
 use sealpost_queue::runner::{AsAccepted, Runner, Settings};
-use sealpost_queue::{MailId, Opening, Queue};
+use sealpost_queue::{MailId, Opening, Queue, State};
 use sealpost_smtp::types::{Host, ReversePath};
 use sealpost_vault::Store;
 use sealpost_vault::entry::LogKey;
@@ -76,14 +77,18 @@ impl RunningQueue {
     /// Accepts a mail; the recipients' first attempt fails.
     pub fn accept(&self, from: &str, to: &[&str], message_id: &str) -> MailId {
         let id = self.runtime.block_on(self.queue.accept(mail(from, to, message_id))).unwrap();
-        let mut changes = self.queue.changes();
-        let is_tried = |queue: &Queue| queue.state().rows().get(id).is_none_or(|row| row.attempts > 0);
-        self.runtime.block_on(async {
-            while !is_tried(&self.queue) {
-                changes.changed().await.unwrap();
-            }
-        });
+        self.until(|state| state.rows().get(id).is_none_or(|row| row.attempts > 0));
         id
+    }
+
+    /// Waits until that is so of the queue.
+    pub fn until(&self, is_so: impl Fn(&State) -> bool) {
+        let mut changes = self.queue.changes();
+        let waits = async {
+            let is_so = changes.wait_for(|_| is_so(&self.queue.state()));
+            tokio::time::timeout(Duration::from_secs(30), is_so).await.unwrap().unwrap();
+        };
+        self.runtime.block_on(waits);
     }
 
     /// Notes that a server took the mail for a recipient.

@@ -56,13 +56,16 @@ pub(super) struct Hold {
 
 /// Arguments of `sealpost queue release`.
 #[derive(clap::Args)]
-#[command(after_help = "Released mail is sent now, and given up five days from now. With --all the queue \
+#[command(
+    after_help = "Released mail is sent now, and given up five days from now. Mail that a rule holds is \
+                        held again when it is due: withdraw the rule with `resume`. With --all the queue \
                         sends again after `hold --all`, or after it was restored from a backup; mail that \
                         is held by itself or by a rule stays held.\n
 Examples:
   sealpost queue release Q1f4
   sealpost queue release --sender jane@example.org
-  sealpost queue release --all")]
+  sealpost queue release --all"
+)]
 pub(super) struct Release {
     #[command(flatten)]
     mail: MailArgs,

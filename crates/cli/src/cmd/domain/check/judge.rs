@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use futures::future::{join, join_all};
 use sealpost_dns::{DnsName, Mx, Resolver, ResolverExt};
 use sealpost_submission::domain_keys::KeyInfo;
 
@@ -18,35 +19,37 @@ pub(in crate::cmd::domain) async fn check(
     records: &[WantedRecord],
     keys: &[KeyInfo],
 ) -> Vec<Checked> {
-    let (mut checks, addresses) = host_addresses(resolver, host).await;
-    for address in &addresses {
-        checks.push(reverse(resolver, host, *address).await);
-    }
-    let mut is_mx = false;
-    for record in records {
-        let Some(name) = DnsName::new(&record.name) else { continue };
-        checks.push(match record.purpose {
-            Purpose::Mx => {
-                let check = mx(resolver, &name, host).await;
-                is_mx = matches!(check.found, Found::Ok | Found::Warning);
-                check
-            }
-            Purpose::Spf => {
-                sender_policy(resolver, &Server { domain, host, is_mx, addresses: &addresses }).await
-            }
-            Purpose::Dkim => key(resolver, &name, record, keys).await,
-            Purpose::Dmarc => dmarc(resolver, domain, record).await,
-            Purpose::TlsRpt => marked(resolver, &name, record, "v=TLSRPTv1").await,
-            Purpose::MtaSts => sts(resolver, domain, &name, record).await,
-        });
-    }
+    // At once, as far as one does not need another: an answer that does not come takes its time.
+    let (host_found, mx_found) = join(host_addresses(resolver, host), mx(resolver, domain, host)).await;
+    let (mut checks, addresses) = host_found;
+    let is_mx = matches!(mx_found.found, Found::Ok | Found::Warning);
+    let server = Server { domain, host, is_mx, addresses: &addresses };
+    let reverse_names = join_all(addresses.iter().map(|address| reverse(resolver, host, *address)));
+    let others = join_all(records.iter().filter(|record| record.purpose != Purpose::Mx).map(|record| {
+        let server = &server;
+        async move {
+            let name = DnsName::new(&record.name)?;
+            Some(match record.purpose {
+                Purpose::Mx => return None,
+                Purpose::Spf => sender_policy(resolver, server).await,
+                Purpose::Dkim => key(resolver, &name, record, keys).await,
+                Purpose::Dmarc => dmarc(resolver, domain, record).await,
+                Purpose::TlsRpt => marked(resolver, &name, record, "v=TLSRPTv1").await,
+                Purpose::MtaSts => sts(resolver, domain, &name, record).await,
+            })
+        }
+    }));
+    let (reverse_names, others) = join(reverse_names, others).await;
+    checks.extend(reverse_names);
+    checks.push(mx_found);
+    checks.extend(others.into_iter().flatten());
     checks
 }
 
 /// Whether the mail server has addresses that others can reach; they.
 async fn host_addresses(resolver: &dyn Resolver, host: &DnsName) -> (Vec<Checked>, Vec<IpAddr>) {
     let mut addresses: Vec<IpAddr> = Vec::new();
-    let (v4, v6) = (resolver.ipv4(host).await, resolver.ipv6(host).await);
+    let (v4, v6) = join(resolver.ipv4(host), resolver.ipv6(host)).await;
     let owners = [v4.as_ref().ok().map(|found| &found.owner), v6.as_ref().ok().map(|found| &found.owner)];
     let is_alias = owners.into_iter().flatten().any(|owner| owner != host);
     for e in [v4.as_ref().err(), v6.as_ref().err()].into_iter().flatten() {

@@ -21,8 +21,8 @@ pub(super) async fn texts(resolver: &dyn Resolver, name: &DnsName) -> Result<Vec
 }
 
 pub(super) fn unknown(what: &'static str, name: &DnsName, e: &LookupError) -> Checked {
-    let fix =
-        "try again later; look whether the name servers of the domain work, and its DNSSEC if it has it";
+    let fix = "try again later, or with --resolver system where a firewall blocks DNS; look whether the name \
+               servers of the domain work, and its DNSSEC if it has it";
     Checked::new(what, name, Found::Unknown, vec![e.to_string()]).wanting("", fix)
 }
 
