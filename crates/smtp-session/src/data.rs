@@ -62,7 +62,8 @@ impl Session {
         let (hostname, at) = (&self.shared.ctx.hostname, self.shared.ctx.clock.now());
         if let (Some(sender), Some(outbox)) = (&transaction.sender, &self.shared.outbox) {
             let utf8 = transaction.envelope.mail.utf8;
-            let trace = trace::submission_field(hostname, tls.is_some(), utf8, &id, at);
+            let with = trace::With { tls: tls.is_some(), login: sender.account.is_some() };
+            let trace = trace::submission_field(hostname, with, utf8, &id, at);
             let order = submitting::order(&transaction.envelope, sender, trace, hostname);
             let submitting = Submitting::new(id, sender.account.clone(), outbox.begin(order));
             transaction.message = Some(Message::Submission(Box::new(submitting)));
@@ -156,7 +157,7 @@ impl Session {
         match submitting.finish().await {
             Ok(Accepted { id: mail, message_id, size }) => {
                 let recipients = envelope.recipients.len() as u64;
-                tracing::info!(%mail, id, message_id, account = %sender.name, recipients, size, "queued a message");
+                tracing::info!(%mail, id, message_id, account = sender.as_ref().map(|account| tracing::field::display(&account.name)), recipients, size, "queued a message");
                 self.reply(replies::queued(mail));
                 self.forgive();
                 self.log.delivered(recipients, octets);

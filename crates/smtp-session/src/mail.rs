@@ -42,7 +42,7 @@ impl Session {
             return Err(replies::out_of_order(hello).into());
         }
         // RFC 4954 §6.
-        if is_submission && self.user.is_none() {
+        if is_submission && self.user.is_none() && !self.is_trusted() {
             return Err(replies::authentication_required().into());
         }
         if self.transaction.is_some() {
@@ -76,10 +76,10 @@ impl Session {
     /// Who submits: the account as it is now, which must be allowed to send as the reverse-path
     /// (RFC 6409 §6.1).
     async fn sender(&mut self, mail: &Mail) -> Result<Sender, Failure> {
-        let (Some(user), Some(outbox)) = (&self.user, &self.shared.outbox) else {
-            return Err(replies::unfinished().into());
-        };
         let ctx = &self.shared.ctx;
+        let release = submitting::release(mail.hold, ctx.clock.now())?;
+        let Some(outbox) = &self.shared.outbox else { return Err(replies::unfinished().into()) };
+        let Some(user) = &self.user else { return Ok(Sender { account: None, release }) };
         let account = match ctx.directory.find(&user.name).await {
             Ok(Some(account)) if account.id == user.id && account.lets_in() => Arc::new(account),
             Ok(_) => return Err(Failure::End(End::Revoked)),
@@ -88,13 +88,19 @@ impl Session {
                 return Err(replies::storage(&error).into());
             }
         };
-        let release = submitting::release(mail.hold, ctx.clock.now())?;
         // RFC 5321 §4.5.5: notifications have the null sender; their From is checked all the same.
         if let ReversePath::Mailbox(mailbox) = &mail.from
             && let Err(refusal) = outbox.check_sender(&account, &mailbox.to_string()).await
         {
-            return Err(replies::submission(&refusal, &account, "MAIL").into());
+            return Err(replies::submission(&refusal, Some(&account), "MAIL").into());
         }
-        Ok(Sender { account, release })
+        Ok(Sender { account: Some(account), release })
+    }
+
+    /// Whether the client may submit without a login.
+    fn is_trusted(&self) -> bool {
+        let peer = self.connection.stream().and_then(|stream| stream.peer());
+        let trusted = &self.shared.ctx.settings.sending.trusted_clients;
+        peer.is_some_and(|peer| trusted.iter().any(|range| range.contains(peer)))
     }
 }

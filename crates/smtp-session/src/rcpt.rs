@@ -59,9 +59,11 @@ impl Session {
         if envelope.recipients.iter().any(|recipient| recipient.is_of(&rcpt)) {
             return Ok(());
         }
-        outbox
-            .check_limits(&sender.account, envelope.recipients.len() + 1)
-            .map_err(|reached| replies::sending_limit(&reached))?;
+        if let Some(account) = &sender.account {
+            outbox
+                .check_limits(account, envelope.recipients.len() + 1)
+                .map_err(|reached| replies::sending_limit(&reached))?;
+        }
         if is_local(ctx, &rcpt.to).await? {
             resolve(ctx, &rcpt.to, envelope.mail.size).await?;
         }

@@ -266,7 +266,7 @@ pub(super) fn sending_limit(reached: &LimitReached) -> Reply {
 }
 
 /// Why a submitted message, or its sender, is refused; `id` is for the log.
-pub(super) fn submission(refusal: &Refusal, account: &AccountRecord, id: &str) -> Reply {
+pub(super) fn submission(refusal: &Refusal, account: Option<&AccountRecord>, id: &str) -> Reply {
     let unsendable = |text: &'static str| Reply::status(554, (5, 6, 0), text);
     match refusal {
         // RFC 6409 §6.1.
@@ -276,7 +276,7 @@ pub(super) fn submission(refusal: &Refusal, account: &AccountRecord, id: &str) -
             format!(
                 "You may not send as {address}; the administrator can allow it: \
                  sealpost account allow-from {} {address}",
-                account.name
+                account.map_or_else(String::new, |account| account.name.to_string())
             ),
         ),
         Refusal::Header(Fault::TooLarge) => Reply::status(

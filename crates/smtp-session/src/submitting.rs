@@ -16,8 +16,9 @@ use super::transaction::{Envelope, Recipient};
 
 /// What is known of a transaction of submission from MAIL on.
 pub(super) struct Sender {
-    /// The account as it is recorded now: what it may do can change while the session lasts.
-    pub(super) account: Arc<AccountRecord>,
+    /// The account as it is recorded now: what it may do can change while the session lasts. A trusted
+    /// client has none.
+    pub(super) account: Option<Arc<AccountRecord>>,
     /// When the message may leave (RFC 4865).
     pub(super) release: Option<Timestamp>,
 }
@@ -26,7 +27,7 @@ pub(super) struct Sender {
 pub(super) struct Submitting {
     /// Names the message in its Received field and in the log.
     pub(super) id: String,
-    pub(super) sender: Arc<AccountRecord>,
+    pub(super) sender: Option<Arc<AccountRecord>>,
     octets: u64,
     submission: Option<Submission>,
     failure: Option<Reply>,
@@ -34,7 +35,7 @@ pub(super) struct Submitting {
 
 impl Submitting {
     /// A message that has begun.
-    pub(super) fn new(id: String, sender: Arc<AccountRecord>, submission: Submission) -> Self {
+    pub(super) fn new(id: String, sender: Option<Arc<AccountRecord>>, submission: Submission) -> Self {
         Submitting { id, sender, octets: 0, submission: Some(submission), failure: None }
     }
 
@@ -64,7 +65,7 @@ impl Submitting {
         self.octets += octets.len() as u64;
         let Some(submission) = &mut self.submission else { return };
         if let Err(refusal) = submission.write(octets).await {
-            let reply = replies::submission(&refusal, &self.sender, &self.id);
+            let reply = replies::submission(&refusal, self.sender.as_deref(), &self.id);
             self.refuse(reply);
         }
     }
@@ -75,7 +76,7 @@ impl Submitting {
             (None, Some(submission)) => submission
                 .finish()
                 .await
-                .map_err(|refusal| replies::submission(&refusal, &self.sender, &self.id)),
+                .map_err(|refusal| replies::submission(&refusal, self.sender.as_deref(), &self.id)),
             (failure, _) => Err(failure.unwrap_or_else(replies::unfinished)),
         }
     }

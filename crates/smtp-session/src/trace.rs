@@ -74,18 +74,21 @@ impl Trace<'_> {
     }
 }
 
+/// How a message was submitted.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct With {
+    pub(super) tls: bool,
+    pub(super) login: bool,
+}
+
 /// The Received field of a submitted message. It has no `from`, which would say where the user is:
 /// RFC 5321 §4.4 wants it of servers, and RFC 6409 §8 leaves trace fields to the site.
-pub(super) fn submission_field(hostname: &str, tls: bool, utf8: bool, id: &str, at: Timestamp) -> Vec<u8> {
+pub(super) fn submission_field(hostname: &str, with: With, utf8: bool, id: &str, at: Timestamp) -> Vec<u8> {
     // RFC 3848 §1, RFC 6531 §4.3.
-    let protocol = match (utf8, tls) {
-        (false, false) => "ESMTPA",
-        (false, true) => "ESMTPSA",
-        (true, false) => "UTF8SMTPA",
-        (true, true) => "UTF8SMTPSA",
-    };
+    let protocol = if utf8 { "UTF8SMTP" } else { "ESMTP" };
+    let (tls, login) = (if with.tls { "S" } else { "" }, if with.login { "A" } else { "" });
     let date = date_time(at);
-    format!("Received: by {hostname} with {protocol}\r\n\tid {id};\r\n\t{date}\r\n").into_bytes()
+    format!("Received: by {hostname} with {protocol}{tls}{login}\r\n\tid {id};\r\n\t{date}\r\n").into_bytes()
 }
 
 /// `ccontent` (RFC 5322 §3.2.2) of graphic ASCII.

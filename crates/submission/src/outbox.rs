@@ -68,8 +68,9 @@ struct Inner {
 /// What is to be sent: everything but the message.
 #[derive(Clone)]
 pub struct Order {
-    /// The account that sends, as it is recorded now.
-    pub account: Arc<AccountRecord>,
+    /// The account that sends, as it is recorded now; `None` for a client that the operator trusts: it
+    /// may send as any address, and as much as it wants.
+    pub account: Option<Arc<AccountRecord>>,
     /// The reverse-path; empty for the null sender.
     pub from: String,
     /// To whom, at least one.

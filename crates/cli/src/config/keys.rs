@@ -465,6 +465,12 @@ pub const KEYS: &[Key] = &[
     ),
     key!("sending.recipients_per_day", Several, settings.sending.recipients_per_day, "The same for a day."),
     key!(
+        "sending.trusted_clients",
+        Ranges,
+        settings.sending.trusted_clients,
+        "Clients that submit mail without a login, such as printers and programs on this machine: 127.0.0.1 or 192.0.2.0/24. They may send as any address, to any number of recipients, so list no network that others can send from."
+    ),
+    key!(
         "sending.allow_private",
         Choice,
         settings.sending.allow_private,

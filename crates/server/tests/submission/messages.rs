@@ -35,6 +35,26 @@ async fn send(stream: &mut Stream, message: &str) -> String {
     Dialog::new(stream).ask(".").await
 }
 
+#[tokio::test]
+async fn trusted_clients_submit_without_a_login() {
+    let mut settings = Settings::default();
+    settings.sending.trusted_clients = vec!["192.0.2.0/28".parse().unwrap()];
+    let limits = SendingLimits { hour: 1, ..SendingLimits::default() };
+    let mut world = TestServer::new(settings, limits).await;
+    let mut stranger = world.connect_from("192.0.2.16");
+    Dialog::new(&mut stranger).expect(&[HELLO, ("MAIL FROM:<any@other.example>", "530 5.7.0")]).await;
+    let mut printer = world.connect_from("192.0.2.15");
+    let mut dialog = Dialog::new(&mut printer);
+    dialog.expect(&[HELLO, ("MAIL FROM:<any@other.example>", "250 "), TO]).await;
+    dialog
+        .go_on(&[("RCPT TO:<joe@elsewhere.example>", "250 "), ("RCPT TO:<no@localhost>", "550 5.1.1")])
+        .await;
+    dialog.go_on(&[("DATA", "354 "), ("From: any@other.example\r\n\r\nhello\r\n.", "250 ")]).await;
+    let (mail, bytes) = world.mail("Q0").await;
+    assert_eq!((mail.account, mail.from.as_str(), mail.recipients.len()), (None, "any@other.example", 2));
+    assert!(bytes.starts_with(b"Received: by localhost with ESMTP\r\n"), "nobody logged in");
+}
+
 fn lines(bytes: usize) -> String {
     "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcd\r\n".repeat(bytes / 64)
 }

@@ -136,6 +136,15 @@ impl TestServer {
         client
     }
 
+    /// A session of submission with a client at that address.
+    pub fn connect_from(&mut self, client: &str) -> Stream {
+        let (ours, theirs) = Stream::pair().unwrap();
+        let (client, local) = (format!("{client}:40000"), "192.0.2.1:587");
+        let theirs = theirs.made_for(client.parse().unwrap(), local.parse().unwrap());
+        self.sessions.spawn(smtp::serve(theirs, self.smtp.clone(), Service::Submission));
+        ours
+    }
+
     /// A session of submission that speaks TLS.
     pub async fn connect_over_tls(&mut self) -> Box<dyn Wire> {
         let mut stream = self.connect_to(Service::Submission);

@@ -7,6 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use super::IpRange;
 pub use super::route::{Domains, Route, Smarthost, SmarthostTls, Via};
 
 /// How this server sends.
@@ -46,6 +47,8 @@ pub struct Sending {
     pub recipients_per_hour: u32,
     /// The same for a day.
     pub recipients_per_day: u32,
+    /// Addresses of clients that submit without a login.
+    pub trusted_clients: Vec<IpRange>,
     /// Whether DNS may lead mail to loopback and private addresses. Never on the internet.
     pub allow_private: bool,
     /// The port of mail servers; 25 but in tests.
@@ -72,6 +75,7 @@ impl Default for Sending {
             connections: 100,
             recipients_per_hour: 200,
             recipients_per_day: 1000,
+            trusted_clients: Vec::new(),
             allow_private: false,
             port: 25,
         }

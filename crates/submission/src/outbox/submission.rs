@@ -130,7 +130,8 @@ impl Submission {
         };
         let parts = &self.outbox.0.parts;
         let recipients = self.order.recipients.len();
-        let reserved = self.outbox.reserve(&self.order.account, recipients)?;
+        let account = self.order.account.as_ref();
+        let reserved = account.map(|account| self.outbox.reserve(account, recipients)).transpose()?;
         let mail = begun.into_mail(self.order, parts.clock.now()).await?;
         let (message_id, size) = (mail.message_id.clone(), mail.facts.size);
         let id = parts.queue.accept(mail).await?;
@@ -184,7 +185,9 @@ async fn begin(outbox: &Outbox, order: &Order, collector: Collector) -> Result<B
     let mut addresses: Vec<&str> = senders.iter().map(String::as_str).collect();
     // MAIL FROM:<> is for notifications (RFC 8098 §3), whose From is checked like any.
     addresses.extend(Some(order.from.as_str()).filter(|from| !from.is_empty()));
-    outbox.check_senders(&order.account, &addresses).await?;
+    if let Some(account) = &order.account {
+        outbox.check_senders(account, &addresses).await?;
+    }
     let fields = Fields::of(&header);
     if fields.received >= limits::RECEIVED_FIELDS {
         return Err(Refusal::Loop);
@@ -260,7 +263,7 @@ impl Begun {
         let size = header.len() as u64 + self.writer.size();
         Ok(Mail {
             accepted: now,
-            account: Some(order.account.id),
+            account: order.account.map(|account| account.id),
             from: order.from,
             recipients: order.recipients,
             ret: order.ret,

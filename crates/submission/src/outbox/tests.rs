@@ -65,7 +65,7 @@ impl Fixture {
 
     fn order(&self) -> Order {
         Order {
-            account: self.account.clone(),
+            account: Some(self.account.clone()),
             from: "me@bücher.example".to_owned(),
             recipients: vec![Recipient::new("jane@elsewhere.example")],
             ret: None,
