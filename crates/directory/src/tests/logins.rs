@@ -16,7 +16,8 @@ async fn a_login_with_a_wrong_name_makes_the_requests_of_one_with_a_right_name()
         directory.create(&name("gone@x"), new("one")).await.unwrap();
         directory.remove(&name("gone@x")).await.unwrap();
         let requests = async |who: &str| {
-            // The first time a node makes certain that others see the record, where writers agree by ballots.
+            // Where writers agree by ballots a node makes certain, the first time, that others see the
+            // record.
             let directory = world.directory();
             if conditional == ConditionalPut::Ignores {
                 directory.find_to_log_in(&name(who)).await.unwrap();

@@ -567,8 +567,9 @@ fn is_about_the_object(e: &object_store::Error) -> bool {
     }
 }
 
-/// Whether reading a file fails so for ever: the file is gone, cut short or no file, or the disk does not
-/// give it out. The row beside it was read. Missing permissions are for the operator to set right.
+/// Whether reading a file fails so for ever: the file is gone, cut short or no file, or the disk
+/// does not give it out. The row beside it was read. Missing permissions are for the operator to
+/// set right.
 fn is_lasting(e: &std::io::Error) -> bool {
     use ErrorKind::{IsADirectory, NotADirectory, NotFound, UnexpectedEof};
     /// "Input/output error" and "Structure needs cleaning" of Linux.
