@@ -192,7 +192,7 @@ mod tests {
         acl.set_offer_due(FRED, false);
         assert!(acl.remove("fred", false) && !acl.is_offer_due(FRED) && set(&mut acl, false, "lr"));
         acl.set_offer_due(FRED, false);
-        assert!(set(&mut acl, true, "lr") == false && acl.remove("fred", true) && acl.is_offer_due(FRED));
+        assert!(!set(&mut acl, true, "lr") && acl.remove("fred", true) && acl.is_offer_due(FRED));
         acl.set_offer_due(FRED, false);
         assert!(acl.clone().for_new_share().is_offer_due(FRED) && !acl.is_offer_due(FRED));
     }

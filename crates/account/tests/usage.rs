@@ -187,8 +187,8 @@ async fn planted_objects_count_for_nothing() {
     assert_eq!((counted.usage.messages, counted.usage.storage), (1, 5000));
 }
 
-/// The attack: who writes to the bucket removes the last usage records, so that an earlier one, which is
-/// authentic, counts, of a time when the account was fuller, or emptier.
+/// The attack: a writer of the bucket removes the last usage records, so that an earlier one, which
+/// is authentic, counts, of a time when the account was fuller, or emptier.
 #[tokio::test]
 async fn an_earlier_usage_record_does_not_count() {
     let world = Fixture::new().await;

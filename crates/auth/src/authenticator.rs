@@ -254,7 +254,7 @@ impl Authenticator {
         let account = self.directory.account_name(name).ok();
         let tried = Name::of(account.as_ref().map_or(name, |account| account.as_str()));
         let record = match &account {
-            Some(account) => self.directory.find(account).await.map_err(Denied::Unavailable)?,
+            Some(account) => self.directory.find_to_log_in(account).await.map_err(Denied::Unavailable)?,
             None => None,
         };
         Ok((tried, record))

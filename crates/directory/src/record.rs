@@ -153,9 +153,9 @@ impl fmt::Display for Forgery {
                 "the record has another public key than the account: its owner cannot read mail that was delivered since \
                  then, and the owner of that key can",
             ),
-            Forgery::Slot(slot) => write!(f, "the {slot} was planted, changed, or withdrawn and put back"),
+            Forgery::Slot(slot) => write!(f, "the {slot} was planted, changed, or withdrawn and restored"),
             Forgery::Identity => f.write_str(
-                "the record has another identity than the account: others seal shared mailboxes to nobody, or to a thief",
+                "the record has another identity than the account: other accounts offer it no shared mailboxes, or offer them to a thief",
             ),
             Forgery::SlotList => f.write_str(
                 "the list of its slots was changed: passwords and app passwords that were withdrawn may be back",
@@ -261,15 +261,16 @@ impl AccountRecord {
         slot.trust(root, self.id) == SlotTrust::Verified && self.slot_list.as_deref().is_none_or(is_listed)
     }
 
-    /// Whether there is no list of slots or no identity yet, or a slot on the list was withdrawn since.
+    /// Whether there is no list of slots or no identity yet, or a slot on the list was withdrawn
+    /// since.
     pub fn is_list_due(&self) -> bool {
         self.identity.is_none()
             || self.slot_list.as_deref().is_none_or(|list| list.has_withdrawn(&self.slots))
     }
 
-    /// Makes the identity, and the list of slots anew, for the version of the record that is about to be written:
-    /// those that were on it, and `added`. Without a list, all but those with a wrong tag; if the
-    /// list was changed, `added` alone, because nothing tells what was on it.
+    /// Makes the identity, and the list of slots again, for the version of the record that is about
+    /// to be written: those that were on it, and `added`. Without a list, all but those with a
+    /// wrong tag; if the list was changed, `added` alone, because nothing tells what was on it.
     /// Returns its number.
     pub(super) fn list_slots(&mut self, root: &RootKey, added: Option<SlotId>) -> u64 {
         let before = self.slot_list.take();

@@ -85,7 +85,6 @@ const PAGE: usize = 1000;
 
 impl Remote {
     /// All of `bucket` below `prefix`, which `url` names.
-    #[allow(clippy::too_many_arguments, reason = "what the kinds of buckets differ in")]
     fn new(
         url: String,
         bucket: Arc<dyn Bucket>,

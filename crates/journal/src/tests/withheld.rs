@@ -1,4 +1,4 @@
-//! Objects that a bucket lists and never gives out, in a log: what is there is read, an operator decides.
+//! Objects that a bucket lists and never gives out, in a log: the rest is read, an operator decides.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -600,12 +600,9 @@ fn is_about_the_object(e: &object_store::Error) -> bool {
     }
 }
 
-/// Whether reading a file fails so for ever: the file is gone, cut short or no file, or the disk does not
-/// give it out. The row beside it was read. Missing permissions are for the operator to set right.
+/// Whether reading a file fails so for ever: the file is gone, cut short or no file. The row beside
+/// it was read. What the disk does not read, or the process may not, is told apart by a backup.
 fn is_lasting(e: &std::io::Error) -> bool {
     use ErrorKind::{IsADirectory, NotADirectory, NotFound, UnexpectedEof};
-    /// "Input/output error" and "Structure needs cleaning" of Linux.
-    const OF_THE_DISK: [i32; 2] = [5, 117];
     matches!(e.kind(), NotFound | UnexpectedEof | IsADirectory | NotADirectory)
-        || e.raw_os_error().is_some_and(|code| OF_THE_DISK.contains(&code))
 }

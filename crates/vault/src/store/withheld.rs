@@ -40,7 +40,8 @@ impl Store {
         self.is_given_out(&mark).await.is_ok()
     }
 
-    /// Whether the bucket goes on to list an object and to say that it is not there, while it gives out others.
+    /// Whether the bucket goes on to list an object and to say that it is not there, while it gives
+    /// out others.
     ///
     /// # Errors
     /// What the store says of the listing.

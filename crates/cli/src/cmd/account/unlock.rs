@@ -44,7 +44,7 @@ pub async fn unlock(
     for forgery in &forgeries {
         let remedy = match forgery {
             Forgery::SlotList => {
-                "sealpost account passwd puts it right; then make app passwords and the recovery code anew"
+                "sealpost account passwd puts it right; then make new app passwords and a new recovery code"
             }
             _ => "sealpost account rekey puts it right",
         };
