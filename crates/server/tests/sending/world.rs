@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -55,9 +55,8 @@ impl World {
 
     pub async fn over(store: Store) -> Self {
         let data = tempfile::tempdir().unwrap();
-        let mut settings = Settings::default();
-        settings.hostname = "localhost".to_owned();
-        settings.domain = Some("localhost".to_owned());
+        let (hostname, domain) = ("localhost".to_owned(), Some("localhost".to_owned()));
+        let mut settings = Settings { hostname, domain, ..Settings::default() };
         settings.sending.allow_private = true;
         let mut world = World {
             store,
@@ -90,10 +89,10 @@ impl World {
 
     /// A node on the data directory of the world.
     pub async fn start(&self) -> Node {
-        self.try_start(&self.data.path().to_owned()).await.unwrap()
+        self.try_start(self.data.path()).await.unwrap()
     }
 
-    pub async fn try_start(&self, data: &PathBuf) -> Result<Node> {
+    pub async fn try_start(&self, data: &Path) -> Result<Node> {
         let ctx = self.context(data);
         let network = Network {
             resolver: Arc::new(self.zone.clone()),
