@@ -593,3 +593,11 @@ pub const JMAP_COMPARATORS: usize = 16;
 pub const JMAP_PROPERTIES: usize = 256;
 /// Properties `header:Name` of one JMAP /get or of one part of a new email.
 pub const JMAP_HEADER_PROPERTIES: usize = 100;
+/// Sources of one blob in JMAP's Blob/upload (RFC 9404 §3.1, `maxDataSources`: at least 64).
+pub const JMAP_DATA_SOURCES: usize = 64;
+/// Bytes of the URL of a JMAP push subscription.
+pub const JMAP_PUSH_URL_BYTES: usize = 2048;
+/// Bytes of `deviceClientId` of a JMAP push subscription.
+pub const JMAP_DEVICE_ID_BYTES: usize = 255;
+/// Types that a JMAP push subscription names.
+pub const JMAP_PUSH_TYPES: usize = 64;
