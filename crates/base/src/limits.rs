@@ -579,7 +579,8 @@ pub const JMAP_POINTER_BYTES: usize = 1024;
 pub const JMAP_POINTER_PARTS: usize = 16;
 /// Paths of one JMAP patch.
 pub const JMAP_PATCH_PATHS: usize = 1024;
-/// Values that one JMAP result reference selects.
+/// Values that the result references of one JMAP call select together; text counts as one more for
+/// each 64 bytes.
 pub const JMAP_REFERENCE_VALUES: usize = 50_000;
 /// Bytes of the responses that later calls of the same JMAP request refer to, all together.
 pub const JMAP_REFERENCED_BYTES: usize = 16 * 1024 * 1024;

@@ -32,7 +32,7 @@ data_type! {
 }
 
 impl Identity {
-    /// An identity of `create` of Identity/set: with an address, and with defaults for what it lacks.
+    /// An identity of `create` of Identity/set: with an address, and defaults for what it lacks.
     pub fn new(object: ObjectMap) -> Result<Self, SetError> {
         let mut identity = Identity::for_create(object)?;
         if identity.email.is_none() {

@@ -17,7 +17,7 @@ use crate::state::State;
 /// Capabilities by URI, each with an object that says more.
 pub type Capabilities = BTreeMap<String, Value>;
 
-/// A capability for [`Capabilities`]; `details` is one of the types of this module, or [`NoDetails`].
+/// A capability for [`Capabilities`]; `details` is a type of this module.
 pub fn capability(capability: Capability, details: &impl Serialize) -> (String, Value) {
     // The types of this module are objects with names that are strings: writing them cannot fail.
     let details = serde_json::to_value(details).unwrap_or_else(|_| Value::Object(Default::default()));

@@ -8,4 +8,5 @@ mod examples;
 mod limits;
 mod mailbox;
 mod push;
+mod reference;
 mod submission;

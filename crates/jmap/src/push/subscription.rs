@@ -35,8 +35,8 @@ const BASE64URL: GeneralPurpose = GeneralPurpose::new(
 );
 
 impl PushKeys {
-    /// The point of the public key, uncompressed, and the secret; `None` if they have not the form of
-    /// RFC 8291 §3.
+    /// The point of the public key, uncompressed, and the secret; `None` if they have not the form
+    /// of RFC 8291 §3.
     pub fn decode(&self) -> Option<([u8; 65], [u8; 16])> {
         let point: [u8; 65] = BASE64URL.decode(&self.p256dh).ok()?.try_into().ok()?;
         let secret = BASE64URL.decode(&self.auth).ok()?.try_into().ok()?;
