@@ -43,6 +43,7 @@ pub mod thread;
 pub mod true_set;
 pub mod vacation;
 
+pub use data_type::Access;
 pub use error::{MethodError, Problem, SetError};
 pub use id::{CreationId, GivenId, Id};
 pub use request::Request;
