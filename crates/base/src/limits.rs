@@ -607,7 +607,8 @@ pub const JMAP_POINTER_BYTES: usize = 1024;
 pub const JMAP_POINTER_PARTS: usize = 16;
 /// Paths of one JMAP patch.
 pub const JMAP_PATCH_PATHS: usize = 1024;
-/// Values that one JMAP result reference selects.
+/// Values that the result references of one JMAP call select together; text counts as one more for
+/// each 64 bytes.
 pub const JMAP_REFERENCE_VALUES: usize = 50_000;
 /// Bytes of the responses that later calls of the same JMAP request refer to, all together.
 pub const JMAP_REFERENCED_BYTES: usize = 16 * 1024 * 1024;
@@ -621,3 +622,11 @@ pub const JMAP_COMPARATORS: usize = 16;
 pub const JMAP_PROPERTIES: usize = 256;
 /// Properties `header:Name` of one JMAP /get or of one part of a new email.
 pub const JMAP_HEADER_PROPERTIES: usize = 100;
+/// Sources of one blob in JMAP's Blob/upload (RFC 9404 §3.1, `maxDataSources`: at least 64).
+pub const JMAP_DATA_SOURCES: usize = 64;
+/// Bytes of the URL of a JMAP push subscription.
+pub const JMAP_PUSH_URL_BYTES: usize = 2048;
+/// Bytes of `deviceClientId` of a JMAP push subscription.
+pub const JMAP_DEVICE_ID_BYTES: usize = 255;
+/// Types that a JMAP push subscription names.
+pub const JMAP_PUSH_TYPES: usize = 64;

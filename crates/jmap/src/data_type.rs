@@ -20,8 +20,12 @@ pub(crate) fn all_wrong(wrong: &[Mismatch]) -> Option<SetError> {
     if wrong.is_empty() {
         return None;
     }
-    let mut names: Vec<String> = wrong.iter().map(|wrong| wrong.argument().to_owned()).collect();
-    names.dedup();
+    let mut names: Vec<String> = Vec::new();
+    for name in wrong.iter().map(Mismatch::argument) {
+        if !names.iter().any(|other| other == name) {
+            names.push(name.to_owned());
+        }
+    }
     // The first few say enough for a developer.
     let reasons: Vec<String> = wrong.iter().take(5).map(Mismatch::to_string).collect();
     Some(SetError::invalid_properties(names, reasons.join("; ")))
@@ -58,8 +62,8 @@ macro_rules! data_type {
         }
 
         impl $type {
-            /// Takes the properties of this type out of an object, and leaves the others. A property
-            /// of the wrong type is left out and added to `wrong`.
+            /// Takes the properties of this type out of an object, and leaves the others.
+            /// Those of the wrong type are added to `wrong`.
             pub(crate) fn take(
                 fields: &mut $crate::read::Fields,
                 wrong: &mut Vec<$crate::read::Mismatch>,
@@ -86,8 +90,8 @@ macro_rules! data_type {
                 })*
             }
 
-            /// The object that a client creates. Properties of the wrong type, unknown ones and those
-            /// that only the server sets are `invalidProperties`, all of them together.
+            /// The object that a client creates. Properties of the wrong type, unknown ones and
+            /// those that only the server sets are `invalidProperties`, all of them together.
             pub fn for_create(object: $crate::standard::ObjectMap) -> Result<Self, $crate::error::SetError> {
                 let mut fields = $crate::read::Fields::from(object);
                 let mut wrong = Vec::new();
@@ -139,8 +143,8 @@ macro_rules! data_type {
                 Ok(changed)
             }
 
-            /// Names of the properties here that a client may not change and that are not as they are
-            /// in `current`: an update with any of them is `invalidProperties` (RFC 8620 §5.3).
+            /// Names of the properties here that a client may not change and that are not as they
+            /// are in `current`: with any, an update is `invalidProperties` (RFC 8620 §5.3).
             pub fn conflicts(&self, current: &Self) -> Vec<String> {
                 let mut names = Vec::new();
                 $(if $crate::data_type::access!($kind) != $crate::data_type::Access::Settable

@@ -1,5 +1,5 @@
-//! Ids (RFC 8620 §1.2): those the server gives, those a client gives to what it creates, and what a
-//! client sends where an id belongs.
+//! Ids (RFC 8620 §1.2): those the server gives, those a client gives to what it creates, and what
+//! a client sends where an id belongs.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;

@@ -14,27 +14,36 @@
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
+pub mod blob;
 pub mod capability;
 mod data_type;
 pub mod date;
 pub mod email;
 pub mod error;
 pub mod id;
+pub mod identity;
 pub mod invocation;
 pub mod json;
 pub mod mailbox;
 mod object;
 pub mod patch;
 pub mod pointer;
+pub mod push;
+pub mod quota;
 pub mod read;
 pub mod reference;
 pub mod request;
 pub mod response;
+pub mod session;
+pub mod snippet;
 pub mod standard;
 pub mod state;
+pub mod submission;
 pub mod thread;
 pub mod true_set;
+pub mod vacation;
 
+pub use data_type::Access;
 pub use error::{MethodError, Problem, SetError};
 pub use id::{CreationId, GivenId, Id};
 pub use request::Request;

@@ -8,6 +8,7 @@
 /// - `[nullable]`: an `Option`; absent or null is `None`, which is written as null;
 /// - `[optional]`: an `Option`; absent or null is `None`, which is not written;
 /// - `[default VALUE]`: absent is that value, which is not written; null is refused;
+/// - `[always VALUE]`: absent is that value; it is always written, as clients may look for it;
 /// - `[null_if_empty]`: a collection; absent or null is empty, which is written as null;
 /// - `[or_empty]`: a collection; absent or null is empty, which is written as it is;
 /// - `[skip_if_empty]`: a collection; absent or null is empty, which is not written.
@@ -70,6 +71,9 @@ macro_rules! read_field {
     ($fields:ident, $name:literal, [default $value:expr]) => {
         $fields.defaulted($name, $value)?
     };
+    ($fields:ident, $name:literal, [always $value:expr]) => {
+        $fields.defaulted($name, $value)?
+    };
     ($fields:ident, $name:literal, [null_if_empty]) => {
         $fields.optional($name)?.unwrap_or_default()
     };
@@ -100,6 +104,9 @@ macro_rules! write_field {
         if *$value != $default {
             serde::ser::SerializeMap::serialize_entry(&mut $map, $name, $value)?;
         }
+    };
+    ($map:ident, $name:literal, $value:expr, [always $default:expr]) => {
+        serde::ser::SerializeMap::serialize_entry(&mut $map, $name, $value)?
     };
     ($map:ident, $name:literal, $value:expr, [null_if_empty]) => {
         let value = Some($value).filter(|value| !value.is_empty());

@@ -25,7 +25,7 @@ use crate::error::{MethodError, MethodErrorType};
 use crate::id::{AccountId, GivenId};
 use crate::read::Fields;
 
-/// An argument with the id of an account. A string that can be none is an account that is not found.
+/// An argument with the id of an account. A string that can be none is an account not found.
 pub(crate) fn account(fields: &mut Fields) -> Result<AccountId, MethodError> {
     account_named(fields, "accountId", MethodErrorType::AccountNotFound)
 }

@@ -113,8 +113,8 @@ object! {
         /// Decoded, with LF at the ends of lines.
         value: String = "value" [required],
         /// Whether some of it could not be decoded.
-        is_encoding_problem: bool = "isEncodingProblem" [default false],
+        is_encoding_problem: bool = "isEncodingProblem" [always false],
         /// Whether it was cut.
-        is_truncated: bool = "isTruncated" [default false],
+        is_truncated: bool = "isTruncated" [always false],
     }
 }

@@ -18,8 +18,8 @@ pub struct EmailUpdate {
     pub keywords: Option<SetChange<Keyword>>,
     /// Changes of the mailboxes it is in. That one is left is for the session to check.
     pub mailbox_ids: Option<SetChange<GivenId>>,
-    /// Other properties that the client sent along: they must be as they are (RFC 8620 §5.3), or the
-    /// update is `invalidProperties`.
+    /// Other properties that the client sent along: they must be as they are (RFC 8620 §5.3), or
+    /// the update is `invalidProperties`.
     pub unchanged: Email,
 }
 

@@ -1,4 +1,5 @@
-//! Errors of one object in /set, /copy and /import (RFC 8620 §5.3, §5.4; RFC 8621 §2.5, §4.6, §7.5).
+//! Errors of one object in /set, /copy and /import (RFC 8620 §5.3, §5.4; RFC 8621 §2.5, §4.6,
+//! §7.5).
 
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
@@ -40,7 +41,7 @@ string_enum! {
         TooManyKeywords = "tooManyKeywords",
         /// In more mailboxes than the server takes (RFC 8621 §4.6).
         TooManyMailboxes = "tooManyMailboxes",
-        /// Not a message (RFC 8621 §4.8), or it cannot be sent; then `properties` lists what is wrong (§7.5).
+        /// Not a message (RFC 8621 §4.8), or it cannot be sent, and `properties` says why (§7.5).
         InvalidEmail = "invalidEmail",
         /// More recipients than `maxRecipients` (RFC 8621 §7.5).
         TooManyRecipients = "tooManyRecipients",

@@ -69,7 +69,7 @@ fn small_values_in_a_large_request_are_refused() {
         assert!(values.len() <= JMAP_REQUEST_BYTES);
         assert_eq!(json::parse(values.as_bytes()), Err(json::JsonError::TooManyValues), "{piece}");
         let body = format!("{{\"using\":[],\"methodCalls\":[[\"a\",{{\"b\":{values}}},\"c\"]]}}");
-        assert_eq!(problem(&body.as_bytes()[..])["limit"], "maxSizeRequest");
+        assert_eq!(problem(body.as_bytes())["limit"], "maxSizeRequest");
     }
     let members: String = (0..JMAP_JSON_VALUE_BYTES / 100).map(|n| format!("\"{n}\":0,")).collect();
     let members = format!("{{{members}\"\":0}}");
@@ -128,8 +128,9 @@ fn references_are_bounded() {
         writer.resolve(request.method_calls[1].arguments.clone())
     };
     let list = |count: usize| json!([{"ids": vec!["a"; count / 2]}, {"ids": vec!["a"; count - count / 2]}]);
-    assert!(resolve(list(JMAP_REFERENCE_VALUES)).is_ok());
-    let error = resolve(list(JMAP_REFERENCE_VALUES + 1)).unwrap_err();
+    // Each of the two arrays is a value, and an item of the list that the path maps through.
+    assert!(resolve(list(JMAP_REFERENCE_VALUES - 4)).is_ok());
+    let error = resolve(list(JMAP_REFERENCE_VALUES - 3)).unwrap_err();
     assert_eq!(error.error, MethodErrorType::InvalidResultReference);
     assert!(error.description.unwrap().contains("more than 50000 values"));
     // Arrays that are empty count too.
@@ -137,6 +138,11 @@ fn references_are_bounded() {
     let large = json!([{"ids": ["a"], "text": "x".repeat(JMAP_REFERENCED_BYTES)}]);
     let error = resolve(large.clone()).unwrap_err();
     assert!(error.description.unwrap().contains("too large to be referred to"));
+
+    let small = json!(vec![json!({"a": {}}); JMAP_JSON_VALUE_BYTES / 700]);
+    assert!(resolve(small).unwrap_err().description.unwrap().contains("too many values"));
+    let text = json!([{"ids": ["x".repeat(64 * JMAP_REFERENCE_VALUES)]}]);
+    assert!(resolve(text).unwrap_err().description.unwrap().contains("more than 50000 values"));
 
     let mut writer = ResponseWriter::new(&request);
     let mut open = writer.open("Foo/get", "t0");
@@ -146,4 +152,24 @@ fn references_are_bounded() {
     open.close_array();
     open.close();
     assert!(writer.resolve(request.method_calls[1].arguments.clone()).is_err());
+}
+
+#[test]
+fn many_references_cost_no_more_than_one() {
+    let reference = json!({"resultOf": "t0", "name": "Foo/get", "path": "/list"});
+    let references = |count: usize| -> Map<String, Value> {
+        (0..count).map(|n| (format!("#a{n}"), reference.clone())).collect()
+    };
+    let resolve = |count| {
+        let calls = json!([["Foo/get", {}, "t0"], ["Foo/get", references(count), "t1"]]);
+        let request = Request::parse(&body(json!({"using": [], "methodCalls": calls}))).unwrap();
+        let mut writer = ResponseWriter::new(&request);
+        writer.respond("Foo/get", &json!({"list": vec![1; 999]}), "t0");
+        writer.resolve(request.method_calls[1].arguments.clone())
+    };
+    assert_eq!(resolve(JMAP_REFERENCE_VALUES / 1000).unwrap().len(), JMAP_REFERENCE_VALUES / 1000);
+    assert_eq!(
+        resolve(JMAP_REFERENCE_VALUES / 1000 + 1).unwrap_err().error,
+        MethodErrorType::InvalidResultReference
+    );
 }
