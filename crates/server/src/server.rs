@@ -91,7 +91,7 @@ impl Server {
                 "listen.submission takes mail to send: set sending.enabled to \"auto\" or \"on\"",
             ));
         }
-        look_at_database(&store).await;
+        let is_sound = is_database_sound(&store).await;
         let ctx = Arc::new(Context::new(
             settings,
             store,
@@ -118,7 +118,15 @@ impl Server {
         let admission =
             Admission::with_loan(connections, memory.connections, accounts, memory.lent_to_connections());
         let sending = match ctx.settings.sends() {
-            true => Some(Sending::start(ctx.clone(), &key).await?),
+            true => match Sending::start(ctx.clone(), &key).await {
+                Ok(sending) => Some(sending),
+                // What can be read is served all the same.
+                Err(error) if !is_sound => {
+                    tracing::error!(%error, "nothing is sent, and submissions wait, until the database is repaired");
+                    None
+                }
+                Err(error) => return Err(error),
+            },
             false => None,
         };
         let (plaintext, tls_only) = (admission.places(), admission.places_with_tls());
@@ -245,19 +253,22 @@ impl Server {
 /// Whether the database of a local store lists what it has, before anything is written there.
 /// Damage is no reason to serve nothing: what can be read is read, and what comes is told to come
 /// again after a repair.
-async fn look_at_database(store: &Store) {
-    match store.inspect(Extent::Newest, DATABASE_START_TIME).await {
-        Ok(found) => {
-            store.write_only_if_sound(&found);
-            if found.unfinished {
-                tracing::info!(
-                    objects = found.rows,
-                    "only part of the database was checked; sealpost check checks all of it"
-                );
-            }
+async fn is_database_sound(store: &Store) -> bool {
+    let found = match store.inspect(Extent::Newest, DATABASE_START_TIME).await {
+        Ok(found) => found,
+        Err(error) => {
+            tracing::warn!(%error, "cannot check the database for damage");
+            return true;
         }
-        Err(error) => tracing::warn!(%error, "cannot check the database for damage"),
+    };
+    store.write_only_if_sound(&found);
+    if found.unfinished {
+        tracing::info!(
+            objects = found.rows,
+            "only part of the database was checked; sealpost check checks all of it"
+        );
     }
+    found.is_sound()
 }
 
 /// When something was written to the store last, if that can be told.
