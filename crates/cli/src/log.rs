@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use sealpost_base::SystemClock;
 use sealpost_server::metrics::LogMetrics;
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
@@ -45,6 +45,9 @@ pub enum Format {
 /// How long the end of the process waits for the last lines.
 const LAST_LINES: Duration = Duration::from_millis(500);
 
+/// The crates of the resolver, whose failures are reported by those who ask it.
+const RESOLVER: [&str; 3] = ["hickory_resolver", "hickory_net", "hickory_proto"];
+
 /// The one log of this process.
 static LOG: OnceLock<(Queue, Arc<LogMetrics>)> = OnceLock::new();
 
@@ -58,6 +61,11 @@ pub fn start(log: Log) {
         Level::Debug => LevelFilter::DEBUG,
         Level::Trace => LevelFilter::TRACE,
     };
+    let mut targets = Targets::new().with_default(filter);
+    if filter <= LevelFilter::INFO {
+        // Each name that does not exist is a warning there: others would fill the log.
+        targets = targets.with_targets(RESOLVER.map(|name| (name, LevelFilter::OFF)));
+    }
     let metrics = Arc::<LogMetrics>::default();
     // Without a thread nothing can be served either: what comes next says so.
     let Ok(queue) = Queue::start(StandardError, metrics.clone(), tell) else { return };
@@ -70,7 +78,7 @@ pub fn start(log: Log) {
         // It would say so on standard error, and panic if that fails.
         .log_internal_errors(false)
         .with_writer(queue);
-    let all = tracing_subscriber::registry().with(filter).with(repeats);
+    let all = tracing_subscriber::registry().with(targets).with(repeats);
     let started = match log.format {
         Format::Text => all.with(lines).try_init(),
         Format::Json => all.with(lines.json().flatten_event(true)).try_init(),
