@@ -27,6 +27,9 @@ KILLS_SHORT ?= 200
 # Of `make crash-damage` and of the short run in `make test`.
 KILLS_DAMAGE ?= 500
 KILLS_DAMAGE_SHORT ?= 10
+# Of `make crash-sending` and of the short run in `make test`.
+KILLS_SENDING ?= 1000
+KILLS_SENDING_SHORT ?= 10
 # Of `make crash-archive`.
 KILLS_ARCHIVE ?= 300
 # Of `make crash-restore`; most runs wait for the server first.
@@ -88,6 +91,7 @@ test-interop: test-binaries
 test-crash: test-binaries
 	@"$(DEBUG)/sealpost-rig" crash --sealpost "$(DEBUG)/sealpost" --kills $(KILLS_SHORT)
 	@"$(DEBUG)/sealpost-rig" crash --sealpost "$(DEBUG)/sealpost" --damage --kills $(KILLS_DAMAGE_SHORT)
+	@tests/crash/sending.py --sealpost "$(DEBUG)/sealpost" --kills $(KILLS_SENDING_SHORT) --terms 3
 
 .PHONY: test-crowd
 test-crowd: test-binaries
@@ -123,6 +127,20 @@ crash: ## Kill a release binary under load, KILLS times (3000), and verify what 
 .PHONY: crash-damage
 crash-damage: test-binaries ## Kill a server, flip bits and plant objects, KILLS_DAMAGE times (500); check, serve and repair (ARGS="--seed N")
 	@"$(DEBUG)/sealpost-rig" crash --sealpost "$(DEBUG)/sealpost" --damage --kills $(KILLS_DAMAGE) $(ARGS)
+
+.PHONY: crash-sending
+crash-sending: build ## Kill a server that sends mail on, KILLS_SENDING times (1000), and count what arrives (ARGS="--seed N")
+	@tests/crash/sending.py --sealpost "$(RELEASE)/sealpost" --kills $(KILLS_SENDING) --terms 30 $(ARGS)
+
+.PHONY: internet
+internet: build ## Mail to and from Postfix, Exim and OpenSMTPD over an internet in a box; needs root (see tests/internet/mail.py)
+	@cargo build --quiet $(LOCKED) -p sealpost-dns --example lookup
+	@tests/internet/resolver.py "$(DEBUG)/examples/lookup"
+	@tests/internet/mail.py "$(RELEASE)/sealpost" $(ARGS)
+
+.PHONY: bench-send
+bench-send: ## Race Sealpost, Postfix, Exim and OpenSMTPD at sending mail on; needs root (ARGS="--runs 3"; see bench/send.py)
+	@bench/send.sh $(ARGS)
 
 .PHONY: crash-archive
 crash-archive: build ## Kill pulls of archives, KILLS_ARCHIVE times (300), and compare what is left of the copies (ARGS="--seed N")
