@@ -45,6 +45,8 @@ const GROUP_OCTETS: u64 = 512 * 1024;
 const GROUP_PART: u64 = 16;
 /// Memory for a structure and what is written of it, in bytes, drawn before it is read.
 const SMALL_STRUCTURE: usize = 8 * 1024;
+/// The same where only the places of sections are needed.
+const SMALL_OUTLINE: usize = 1024;
 /// Memory for a structure and what is written of it, for each byte of the structure.
 const STRUCTURE_FACTOR: usize = 2;
 /// Memory for the largest structure, as it is opened and written.
@@ -87,6 +89,15 @@ pub trait ReadPlan: Send + Sync + 'static {
         whole: Option<Vec<Bytes>>,
         outline: Option<Result<Outline>>,
     ) -> impl Future<Output = Self::Opened> + Send;
+}
+
+/// Memory that is drawn for the structure of a message before it is read, by that plan.
+fn drawn_for_structure(plan: &impl ReadPlan) -> usize {
+    match (plan.reads_structure(), plan.reads_outline()) {
+        (true, _) => SMALL_STRUCTURE,
+        (false, true) => SMALL_OUTLINE,
+        (false, false) => 0,
+    }
 }
 
 /// A message that is to be read, with what a protocol knows of it.
@@ -235,9 +246,17 @@ impl<R: MessageRow, P: ReadPlan> ReadAhead<R, P> {
                 }
                 None => {
                     let Some(next) = self.waiting.front() else { return Ok(None) };
-                    let (next, len) = (next.number(), self.group_len());
-                    let cost = self.cost(len);
-                    let permit = self.budget.try_acquire(cost);
+                    let (next, mut len) = (next.number(), self.group_len());
+                    let mut permit = self.budget.try_acquire(self.cost(len));
+                    // Fewer at once rather than to open packs and segments again.
+                    while permit.is_none() && len > 1 {
+                        len /= 2;
+                        permit = self.budget.try_acquire(self.cost(len));
+                    }
+                    if !self.packs.has_room(next) {
+                        // Without its pack each message is a request of its own; a segment is one or two.
+                        self.structures.release();
+                    }
                     self.packs.make_room(next);
                     if permit.is_none() && !self.plan.reads_octets() {
                         // A small structure is had at once, whatever others of the account hold.
@@ -246,12 +265,7 @@ impl<R: MessageRow, P: ReadPlan> ReadAhead<R, P> {
                     } else {
                         let permit = match permit {
                             Some(permit) => permit,
-                            None => {
-                                // A reader that holds memory never waits for more.
-                                self.packs.release();
-                                self.structures.release();
-                                acquire(&self.account, &self.budget, cost).await?
-                            }
+                            None => self.acquire(self.cost(len)).await?,
                         };
                         let group = self.group(len);
                         self.prepare(group, Some(permit), true).await
@@ -260,6 +274,18 @@ impl<R: MessageRow, P: ReadPlan> ReadAhead<R, P> {
             };
             self.ready.extend(prepared);
         }
+    }
+
+    /// Memory for the next message. Open segments and packs make room for it, segments first: they
+    /// take fewer requests to open again.
+    async fn acquire(&mut self, cost: usize) -> Result<Permit, ReadError> {
+        self.structures.release();
+        if let Some(permit) = self.budget.try_acquire(cost) {
+            return Ok(permit);
+        }
+        // A reader that holds memory never waits for more.
+        self.packs.release();
+        acquire(&self.account, &self.budget, cost).await
     }
 
     fn read_ahead(&mut self) {
@@ -330,8 +356,7 @@ impl<R: MessageRow, P: ReadPlan> ReadAhead<R, P> {
 
     /// Memory that reading the next so many messages takes, if their structures are small.
     fn cost(&self, len: usize) -> usize {
-        let reads = self.plan.reads_structure() || self.plan.reads_outline();
-        let structure = if reads { SMALL_STRUCTURE } else { 0 };
+        let structure = drawn_for_structure(&*self.plan);
         let octets = |row: &R| match self.plan.reads_octets() {
             true => {
                 let small = row.message().size().saturating_mul(2).saturating_add(4096);

@@ -12,7 +12,7 @@ use sealpost_mime::{Outline, Structure};
 use sealpost_vault::message::MessageReader;
 
 use super::{
-    MessageRow, MessageSource, Outcome, Outcomes, Prepared, ReadPlan, SMALL_STRUCTURE, STRUCTURE_FACTOR,
+    MessageRow, MessageSource, Outcome, Outcomes, Prepared, ReadPlan, STRUCTURE_FACTOR, drawn_for_structure,
     is_one_chunk,
 };
 
@@ -75,7 +75,7 @@ impl Sources {
         }
         let structure = account.structure_by(reader, row.message()).await;
         // At once, so that it does not wait uncounted for those of the others.
-        let permit = structure.as_ref().map_or(Some(None), |found| weigh(found.weight(), budget))?;
+        let permit = structure.as_ref().map_or(Some(None), |found| weigh(plan, found.weight(), budget))?;
         if !plan.reads_structure() {
             let outline = structure.map(|structure| structure.outline());
             return Some(Known { structure: None, outline: Some(outline), permit });
@@ -92,20 +92,20 @@ impl Sources {
 fn in_segment(plan: &impl ReadPlan, stored: Vec<u8>, budget: Option<&Budget>) -> Result<Option<Known>> {
     if !plan.reads_structure() {
         let outline = Outline::decode(&stored)?;
-        let permit = weigh(outline.weight(), budget);
+        let permit = weigh(plan, outline.weight(), budget);
         return Ok(permit.map(|permit| Known { structure: None, outline: Some(Ok(outline)), permit }));
     }
     let structure = StoredStructure::decode(&stored)?;
     let outline = plan.reads_outline().then(|| Ok(structure.outline()));
-    let permit = weigh(stored.len() + structure.weight(), budget);
+    let permit = weigh(plan, stored.len() + structure.weight(), budget);
     let structure = Some(Ok(FoundStructure::Stored(stored)));
     Ok(permit.map(|permit| Known { structure, outline, permit }))
 }
 
 /// The memory that a structure or an outline of that weight takes beside what was drawn for it;
 /// `None` if there is none, which is never so if nobody counts.
-fn weigh(weight: usize, budget: Option<&Budget>) -> Option<Option<Permit>> {
-    let more = (STRUCTURE_FACTOR * weight).saturating_sub(SMALL_STRUCTURE);
+fn weigh(plan: &impl ReadPlan, weight: usize, budget: Option<&Budget>) -> Option<Option<Permit>> {
+    let more = (STRUCTURE_FACTOR * weight).saturating_sub(drawn_for_structure(plan));
     match budget {
         Some(budget) if more > 0 => budget.try_acquire(more).map(Some),
         _ => Some(None),
