@@ -422,7 +422,7 @@ fn session(seen: SessionInfo, now: Duration) -> SessionStats {
         (Protocol::Imap, SessionState::Anonymous) => "anonymous",
         (Protocol::Imap, SessionState::Authenticated) => "authenticated",
         (Protocol::Imap, SessionState::Selected) => "selected",
-        (Protocol::Smtp | Protocol::Lmtp, _) => "open",
+        (Protocol::Smtp | Protocol::Lmtp | Protocol::Http, _) => "open",
     };
     SessionStats {
         protocol: seen.protocol.name().to_owned(),

@@ -33,7 +33,7 @@ pub(super) struct View<'a> {
     ctx: &'a Context,
     process: Process,
     store: StoreStats,
-    sessions: [sealpost_session::sessions::Count; 3],
+    sessions: [sealpost_session::sessions::Count; Protocol::ALL.len()],
     loaded: (usize, usize),
 }
 
