@@ -53,6 +53,11 @@ impl Event {
         text.push('\n');
         if text.len() > HTTP_EVENT_BYTES { Err(BadEvent) } else { Ok(Event(text.into())) }
     }
+
+    /// As it is sent.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
 }
 
 /// A response that sends `events` until they end, the client goes or the server stops. `ping` is

@@ -16,6 +16,7 @@ mod cors;
 mod download;
 mod event_stream;
 mod forwarded;
+pub mod fuzz;
 mod gate;
 mod io;
 mod memory;

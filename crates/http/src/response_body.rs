@@ -61,7 +61,7 @@ impl ResponseBody {
     {
         let (sender, pieces) = mpsc::channel(1);
         let writing: BoxFuture<'static, _> = Box::pin(write(BodyWriter(sender)));
-        Self::stream(Written { writing: Some(writing), pieces }, length)
+        Self::stream(Written { writing: Some(writing), pieces, failed: None }, length)
     }
 
     /// The same body, without an end of its own: it ends when the server stops, and its memory is
@@ -94,6 +94,8 @@ impl BodyWriter {
 struct Written {
     writing: Option<BoxFuture<'static, io::Result<()>>>,
     pieces: mpsc::Receiver<Bytes>,
+    /// Why it ended early, for when what it wrote before was taken.
+    failed: Option<io::Error>,
 }
 
 impl Stream for Written {
@@ -104,17 +106,16 @@ impl Stream for Written {
         loop {
             match this.pieces.poll_recv(cx) {
                 Poll::Ready(Some(piece)) => return Poll::Ready(Some(Ok(piece))),
-                Poll::Ready(None) if this.writing.is_none() => return Poll::Ready(None),
+                Poll::Ready(None) if this.writing.is_none() => {
+                    return Poll::Ready(this.failed.take().map(Err));
+                }
                 // The writer is gone, and its future may have something to do yet.
                 Poll::Ready(None) | Poll::Pending => {}
             }
             let Some(writing) = &mut this.writing else { return Poll::Pending };
             match writing.as_mut().poll(cx) {
                 Poll::Ready(Ok(())) => this.writing = None,
-                Poll::Ready(Err(error)) => {
-                    this.writing = None;
-                    return Poll::Ready(Some(Err(error)));
-                }
+                Poll::Ready(Err(error)) => (this.writing, this.failed) = (None, Some(error)),
                 // What it wrote just now is there already.
                 Poll::Pending => match this.pieces.try_recv() {
                     Ok(piece) => return Poll::Ready(Some(Ok(piece))),
