@@ -37,10 +37,11 @@ MAY_USE = {
     "archive": "base files imap mailformat mime vault account",
     "auth": "base vault directory account",
     "session": "base files vault directory account index mailbox search auth",
+    "http": "base auth session",
     "imap-session": "base mime imap vault directory account index mailbox search auth session",
     "submission": "base mime directory",
     "smtp-session": "base smtp vault directory account auth session",
-    "server": "base files mime vault directory account auth session imap-session smtp-session",
+    "server": "base files mime vault directory account auth session http imap-session smtp-session",
     "bench": "base mailformat",
     "rig": "base bench",
     "cli": "base files mime imap mailformat vault journal queue directory account index archive bench server",
@@ -55,6 +56,7 @@ TESTS_MAY_USE = {name: "testkit" for name in
 # Transcripts and models speak to a whole server.
 TESTS_MAY_USE["server"] = "testkit imap smtp index mailbox"
 TESTS_MAY_USE["submission"] = "vault"
+TESTS_MAY_USE["http"] = "testkit vault"
 
 # Formats and languages: no I/O and no runtime.
 PURE = ("base", "mime", "imap", "smtp", "mailauth")

@@ -14,9 +14,11 @@ use sealpost_vault::store::Extent;
 use tokio::task::JoinSet;
 
 use crate::bus::Ears;
+use crate::http;
 use crate::listener::{self, Listener, Serve, Service};
 use crate::survive::survive;
 use crate::tls::Tls;
+use sealpost_http::HttpShared;
 use sealpost_imap_session::ImapShared;
 use sealpost_session::Context;
 use sealpost_session::Shutdown;
@@ -81,7 +83,8 @@ impl Server {
             tracing::warn!("{wrong}");
         }
         let listen = settings.listen.clone();
-        if tls.is_none() && !(listen.smtps.is_empty() && listen.imaps.is_empty()) {
+        let needs_tls = [&listen.smtps, &listen.imaps, &listen.https].iter().any(|all| !all.is_empty());
+        if tls.is_none() && needs_tls {
             return Err(Error::invalid("listening with TLS needs a certificate"));
         }
         look_at_database(&store).await;
@@ -113,7 +116,8 @@ impl Server {
         let (plaintext, tls_only) = (admission.places(), admission.places_with_tls());
         tracing::info!(plaintext, tls = tls_only, "room for connections");
         let mut addresses = Listen::default();
-        let bound = bind_all(&listen, &mut addresses, &ctx, &key)?;
+        let mut bound = bind_all(&listen, &mut addresses, &ctx, &key)?;
+        bound.extend(bind_http(&listen, &mut addresses, &ctx, tls.as_deref())?);
         let mut listeners = JoinSet::new();
         for (socket, service) in bound {
             listeners.spawn(listener::run(socket, service, Arc::clone(&ctx), admission.clone()));
@@ -266,6 +270,7 @@ fn bind_all(
     let imap_refusal: Arc<str> = "* BYE [UNAVAILABLE] Too many connections, try again later\r\n".into();
     let service = |protocol, tls, serve: &Serve| {
         let refusal = if protocol == "imap" { imap_refusal.clone() } else { smtp_refusal.clone() };
+        let tls = if tls { ctx.tls.clone() } else { None };
         Service { protocol, tls, refusal, serve: serve.clone() }
     };
     for (wanted, got, service) in [
@@ -288,11 +293,35 @@ fn bind_all(
     Ok(bound)
 }
 
+/// The sockets of HTTP.
+fn bind_http(
+    listen: &Listen,
+    addresses: &mut Listen,
+    ctx: &Arc<Context>,
+    tls: Option<&Tls>,
+) -> Result<Vec<(Listener, Service)>> {
+    let shared = Arc::new(HttpShared::new(ctx.clone(), http::router(ctx.clone(), None)));
+    let serve: Serve = Arc::new(move |stream, _| sealpost_http::serve(stream, shared.clone()).boxed());
+    let mut bound = Vec::new();
+    for (wanted, got, tls) in [
+        (&listen.http, &mut addresses.http, None),
+        (&listen.https, &mut addresses.https, tls.map(Tls::http_config)),
+    ] {
+        for &address in wanted {
+            let listener = Listener::tcp(address)?;
+            got.push(listener.address().unwrap_or(address));
+            let (refusal, serve) = (http::REFUSAL.into(), serve.clone());
+            bound.push((listener, Service { protocol: "http", tls: tls.clone(), refusal, serve }));
+        }
+    }
+    Ok(bound)
+}
+
 /// The sockets of those who watch the server.
 fn bind_operators(listen: &Listen, addresses: &mut Listen) -> Result<Vec<(Listener, Service)>> {
     let mut bound = Vec::new();
-    let refusal = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\n\r\n".into();
-    let service = Service { protocol: "metrics", tls: false, refusal, serve: Arc::new(serve_metrics) };
+    let refusal = http::REFUSAL.into();
+    let service = Service { protocol: "metrics", tls: None, refusal, serve: Arc::new(serve_metrics) };
     for &address in &listen.metrics {
         let listener = Listener::tcp(address)?;
         addresses.metrics.push(listener.address().unwrap_or(address));
@@ -303,7 +332,7 @@ fn bind_operators(listen: &Listen, addresses: &mut Listen) -> Result<Vec<(Listen
         let refusal = "{\"error\":\"too many connections\"}\n".into();
         bound.push((
             listener,
-            Service { protocol: "admin", tls: false, refusal, serve: Arc::new(serve_admin) },
+            Service { protocol: "admin", tls: None, refusal, serve: Arc::new(serve_admin) },
         ));
     }
     Ok(bound)

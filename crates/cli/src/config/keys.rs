@@ -4,7 +4,8 @@ use toml::de::DeValue;
 
 use super::Config;
 use super::form::{
-    Addresses, Choice, Count, File, Form, Ranges, Searches, Several, Size, Span, Text, Wait, WrittenValue,
+    Addresses, Choice, Count, File, Form, Origins, Ranges, Searches, Several, Size, Span, Text, Wait,
+    WrittenValue,
 };
 
 /// One key of the configuration.
@@ -39,7 +40,7 @@ pub fn position(name: &str) -> Option<usize> {
 }
 
 /// What a section is about.
-pub const SECTIONS: [(&str, &str); 10] = [
+pub const SECTIONS: [(&str, &str); 11] = [
     ("", ""),
     (
         "store",
@@ -59,6 +60,7 @@ pub const SECTIONS: [(&str, &str); 10] = [
     ),
     ("timeouts", "Timeouts of sessions."),
     ("login", "Password checks, the login cache, and the throttling of failed logins."),
+    ("http", "HTTP for clients, at listen.http and listen.https."),
     ("metrics", "Endpoints for monitoring: Prometheus at /metrics, load balancers at /healthz."),
     (
         "bus",
@@ -216,6 +218,13 @@ pub const KEYS: &[Key] = &[
     key!("listen.imap", Addresses, settings.listen.imap, "IMAP with STARTTLS."),
     key!("listen.imaps", Addresses, settings.listen.imaps, "IMAP with implicit TLS."),
     key!(
+        "listen.http",
+        Addresses,
+        settings.listen.http,
+        "HTTP/1.1 without TLS, for clients on this machine and for the reverse proxies in http.trusted_proxies. Others are told to use https."
+    ),
+    key!("listen.https", Addresses, settings.listen.https, "HTTP/1.1 and HTTP/2 with TLS."),
+    key!(
         "tls.certificate",
         File,
         certificate,
@@ -270,6 +279,13 @@ pub const KEYS: &[Key] = &[
         Span,
         settings.timeouts.imap_hibernate,
         "How long an idle session keeps its account loaded; less under memory pressure."
+    ),
+    key!("timeouts.http", Wait, settings.timeouts.http, "For the next HTTP request on a connection."),
+    key!(
+        "timeouts.http_request",
+        Wait,
+        settings.timeouts.http_request,
+        "For the head of an HTTP request, and for each part of its body."
     ),
     key!(
         "timeouts.write",
@@ -349,6 +365,24 @@ pub const KEYS: &[Key] = &[
         Several,
         settings.login.delayed_per_address,
         "Maximum number of delayed logins from one address with failures."
+    ),
+    key!(
+        "http.allowed_origins",
+        Origins,
+        settings.http.allowed_origins,
+        "Web pages of these origins may use the server (CORS). Pages from the server itself always may."
+    ),
+    key!(
+        "http.trusted_proxies",
+        Ranges,
+        settings.http.trusted_proxies,
+        "Reverse proxies that forward HTTP requests: limits and logs use the client address in Forwarded or X-Forwarded-For, and plain HTTP is accepted unless they say that their client used it. The server ignores these fields from other addresses. Load balancers with the PROXY protocol belong into connections.trusted_proxies."
+    ),
+    key!(
+        "http.url",
+        Origins,
+        settings.http.url,
+        "The URL at which clients reach the server, if a reverse proxy changes the Host field. Empty: the host of each request."
     ),
     key!(
         "metrics.listen",

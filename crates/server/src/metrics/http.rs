@@ -103,7 +103,7 @@ async fn answer(stream: &mut Stream, ctx: &Context) -> std::io::Result<()> {
 }
 
 /// Why nobody should be sent here, if so.
-async fn health(ctx: &Context) -> Result<(), String> {
+pub(crate) async fn health(ctx: &Context) -> Result<(), String> {
     match ctx.shutdown.is_stopping() {
         true => Err("stopping".to_owned()),
         false => ctx.health.check(LOOP_TIMEOUT).await.map_err(|e| e.to_string()),
