@@ -191,7 +191,7 @@ pub const HTTP_PIECE_BYTES: usize = 16 * 1024;
 /// Bytes that a request acquires before it is answered: its head, and three pieces of its response: one that is made, one that waits, one that is sent.
 pub const HTTP_REQUEST_BYTES: usize = HTTP_REQUEST_HEAD_BYTES + 3 * HTTP_PIECE_BYTES;
 /// The requests of all clients together hold so much of the memory budget: what is common of it,
-/// divided by this. Their handlers acquire from the rest, so they never wait for each other.
+/// divided by this; their bodies that are held, as much again. Handlers acquire from the rest.
 pub const HTTP_BUDGET_SHARE: usize = 4;
 /// Requests at once of one HTTP/2 connection.
 pub const HTTP_STREAMS: u32 = 32;
@@ -207,7 +207,7 @@ pub const HTTP_RESET_STREAMS: usize = 32;
 /// the connection is closed.
 pub const HTTP_ABANDONED_REQUESTS: usize = 64;
 /// Requests at once from one IPv4 address or one IPv6 /64 network; one more is refused.
-pub const HTTP_REQUESTS_PER_ADDRESS: usize = 256;
+pub const HTTP_REQUESTS_PER_ADDRESS: usize = 64;
 /// Requests at once of one account; one more is refused.
 pub const HTTP_REQUESTS_PER_ACCOUNT: usize = 64;
 /// Bytes of an `Authorization` field.
@@ -228,6 +228,8 @@ pub const HTTP_HELD_BODY_BYTES: usize = 10_000_000;
 pub const HTTP_STALLED: Duration = Duration::from_secs(10);
 /// Bytes that are more than next to nothing in that time.
 pub const HTTP_STALLED_BYTES: usize = 64 * 1024;
+/// In so many such times a body that is held has to come, while others wait.
+pub const HTTP_HELD_BODY_PERIODS: usize = 6;
 /// Connections to `/metrics`, and likewise to the admin socket, at once.
 pub const OPERATOR_CONNECTIONS: usize = 8;
 /// Bytes of one request on the admin socket.

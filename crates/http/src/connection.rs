@@ -117,10 +117,10 @@ impl Connection {
                 if activity.abandoned > HTTP_ABANDONED_REQUESTS {
                     return Overdue::Abandoned;
                 }
-                let patience = self.shared.patience;
+                let timeouts = self.shared.timeouts;
                 match (activity.at_work, activity.head_since) {
-                    (0, None) => Some((activity.idle_since + patience.idle, Overdue::Idle)),
-                    (0, Some(since)) => Some((since + patience.request, Overdue::Head)),
+                    (0, None) => Some((activity.idle_since + timeouts.idle, Overdue::Idle)),
+                    (0, Some(since)) => Some((since + timeouts.request, Overdue::Head)),
                     _ => None,
                 }
             };

@@ -38,7 +38,7 @@ impl Watched {
         polled: Poll<io::Result<T>>,
         bytes: impl Fn(&T) -> usize,
     ) -> Poll<io::Result<T>> {
-        let patience = self.connection.shared.patience;
+        let timeouts = self.connection.shared.timeouts;
         if let Poll::Ready(done) = polled {
             if let (Some((since, _)), Ok(done)) = (self.waiting.take(), &done) {
                 self.pace.add(since.elapsed(), bytes(done));
@@ -48,12 +48,12 @@ impl Watched {
             }
             return Poll::Ready(done);
         }
-        let look = patience.stalled.min(patience.write);
+        let look = timeouts.stalled.min(timeouts.write);
         let (since, mut timer) =
             self.waiting.take().unwrap_or_else(|| (Instant::now(), Box::pin(sleep(look))));
         while timer.as_mut().poll(cx).is_ready() {
-            let others_wait = self.connection.shared.budget.waiting() > 0;
-            if since.elapsed() >= patience.write || others_wait && since.elapsed() >= patience.stalled {
+            let others_wait = self.connection.shared.others_wait();
+            if since.elapsed() >= timeouts.write || others_wait && since.elapsed() >= timeouts.stalled {
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             }
             timer.as_mut().reset(Instant::now() + look);
@@ -64,7 +64,7 @@ impl Watched {
 
     fn is_too_slow(&mut self) -> bool {
         let shared = &self.connection.shared;
-        self.pace.is_too_slow(shared.patience.stalled, shared.budget.waiting() > 0)
+        self.pace.is_too_slow(shared.timeouts.stalled, shared.others_wait())
     }
 }
 

@@ -19,7 +19,6 @@ mod forwarded;
 pub mod fuzz;
 mod gate;
 mod io;
-mod memory;
 mod pace;
 mod range;
 mod request;

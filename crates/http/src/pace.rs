@@ -7,7 +7,7 @@ use sealpost_session::settings::Timeouts;
 
 /// How long clients may take.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Patience {
+pub(crate) struct ClientTimeouts {
     /// For the next request, while none is at work.
     pub(crate) idle: Duration,
     /// For the head of a request, and for each piece of its body.
@@ -18,10 +18,10 @@ pub(crate) struct Patience {
     pub(crate) stalled: Duration,
 }
 
-impl Patience {
+impl ClientTimeouts {
     pub(crate) fn of(timeouts: &Timeouts) -> Self {
         let Timeouts { http: idle, http_request: request, write, .. } = *timeouts;
-        Patience { idle, request, write, stalled: HTTP_STALLED.min(request).min(write) }
+        ClientTimeouts { idle, request, write, stalled: HTTP_STALLED.min(request).min(write) }
     }
 }
 
@@ -39,13 +39,18 @@ impl Pace {
         self.bytes += bytes;
     }
 
-    /// Whether it moved next to nothing in the last `stalled`, which counts if others wait.
-    pub(crate) fn is_too_slow(&mut self, stalled: Duration, others_wait: bool) -> bool {
+    /// Whether it moved fewer than `least` bytes in the last `stalled`, which counts if others wait.
+    pub(crate) fn is_slower_than(&mut self, least: usize, stalled: Duration, others_wait: bool) -> bool {
         if self.waited < stalled {
             return false;
         }
         let before = std::mem::take(self);
-        others_wait && before.bytes < HTTP_STALLED_BYTES
+        others_wait && before.bytes < least
+    }
+
+    /// Whether it moved next to nothing.
+    pub(crate) fn is_too_slow(&mut self, stalled: Duration, others_wait: bool) -> bool {
+        self.is_slower_than(HTTP_STALLED_BYTES, stalled, others_wait)
     }
 }
 

@@ -7,34 +7,36 @@ use std::fmt;
 use std::future::poll_fn;
 use std::ops::Deref;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use bytes::Bytes;
-use http_body::Body;
+use http_body::Body as _;
 use hyper::body::Incoming;
-use sealpost_base::Budget;
+use sealpost_base::Permit;
+use sealpost_base::limits::{HTTP_HELD_BODY_PERIODS, HTTP_STALLED_BYTES};
 use tokio::time::{Instant, sleep_until};
 
-use crate::memory::RequestMemory;
-use crate::pace::{Pace, Patience};
+use crate::HttpShared;
+use crate::pace::Pace;
+use crate::router::Body;
 
 /// The body of a request.
 pub struct RequestBody {
     incoming: Incoming,
     limit: u64,
-    /// Memory was acquired to hold so many.
-    held: u64,
+    is_held: bool,
     length: Option<u64>,
     read: u64,
-    budget: Budget,
-    memory: RequestMemory,
-    patience: Patience,
+    /// Bytes that have to come in each period while others wait.
+    least: usize,
+    shared: Arc<HttpShared>,
     pace: Pace,
 }
 
 /// A body that was read as a whole. Its memory is drawn from the budget until it is dropped.
 pub struct HeldBody {
     bytes: Vec<u8>,
-    memory: RequestMemory,
+    _permit: Permit,
 }
 
 /// Why a body cannot be read.
@@ -49,25 +51,15 @@ pub enum BodyError {
 }
 
 impl RequestBody {
-    pub(crate) fn new(
-        incoming: Incoming,
-        length: Option<u64>,
-        (limit, held): (u64, u64),
-        budget: Budget,
-        memory: RequestMemory,
-        patience: Patience,
-    ) -> Self {
-        RequestBody {
-            incoming,
-            limit,
-            held,
-            length,
-            read: 0,
-            budget,
-            memory,
-            patience,
-            pace: Pace::default(),
-        }
+    pub(crate) fn new(incoming: Incoming, wanted: Body, shared: Arc<HttpShared>) -> Self {
+        let length = incoming.size_hint().exact();
+        let (limit, is_held) = match wanted {
+            Body::None => (0, false),
+            Body::Held(most) => (most.min(shared.held_body_bytes()) as u64, true),
+            Body::Streamed(most) => (most, false),
+        };
+        let (read, least, pace) = (0, HTTP_STALLED_BYTES, Pace::default());
+        RequestBody { incoming, limit, is_held, length, read, least, shared, pace }
     }
 
     /// How many bytes it has, if the client says so (`Content-Length`).
@@ -91,7 +83,7 @@ impl RequestBody {
         }
         loop {
             let began = Instant::now();
-            let deadline = began + self.patience.request;
+            let deadline = began + self.shared.timeouts.request;
             let Some(frame) = self.frame(began, deadline).await? else { return Ok(None) };
             // Trailers say nothing that is wanted.
             let Ok(piece) = frame.into_data() else { continue };
@@ -109,22 +101,28 @@ impl RequestBody {
         }
     }
 
-    /// All of it, if the route holds bodies ([`crate::Body::Held`]).
+    /// All of it, if the route holds bodies ([`Body::Held`]). Waits for its memory first: a handler
+    /// finds out before whose request it is, and holds nothing else of the budget.
     ///
     /// # Errors
     /// As [`RequestBody::next`].
     pub async fn read_all(mut self) -> Result<HeldBody, BodyError> {
-        self.limit = self.limit.min(self.held);
+        let most = self.length.unwrap_or(self.limit);
+        if most > self.limit || !self.is_held {
+            return Err(BodyError::TooLarge(if self.is_held { self.limit } else { 0 }));
+        }
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        let mut permit = self.shared.bodies.acquire(most).await;
+        self.least = self.least.max(most / HTTP_HELD_BODY_PERIODS);
         let mut bytes = Vec::new();
         while let Some(piece) = self.next().await? {
             // Never more than was acquired, as growing by doubling would take.
-            let most = self.length.unwrap_or(self.limit);
-            bytes.reserve_exact(usize::try_from(most).unwrap_or(0).saturating_sub(bytes.len()));
+            bytes.reserve_exact(most.saturating_sub(bytes.len()));
             bytes.extend_from_slice(&piece);
         }
         bytes.shrink_to_fit();
-        self.memory.keep_for_body(bytes.len());
-        Ok(HeldBody { bytes, memory: self.memory })
+        permit.shrink(bytes.len());
+        Ok(HeldBody { bytes, _permit: permit })
     }
 
     async fn frame(
@@ -134,7 +132,7 @@ impl RequestBody {
     ) -> Result<Option<http_body::Frame<Bytes>>, BodyError> {
         let mut look = began;
         loop {
-            look += self.patience.stalled;
+            look += self.shared.timeouts.stalled;
             let incoming = &mut self.incoming;
             let next = poll_fn(|cx| Pin::new(&mut *incoming).poll_frame(cx));
             tokio::select! {
@@ -145,7 +143,7 @@ impl RequestBody {
             if Instant::now() >= deadline {
                 return Err(BodyError::TimedOut);
             }
-            self.pace.add(self.patience.stalled, 0);
+            self.pace.add(self.shared.timeouts.stalled, 0);
             if self.is_too_slow() {
                 return Err(BodyError::TimedOut);
             }
@@ -153,7 +151,7 @@ impl RequestBody {
     }
 
     fn is_too_slow(&mut self) -> bool {
-        self.pace.is_too_slow(self.patience.stalled, self.budget.waiting() > 0)
+        self.pace.is_slower_than(self.least, self.shared.timeouts.stalled, self.shared.others_wait())
     }
 }
 
@@ -162,13 +160,6 @@ impl Deref for HeldBody {
 
     fn deref(&self) -> &[u8] {
         &self.bytes
-    }
-}
-
-impl Drop for HeldBody {
-    fn drop(&mut self) {
-        self.bytes = Vec::new();
-        self.memory.keep_for_body(0);
     }
 }
 

@@ -29,7 +29,7 @@ where
 pub enum Body {
     /// Requests have none.
     None,
-    /// Each is held as a whole, at most so many bytes, which are acquired before it is read.
+    /// Each is held as a whole, at most so many bytes, which are acquired when a handler reads it.
     Held(usize),
     /// Each is read piece by piece, at most so many bytes.
     Streamed(u64),

@@ -14,12 +14,11 @@ use crate::client::{Client, client};
 use crate::compression::compress;
 use crate::connection::Connection;
 use crate::cors;
-use crate::memory::RequestMemory;
 use crate::request::{Request, RequestHead};
 use crate::request_body::RequestBody;
 use crate::response::Response;
 use crate::response_body::ResponseBody;
-use crate::router::{Body, Found, Route};
+use crate::router::{Found, Route};
 use crate::sent_body::SentBody;
 use crate::streams::StreamWatch;
 use crate::work::Work;
@@ -127,25 +126,12 @@ async fn handle(
     if matches!(place, Some(None)) {
         return too_many("too many requests from this address at once");
     }
-    let length = http_body::Body::size_hint(&incoming).exact();
-    let (limit, held) = match route.body {
-        Body::None => (0, 0),
-        Body::Held(most) => {
-            let most = most.min(shared.held_body_bytes()) as u64;
-            // What is too long is refused, and never held.
-            (most, length.filter(|length| *length <= most).unwrap_or(if length.is_none() { most } else { 0 }))
-        }
-        Body::Streamed(most) => (most, 0),
-    };
-    let bytes = HTTP_REQUEST_BYTES.saturating_add(usize::try_from(held).unwrap_or(usize::MAX));
-    let memory = RequestMemory::new(shared.budget.acquire(bytes).await);
-    work.hold(place.flatten(), memory.clone());
+    work.hold(place.flatten(), shared.budget.acquire(HTTP_REQUEST_BYTES).await);
     if head.headers.get(header::CONTENT_ENCODING).is_some_and(|coding| coding != "identity") {
         return Response::problem(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send the body as it is, not encoded")
             .with(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     }
-    let body =
-        RequestBody::new(incoming, length, (limit, held), shared.budget.clone(), memory, shared.patience);
+    let body = RequestBody::new(incoming, route.body, shared.clone());
     let answered = AssertUnwindSafe(route.handler.handle(Request { head, body })).catch_unwind().await;
     answered.unwrap_or_else(|_| {
         // Logged by the panic hook.

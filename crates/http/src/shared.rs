@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use sealpost_auth::throttle::Network;
 use sealpost_base::limits::{
-    HTTP_BUDGET_SHARE, HTTP_HELD_BODY_BYTES, HTTP_REQUEST_BYTES, HTTP_REQUESTS_PER_ACCOUNT,
-    HTTP_REQUESTS_PER_ADDRESS,
+    HTTP_BUDGET_SHARE, HTTP_HELD_BODY_BYTES, HTTP_REQUESTS_PER_ACCOUNT, HTTP_REQUESTS_PER_ADDRESS,
 };
 use sealpost_base::{AccountId, Budget};
 use sealpost_session::Context;
 
 use crate::gate::Gate;
-use crate::pace::Patience;
+use crate::pace::ClientTimeouts;
 use crate::router::Router;
 
 /// What all connections of HTTP share.
@@ -20,7 +19,9 @@ pub struct HttpShared {
     pub(crate) router: Router,
     /// The share that requests acquire from.
     pub(crate) budget: Budget,
-    pub(crate) patience: Patience,
+    /// The share that bodies acquire from that are held, while their requests have theirs.
+    pub(crate) bodies: Budget,
+    pub(crate) timeouts: ClientTimeouts,
     pub(crate) of_address: Arc<Gate<Network>>,
     pub(crate) of_account: Arc<Gate<AccountId>>,
 }
@@ -30,7 +31,8 @@ impl HttpShared {
     pub fn new(ctx: Arc<Context>, router: Router) -> Self {
         HttpShared {
             budget: ctx.budget.share(ctx.budget.common() / HTTP_BUDGET_SHARE),
-            patience: Patience::of(&ctx.settings.timeouts),
+            bodies: ctx.budget.share(ctx.budget.common() / HTTP_BUDGET_SHARE),
+            timeouts: ClientTimeouts::of(&ctx.settings.timeouts),
             router,
             of_address: Gate::new(HTTP_REQUESTS_PER_ADDRESS),
             of_account: Gate::new(HTTP_REQUESTS_PER_ACCOUNT),
@@ -41,6 +43,11 @@ impl HttpShared {
     /// Bytes of a body that is held, at most, whatever its route allows: what one request may
     /// acquire.
     pub fn held_body_bytes(&self) -> usize {
-        self.budget.fair_part().saturating_sub(HTTP_REQUEST_BYTES).min(HTTP_HELD_BODY_BYTES)
+        self.bodies.fair_part().min(HTTP_HELD_BODY_BYTES)
+    }
+
+    /// Whether requests or sessions wait for memory.
+    pub(crate) fn others_wait(&self) -> bool {
+        self.ctx.budget.waiting() > 0
     }
 }

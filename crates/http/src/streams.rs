@@ -46,29 +46,25 @@ impl StreamWatch {
         let Some(since) = state.clients_since.take() else { return };
         let bytes = state.bytes;
         state.pace.add(since.elapsed(), bytes);
-        let (stalled, others_wait) = (self.shared.patience.stalled, self.others_wait());
+        let (stalled, others_wait) = (self.shared.timeouts.stalled, self.shared.others_wait());
         state.is_too_slow |= state.pace.is_too_slow(stalled, others_wait);
     }
 
     /// Waits until the client has taken nothing for too long.
     async fn stalled(&self) {
-        let patience = self.shared.patience;
-        let look = patience.stalled.min(patience.write);
+        let timeouts = self.shared.timeouts;
+        let look = timeouts.stalled.min(timeouts.write);
         loop {
             sleep_until(Instant::now() + look).await;
             let state = self.lock();
             let waited = state.clients_since.map(|since| since.elapsed()).unwrap_or_default();
             if state.is_too_slow
-                || waited >= patience.write
-                || waited >= patience.stalled && self.others_wait()
+                || waited >= timeouts.write
+                || waited >= timeouts.stalled && self.shared.others_wait()
             {
                 return;
             }
         }
-    }
-
-    fn others_wait(&self) -> bool {
-        self.shared.budget.waiting() > 0
     }
 
     fn lock(&self) -> MutexGuard<'_, StreamState> {

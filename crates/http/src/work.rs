@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
 use sealpost_auth::throttle::Network;
+use sealpost_base::Permit;
 use sealpost_session::metrics::{Command, Verdict};
 
 use crate::connection::Connection;
 use crate::gate::Place;
-use crate::memory::RequestMemory;
 
 /// A request at work; when it is dropped it is counted as answered, or as given up by its client.
 pub(crate) struct Work {
@@ -20,7 +20,7 @@ pub(crate) struct Work {
     is_complete: AtomicBool,
     is_lasting: bool,
     /// Held until the end.
-    memory: Option<RequestMemory>,
+    memory: Option<Permit>,
     place: Option<Place<Network>>,
 }
 
@@ -39,16 +39,13 @@ impl Work {
         }
     }
 
-    pub(crate) fn hold(&mut self, place: Option<Place<Network>>, memory: RequestMemory) {
+    pub(crate) fn hold(&mut self, place: Option<Place<Network>>, memory: Permit) {
         (self.place, self.memory) = (place, Some(memory));
     }
 
     /// Its response lasts: it takes no place and no memory from others.
     pub(crate) fn lasts(&mut self) {
-        if let Some(memory) = self.memory.take() {
-            memory.give_back();
-        }
-        (self.place, self.is_lasting) = (None, true);
+        (self.memory, self.place, self.is_lasting) = (None, None, true);
     }
 
     /// What the response says.

@@ -221,7 +221,7 @@ pub const KEYS: &[Key] = &[
         "listen.http",
         Addresses,
         settings.listen.http,
-        "HTTP/1.1 without TLS, for clients on this machine and for the reverse proxies in http.trusted_proxies. Others are told to use https."
+        "HTTP/1.1 without TLS, for clients on this machine and for the reverse proxies in http.trusted_proxies. Other clients get an error that names https."
     ),
     key!("listen.https", Addresses, settings.listen.https, "HTTP/1.1 and HTTP/2 with TLS."),
     key!(

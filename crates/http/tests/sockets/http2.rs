@@ -7,8 +7,8 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Empty, Full};
 use hyper::client::conn::http2::{SendRequest, handshake};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use sealpost_base::limits::{HTTP_REQUESTS_PER_ADDRESS, HTTP_STREAMS};
-use tokio::io::AsyncWriteExt;
+use sealpost_base::limits::{HTTP_REQUEST_BYTES, HTTP_REQUESTS_PER_ADDRESS, HTTP_STREAMS};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinHandle;
 
 use crate::support::{LARGE_PIECES, SOON, TestServer, ends, until};
@@ -154,6 +154,32 @@ async fn is_cut_off(server: &TestServer, most: u32, flood: impl Fn(u32) -> Vec<u
     let is_cut = sent < most || tokio::time::timeout(SOON, reading).await.is_ok_and(|ended| ended.unwrap());
     until(|| server.busy.load(Ordering::SeqCst) == 0).await;
     is_cut
+}
+
+#[tokio::test]
+async fn what_waits_for_a_clients_window_is_drawn_until_it_is_given_up() {
+    let server = TestServer::start(|s| s.timeouts.write = Duration::from_secs(1)).await;
+    let mut client = server.connect_tls(b"h2").await;
+    // RFC 9113 §6.5.2: streams begin with a window of one byte.
+    let settings = frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 1]);
+    let get_hello = b"\x82\x87\x04\x06/hello\x41\x09localhost";
+    let request = frame(HEADERS, END_STREAM | END_HEADERS, 1, get_hello);
+    client
+        .write_all(&[&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &settings, &request].concat())
+        .await
+        .unwrap();
+    let mut data = Vec::new();
+    while data.is_empty() {
+        let mut head = [0; 9];
+        client.read_exact(&mut head).await.unwrap();
+        let mut payload = vec![0; usize::from(head[1]) << 8 | usize::from(head[2])];
+        client.read_exact(&mut payload).await.unwrap();
+        if head[3] == 0 {
+            data = payload;
+        }
+    }
+    assert_eq!((&data[..], server.ctx.budget.in_use()), (&b"h"[..], HTTP_REQUEST_BYTES));
+    until(|| server.ctx.budget.in_use() == 0).await;
 }
 
 #[tokio::test]

@@ -98,7 +98,7 @@ async fn a_slow_body_is_cut_off_when_others_wait_for_memory() {
     let server = TestServer::start(change).await;
     // Bodies that take what there is, of which nothing comes.
     let mut slow = Vec::new();
-    let begin = format!("POST /echo {HOST}Content-Length: 60000\r\n\r\nx");
+    let begin = format!("POST /echo {HOST}Content-Length: 100000\r\n\r\nx");
     for _ in 0..16 {
         let mut client = server.connect().await;
         client.write_all(begin.as_bytes()).await.unwrap();
@@ -107,5 +107,9 @@ async fn a_slow_body_is_cut_off_when_others_wait_for_memory() {
     crate::support::until(|| server.ctx.budget.waiting() > 0).await;
     let mut quick = server.connect().await;
     assert_eq!(ask(&mut quick, &format!("GET /hello {HOST}\r\n")).await.status, 200);
+    assert_eq!(
+        ask(&mut quick, &begin.replace("\r\nx", &format!("\r\n{}", "x".repeat(100_000)))).await.status,
+        200
+    );
     assert_eq!(answer(&mut slow[0]).await.status, 408);
 }
