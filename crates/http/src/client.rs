@@ -7,7 +7,7 @@ use sealpost_session::Context;
 use sealpost_session::settings::PlaintextLogin;
 
 use crate::forwarded;
-use crate::response::Response;
+use crate::response::Refusal;
 
 /// How a connection came.
 #[derive(Debug, Clone, Copy)]
@@ -30,18 +30,15 @@ pub(crate) struct Client {
 ///
 /// # Errors
 /// The refusal, if others could read what it sends, or its proxy's fields make no sense.
-pub(crate) fn client(transport: Transport, headers: &HeaderMap, ctx: &Context) -> Result<Client, Response> {
+pub(crate) fn client(transport: Transport, headers: &HeaderMap, ctx: &Context) -> Result<Client, Refusal> {
     let is_proxy =
         |address: IpAddr| ctx.settings.http.trusted_proxies.iter().any(|range| range.contains(address));
     let direct = Client { address: transport.peer, is_tls: transport.is_tls };
     let client = match transport.peer {
         Some(peer) if is_proxy(peer) => {
-            let said = forwarded::client(headers, is_proxy).map_err(|_| {
-                Response::problem(
-                    StatusCode::BAD_REQUEST,
-                    "the proxy's fields about its client are malformed",
-                )
-            })?;
+            let malformed = "the proxy's fields about its client are malformed";
+            let said = forwarded::client(headers, is_proxy)
+                .map_err(|_| Refusal(StatusCode::BAD_REQUEST, malformed))?;
             match said {
                 Some(said) => Client {
                     address: said.address.or(transport.peer),
@@ -58,8 +55,5 @@ pub(crate) fn client(transport: Transport, headers: &HeaderMap, ctx: &Context) -
     if client.is_tls || allows_plaintext {
         return Ok(client);
     }
-    Err(Response::problem(
-        StatusCode::FORBIDDEN,
-        "this connection is not encrypted; use https:// instead of http://",
-    ))
+    Err(Refusal(StatusCode::FORBIDDEN, "this connection is not encrypted; use https:// instead of http://"))
 }

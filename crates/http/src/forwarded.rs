@@ -87,9 +87,9 @@ fn usual(headers: &HeaderMap) -> Result<Vec<Hop>, BadForwarded> {
             push(&mut hops, Hop { address: address(item.trim()), tls: None })?;
         }
     }
-    let protos = headers.get_all(X_FORWARDED_PROTO).iter();
+    let mut protos = headers.get_all(X_FORWARDED_PROTO).iter();
     // Of several, the last proxy's own word is the last.
-    if let Some(field) = protos.last() {
+    if let Some(field) = protos.next_back() {
         let field = field.to_str().map_err(|_| BadForwarded)?;
         let tls = Some(is_tls(field.rsplit(',').next().unwrap_or_default().trim())?);
         if hops.is_empty() {

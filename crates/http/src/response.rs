@@ -68,6 +68,16 @@ impl Response {
     }
 }
 
+/// A refusal that is the same for all requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Refusal(pub(crate) StatusCode, pub(crate) &'static str);
+
+impl From<Refusal> for Response {
+    fn from(Refusal(status, detail): Refusal) -> Self {
+        Response::problem(status, detail)
+    }
+}
+
 impl From<BodyError> for Response {
     fn from(error: BodyError) -> Self {
         let status = match error {

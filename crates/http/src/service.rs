@@ -16,7 +16,7 @@ use crate::connection::Connection;
 use crate::cors;
 use crate::request::{Request, RequestHead};
 use crate::request_body::RequestBody;
-use crate::response::Response;
+use crate::response::{Refusal, Response};
 use crate::response_body::ResponseBody;
 use crate::router::{Found, Route};
 use crate::sent_body::SentBody;
@@ -50,7 +50,7 @@ pub(crate) async fn answer(
     let (method, headers) = (parts.method.clone(), parts.headers.clone());
     let methods = shared.router.methods(parts.uri.path());
     let mut response = match checked(&connection, &parts) {
-        Err(refusal) => refusal,
+        Err(refusal) => refusal.into(),
         Ok((client, base_url)) => match found {
             Found::Route(route, params) => {
                 let head = RequestHead {
@@ -88,10 +88,10 @@ pub(crate) async fn answer(
 }
 
 /// Whether the request may be answered: who sends it, and where it went.
-fn checked(connection: &Connection, parts: &http::request::Parts) -> Result<(Client, String), Response> {
+fn checked(connection: &Connection, parts: &http::request::Parts) -> Result<(Client, String), Refusal> {
     let ctx = &connection.shared.ctx;
     let client = client(connection.transport, &parts.headers, ctx)?;
-    let bad = |why| Response::problem(StatusCode::BAD_REQUEST, why);
+    let bad = |why| Refusal(StatusCode::BAD_REQUEST, why);
     let mut hosts = parts.headers.get_all(header::HOST).iter();
     let host = match (hosts.next(), hosts.next()) {
         (_, Some(_)) => return Err(bad("the request has several Host fields")),
