@@ -62,7 +62,7 @@ pub const SECTIONS: [(&str, &str); 12] = [
     ("login", "Password checks, the login cache, and the throttling of failed logins."),
     (
         "sending",
-        "Sending mail to other servers and between accounts: the queue, addresses, routes, policies. What the queue holds is sealed under `mail.key` in the data directory.",
+        "Sending mail to other servers and between accounts: the queue, addresses, routes, policies. Queued mail is sealed under `mail.key` in the data directory.",
     ),
     ("http", "HTTP for clients, at listen.http and listen.https."),
     ("metrics", "Endpoints for monitoring: Prometheus at /metrics, load balancers at /healthz."),
@@ -434,7 +434,7 @@ pub const KEYS: &[Key] = &[
         "sending.resolver",
         NameServers,
         settings.sending.resolver,
-        "Who resolves names. \"recursive\": this server, from the root downwards. \"system\": the name servers of /etc/resolv.conf. Answers are validated here in any case; name servers must pass DNSSEC records on, which public and most local resolvers do."
+        "How names are resolved. \"recursive\": this server, from the root downwards. \"system\": the name servers of /etc/resolv.conf. Answers are validated here in any case; name servers must pass DNSSEC records on, which public and most local resolvers do."
     ),
     key!(
         "sending.trust_anchor",
@@ -489,7 +489,7 @@ pub const KEYS: &[Key] = &[
         "sending.allow_private",
         Choice,
         settings.sending.allow_private,
-        "Whether DNS may lead mail to loopback and private addresses. Only for tests and closed networks: a sender could reach what is behind this server."
+        "Whether DNS may lead mail to loopback and private addresses. Only for tests and closed networks: a sender could reach hosts behind this server."
     ),
     key!("sending.port", Several, settings.sending.port, "The port of other mail servers; 25 but in tests."),
     key!(

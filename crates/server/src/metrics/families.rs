@@ -526,7 +526,7 @@ const FAMILIES: &[Family] = &[
         Counter,
         "",
         "outcome",
-        "Outcomes of attempts, by recipient: `delivered`, `relayed` to a server that does not report, `deferred` to a later attempt, `failed` for good.",
+        "Outcomes of attempts, by recipient: `delivered`, `relayed` to a server that does not report, `deferred` to a later attempt, `failed` permanently.",
         |v, s| {
             if let Some(sending) = v.sending {
                 let m = sending.runner_metrics();

@@ -27,7 +27,7 @@ async fn a_node_without_the_mail_key_of_a_queue_says_what_to_copy() {
         let random = SeededRandom::new(9);
         MailKeys::load_or_create(&data.join("mail.key"), &random).unwrap();
         let text = world.try_start(&data).await.err().expect("nor with another key").to_string();
-        assert!(text.contains("does not open what is queued: copy mail.key"), "{text}");
+        assert!(text.contains("does not open the queued mail: copy mail.key"), "{text}");
         std::fs::remove_file(data.join("mail.key")).unwrap();
     }
     std::fs::write(&path, kept).unwrap();
