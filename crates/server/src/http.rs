@@ -42,4 +42,4 @@ pub(crate) fn router(ctx: Arc<Context>, sending: Option<Sending>, jmap: Option<A
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

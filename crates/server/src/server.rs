@@ -89,7 +89,8 @@ impl Server {
         if tls.is_none() && needs_tls {
             return Err(Error::invalid("listening with TLS needs a certificate"));
         }
-        if !settings.sends() && !(listen.submission.is_empty() && listen.submissions.is_empty()) {
+        let takes_mail = [&listen.submission, &listen.submissions].iter().any(|all| !all.is_empty());
+        if takes_mail && !settings.sends() {
             return Err(Error::invalid(
                 "listen.submission takes mail to send: set sending.enabled to \"auto\" or \"on\"",
             ));

@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
 
-async fn get(router: Router, ctx: &Arc<Context>, target: &str) -> String {
+pub(crate) async fn get(router: Router, ctx: &Arc<Context>, target: &str) -> String {
     let shared = Arc::new(HttpShared::new(ctx.clone(), router));
     let (server, mut client) = Stream::pair().unwrap();
     tokio::spawn(serve(server, shared));
