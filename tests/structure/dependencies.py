@@ -38,10 +38,11 @@ MAY_USE = {
     "archive": "base files imap mailformat mime vault account",
     "auth": "base vault directory account",
     "session": "base files vault directory account index mailbox search auth",
+    "http": "base auth session",
     "imap-session": "base mime imap vault directory account index mailbox search auth session",
     "submission": "base mime mailauth dns vault directory queue",
     "smtp-session": "base smtp vault directory account auth session queue submission",
-    "server": "base files mime smtp mailauth dns delivery vault queue submission directory account auth session imap-session smtp-session",
+    "server": "base files mime smtp mailauth dns delivery vault queue submission directory account auth session http imap-session smtp-session",
     "bench": "base mailformat",
     "rig": "base bench",
     "cli": "base dns files mime imap mailformat vault journal queue directory submission account index archive bench server",
@@ -56,6 +57,7 @@ TESTS_MAY_USE = {name: "testkit" for name in
 # Transcripts and models speak to a whole server.
 TESTS_MAY_USE["server"] = "testkit imap smtp index mailbox queue submission"
 TESTS_MAY_USE["submission"] = "testkit"
+TESTS_MAY_USE["http"] = "testkit vault"
 # A queue whose mail goes nowhere.
 TESTS_MAY_USE["cli"] = "testkit delivery smtp"
 

@@ -194,10 +194,58 @@ pub const LOGGED_WARNINGS: usize = 1000;
 /// Bytes of lines of the log that wait for standard error; a line beyond them is lost and counted.
 pub const LOG_QUEUE_BYTES: usize = 1024 * 1024;
 
-/// Bytes of the head of an HTTP request.
+/// Bytes of the head of an HTTP request for metrics.
 pub const HTTP_HEAD_BYTES: usize = 8 * 1024;
 /// Header fields in it.
 pub const HTTP_HEADERS: usize = 64;
+/// Bytes of the head of any other HTTP request; in HTTP/2 as RFC 9113 §6.5.2 counts them.
+pub const HTTP_REQUEST_HEAD_BYTES: usize = 16 * 1024;
+/// Header fields in it (HTTP/1.1; in HTTP/2 each counts for 32 bytes at least).
+pub const HTTP_REQUEST_HEADERS: usize = 100;
+/// Bytes of a response that are handed over to the connection at once.
+pub const HTTP_PIECE_BYTES: usize = 16 * 1024;
+/// Bytes that a request acquires before it is answered: its head, and three pieces of its response: one that is made, one that waits, one that is sent.
+pub const HTTP_REQUEST_BYTES: usize = HTTP_REQUEST_HEAD_BYTES + 3 * HTTP_PIECE_BYTES;
+/// The requests of all clients together hold so much of the memory budget: what is common of it,
+/// divided by this; their bodies that are held, as much again. Handlers acquire from the rest.
+pub const HTTP_BUDGET_SHARE: usize = 4;
+/// Requests at once of one HTTP/2 connection.
+pub const HTTP_STREAMS: u32 = 32;
+/// Bytes of request bodies that an HTTP/2 connection receives before they are read: the least that
+/// RFC 9113 §6.9.2 allows.
+pub const HTTP_WINDOW_BYTES: u32 = 65_535;
+/// Bytes that an HTTP/2 connection is charged beside [`CONNECTION_BYTES`]: the window, buffers of
+/// frames, tables of header fields, and a head that is not complete.
+pub const HTTP2_BYTES: usize = 112 * 1024;
+/// Streams of an HTTP/2 connection that were reset and wait to be forgotten (CVE-2023-44487).
+pub const HTTP_RESET_STREAMS: usize = 32;
+/// Requests of a connection that its client gave up, in excess of those that were answered, before
+/// the connection is closed.
+pub const HTTP_ABANDONED_REQUESTS: usize = 64;
+/// Requests at once from one IPv4 address or one IPv6 /64 network; one more is refused.
+pub const HTTP_REQUESTS_PER_ADDRESS: usize = 64;
+/// Requests at once of one account; one more is refused.
+pub const HTTP_REQUESTS_PER_ACCOUNT: usize = 64;
+/// Bytes of an `Authorization` field.
+pub const HTTP_AUTHORIZATION_BYTES: usize = 4 * 1024;
+/// Proxies that the fields of a request may name; one more, and the request is refused.
+pub const HTTP_FORWARDED_HOPS: usize = 16;
+/// A response of at least so many bytes is compressed, if its client accepts that.
+pub const HTTP_COMPRESSED_BYTES: u64 = 1024;
+/// Bytes that a compressor acquires; a response for which they are not free is not compressed.
+pub const HTTP_COMPRESSOR_BYTES: usize = 320 * 1024;
+/// Bytes of one event that is sent to a browser (`text/event-stream`), its lines included.
+pub const HTTP_EVENT_BYTES: usize = 16 * 1024;
+/// Bytes of a file name in `Content-Disposition`; the rest is cut off.
+pub const HTTP_FILE_NAME_BYTES: usize = 255;
+/// Bytes of the body of a request that is held as a whole, at most: what JMAP calls `maxSizeRequest`.
+pub const HTTP_HELD_BODY_BYTES: usize = 10_000_000;
+/// How long a client may send or take next to nothing while others wait for memory that it holds.
+pub const HTTP_STALLED: Duration = Duration::from_secs(10);
+/// Bytes that are more than next to nothing in that time.
+pub const HTTP_STALLED_BYTES: usize = 64 * 1024;
+/// In so many such times a body that is held has to come, while others wait.
+pub const HTTP_HELD_BODY_PERIODS: usize = 6;
 /// Connections to `/metrics`, and likewise to the admin socket, at once.
 pub const OPERATOR_CONNECTIONS: usize = 8;
 /// Bytes of one request on the admin socket.

@@ -9,6 +9,7 @@ pub mod admin;
 pub mod bus;
 pub mod files;
 pub mod fuzz;
+mod http;
 mod listener;
 pub mod metrics;
 pub mod sending;

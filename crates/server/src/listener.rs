@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
+use rustls::ServerConfig;
 use sealpost_base::{Error, Result};
 use sealpost_files::owner;
 use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
@@ -37,8 +38,8 @@ pub(crate) type Serve = Arc<dyn Fn(Stream, Arc<Context>) -> BoxFuture<'static, (
 pub(crate) struct Service {
     /// For the log.
     pub(crate) protocol: &'static str,
-    /// Whether TLS is spoken from the first byte.
-    pub(crate) tls: bool,
+    /// TLS, if it is spoken from the first byte.
+    pub(crate) tls: Option<Arc<ServerConfig>>,
     /// The protocol's way of saying "come back later", sent in the place of a greeting.
     pub(crate) refusal: Arc<str>,
     /// The session.

@@ -221,9 +221,9 @@ impl Sending {
         self.0.store.directory().is_none() && self.0.ctx.settings.sending.queue == QueuePlace::Store
     }
 
-    fn spawn<F: Future<Output = ()> + Send>(&self, name: &'static str, task: fn(Arc<Inner>) -> F)
+    fn spawn<F>(&self, name: &'static str, task: fn(Arc<Inner>) -> F)
     where
-        F: 'static,
+        F: Future<Output = ()> + Send + 'static,
     {
         let inner = self.0.clone();
         self.tasks().spawn(survive(name, self.0.ctx.clone(), move |_| task(inner.clone())));

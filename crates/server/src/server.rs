@@ -14,10 +14,12 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::bus::Ears;
+use crate::http;
 use crate::listener::{self, Listener, Serve, Service};
 use crate::sending::Sending;
 use crate::survive::survive;
 use crate::tls::Tls;
+use sealpost_http::HttpShared;
 use sealpost_imap_session::ImapShared;
 use sealpost_session::Context;
 use sealpost_session::Shutdown;
@@ -82,11 +84,13 @@ impl Server {
             tracing::warn!("{wrong}");
         }
         let listen = settings.listen.clone();
-        let needs_tls = [&listen.smtps, &listen.submissions, &listen.imaps].iter().any(|all| !all.is_empty());
+        let with_tls = [&listen.smtps, &listen.submissions, &listen.imaps, &listen.https];
+        let needs_tls = with_tls.iter().any(|all| !all.is_empty());
         if tls.is_none() && needs_tls {
             return Err(Error::invalid("listening with TLS needs a certificate"));
         }
-        if !settings.sends() && !(listen.submission.is_empty() && listen.submissions.is_empty()) {
+        let takes_mail = [&listen.submission, &listen.submissions].iter().any(|all| !all.is_empty());
+        if takes_mail && !settings.sends() {
             return Err(Error::invalid(
                 "listen.submission takes mail to send: set sending.enabled to \"auto\" or \"on\"",
             ));
@@ -133,10 +137,11 @@ impl Server {
         tracing::info!(plaintext, tls = tls_only, "room for connections");
         let mut addresses = Listen::default();
         let serve = session_services(&ctx, &key, sending.as_ref());
-        let bound = bind_all(&listen, &mut addresses, serve, &ctx.hostname);
-        let bound =
-            bound.and_then(|mail| Ok((mail, bind_operators(&listen, &mut addresses, sending.as_ref())?)));
-        let (mail, operators) = match (bound, &sending) {
+        let bound = bind_all(&listen, &mut addresses, serve, &ctx).and_then(|mut users| {
+            users.extend(bind_http(&listen, &mut addresses, &ctx, tls.as_deref(), sending.as_ref())?);
+            Ok((users, bind_operators(&listen, &mut addresses, sending.as_ref())?))
+        });
+        let (users, operators) = match (bound, &sending) {
             (Ok(bound), _) => bound,
             (Err(error), Some(sending)) => {
                 sending.stop(Instant::now()).await;
@@ -145,7 +150,7 @@ impl Server {
             (Err(error), None) => return Err(error),
         };
         let mut listeners = JoinSet::new();
-        for (socket, service) in mail {
+        for (socket, service) in users {
             listeners.spawn(listener::run(socket, service, Arc::clone(&ctx), admission.clone()));
         }
         for (socket, service) in operators {
@@ -302,15 +307,16 @@ fn bind_all(
     listen: &Listen,
     addresses: &mut Listen,
     serve: SessionServices,
-    hostname: &str,
+    ctx: &Context,
 ) -> Result<Vec<(Listener, Service)>> {
     let mut bound = Vec::new();
     // RFC 3463 §3.4: 4.3.2, the system does not accept messages now.
     let smtp_refusal: Arc<str> =
-        format!("421 4.3.2 {hostname} Too many connections, try again later\r\n").into();
+        format!("421 4.3.2 {} Too many connections, try again later\r\n", ctx.hostname).into();
     let imap_refusal: Arc<str> = "* BYE [UNAVAILABLE] Too many connections, try again later\r\n".into();
     let service = |protocol, tls, serve: &Serve| {
         let refusal = if protocol == "imap" { imap_refusal.clone() } else { smtp_refusal.clone() };
+        let tls = if tls { ctx.tls.clone() } else { None };
         Service { protocol, tls, refusal, serve: serve.clone() }
     };
     for (wanted, got, service) in [
@@ -335,6 +341,31 @@ fn bind_all(
     Ok(bound)
 }
 
+/// The sockets of HTTP.
+fn bind_http(
+    listen: &Listen,
+    addresses: &mut Listen,
+    ctx: &Arc<Context>,
+    tls: Option<&Tls>,
+    sending: Option<&Sending>,
+) -> Result<Vec<(Listener, Service)>> {
+    let shared = Arc::new(HttpShared::new(ctx.clone(), http::router(ctx.clone(), sending.cloned(), None)));
+    let serve: Serve = Arc::new(move |stream, _| sealpost_http::serve(stream, shared.clone()).boxed());
+    let mut bound = Vec::new();
+    for (wanted, got, tls) in [
+        (&listen.http, &mut addresses.http, None),
+        (&listen.https, &mut addresses.https, tls.map(Tls::http_config)),
+    ] {
+        for &address in wanted {
+            let listener = Listener::tcp(address)?;
+            got.push(listener.address().unwrap_or(address));
+            let (refusal, serve) = (http::REFUSAL.into(), serve.clone());
+            bound.push((listener, Service { protocol: "http", tls: tls.clone(), refusal, serve }));
+        }
+    }
+    Ok(bound)
+}
+
 /// The sockets of those who watch the server.
 fn bind_operators(
     listen: &Listen,
@@ -344,8 +375,8 @@ fn bind_operators(
     let mut bound = Vec::new();
     let (sending, watched) = (sending.cloned(), sending.cloned());
     let serve_metrics = move |stream, ctx| crate::metrics::http::serve(stream, ctx, watched.clone()).boxed();
-    let refusal = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\n\r\n".into();
-    let service = Service { protocol: "metrics", tls: false, refusal, serve: Arc::new(serve_metrics) };
+    let refusal = http::REFUSAL.into();
+    let service = Service { protocol: "metrics", tls: None, refusal, serve: Arc::new(serve_metrics) };
     for &address in &listen.metrics {
         let listener = Listener::tcp(address)?;
         addresses.metrics.push(listener.address().unwrap_or(address));
@@ -355,7 +386,7 @@ fn bind_operators(
         addresses.admin = Some(path);
         let refusal = "{\"error\":\"too many connections\"}\n".into();
         let serve = move |stream, ctx| crate::admin::serve(stream, ctx, sending.clone()).boxed();
-        bound.push((listener, Service { protocol: "admin", tls: false, refusal, serve: Arc::new(serve) }));
+        bound.push((listener, Service { protocol: "admin", tls: None, refusal, serve: Arc::new(serve) }));
     }
     Ok(bound)
 }

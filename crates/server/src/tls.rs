@@ -77,6 +77,13 @@ impl Tls {
         &self.config
     }
 
+    /// The same for HTTP, which offers its protocols (RFC 7301); those of mail have none.
+    pub fn http_config(&self) -> Arc<ServerConfig> {
+        let mut config = (*self.config).clone();
+        config.alpn_protocols = sealpost_http::APPLICATION_PROTOCOLS.map(<[u8]>::to_vec).to_vec();
+        Arc::new(config)
+    }
+
     /// The certificate presented now, in DER, leaf only; clients that pin a self-signed one want it.
     pub fn certificate(&self) -> CertificateDer<'static> {
         self.current.get().cert.first().cloned().unwrap_or_else(|| CertificateDer::from(Vec::new()))

@@ -66,6 +66,14 @@ struct Shared {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoMemory;
 
+/// Says who a connection is for while something else owns it ([`Admitted::handle`]). It says
+/// nothing any more once the connection has ended.
+#[derive(Clone)]
+pub struct AdmittedHandle {
+    admission: Admission,
+    number: u64,
+}
+
 /// One connection that is counted; dropping it ends that.
 pub struct Admitted {
     admission: Admission,
@@ -152,37 +160,31 @@ impl Admitted {
     /// The client has logged in to that account: it does not have to make room for others any more.
     /// False if the account has too many already.
     pub fn logged_in(&self, account: AccountId) -> bool {
-        self.held_by(Holder::Account(account))
+        self.handle().logged_in(account)
     }
 
     /// It brings mail for somebody, and does not have to make room for others unless too many do.
     pub fn sends(&self) {
-        self.held_by(Holder::Senders);
+        self.handle().held_by(Holder::Senders);
     }
 
-    fn held_by(&self, holder: Holder) -> bool {
-        let total = self.admission.0.limits.total;
-        let mut counts = self.admission.lock();
-        let Some(entry) = counts.connections.get(&self.number) else { return false };
-        let (before, bytes) = (entry.holder, entry.bytes);
-        if before == Some(holder) {
-            return true;
-        }
-        let connections = counts.holders.get(&holder).map_or(0, |held| held.connections) + 1;
-        let others = counts.held.connections + 1;
-        let greedy = connections > total.saturating_sub(others) || counts.is_greedy(holder, bytes);
-        if greedy && connections > LEAST_HELD {
-            return false;
-        }
-        counts.let_go(self.number);
-        counts.give(self.number, holder);
-        counts.strangers.remove(&self.number);
-        true
+    /// For those who do not own it.
+    pub fn handle(&self) -> AdmittedHandle {
+        AdmittedHandle { admission: self.admission.clone(), number: self.number }
     }
 
     /// Charges it for TLS; false if there is no room for that. It does not rest.
     pub fn speaks_tls(&mut self) -> bool {
-        let most = limits::CONNECTION_BYTES + limits::TLS_BYTES;
+        self.takes_up_to(limits::CONNECTION_BYTES + limits::TLS_BYTES)
+    }
+
+    /// Charges it `bytes` more, for what its protocol holds; false if there is no room for that. It
+    /// does not rest.
+    pub fn holds_more(&mut self, bytes: usize) -> bool {
+        self.takes_up_to(self.most.saturating_add(bytes))
+    }
+
+    fn takes_up_to(&mut self, most: usize) -> bool {
         let mut counts = self.admission.lock();
         let before = counts.connections.get(&self.number).map_or(0, |entry| entry.bytes);
         let missing = counts.missing_to_come(most - before.min(most));
@@ -237,6 +239,33 @@ impl Admitted {
     /// Rings when it has to make room for another.
     pub fn leave(&self) -> Arc<Notify> {
         self.leave.clone()
+    }
+}
+
+impl AdmittedHandle {
+    /// As [`Admitted::logged_in`].
+    pub fn logged_in(&self, account: AccountId) -> bool {
+        self.held_by(Holder::Account(account))
+    }
+
+    fn held_by(&self, holder: Holder) -> bool {
+        let total = self.admission.0.limits.total;
+        let mut counts = self.admission.lock();
+        let Some(entry) = counts.connections.get(&self.number) else { return false };
+        let (before, bytes) = (entry.holder, entry.bytes);
+        if before == Some(holder) {
+            return true;
+        }
+        let connections = counts.holders.get(&holder).map_or(0, |held| held.connections) + 1;
+        let others = counts.held.connections + 1;
+        let greedy = connections > total.saturating_sub(others) || counts.is_greedy(holder, bytes);
+        if greedy && connections > LEAST_HELD {
+            return false;
+        }
+        counts.let_go(self.number);
+        counts.give(self.number, holder);
+        counts.strangers.remove(&self.number);
+        true
     }
 }
 

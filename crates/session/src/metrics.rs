@@ -22,16 +22,18 @@ pub enum Protocol {
     Lmtp,
     /// Submission: mail from users.
     Submission,
+    /// HTTP, and what is spoken over it.
+    Http,
 }
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// IMAP's OK; a reply 2xx.
+    /// IMAP's OK; a reply 2xx; HTTP's 2xx and 3xx.
     Ok,
-    /// IMAP's NO; a reply 4xx.
+    /// IMAP's NO; a reply 4xx; HTTP's 5xx and 429: not now.
     No,
-    /// IMAP's BAD; a reply 5xx.
+    /// IMAP's BAD; a reply 5xx; HTTP's other 4xx.
     Bad,
 }
 
@@ -42,7 +44,7 @@ pub struct Command(u8);
 /// Everything that sessions count.
 #[derive(Debug)]
 pub struct Metrics {
-    protocols: [ProtocolMetrics; 4],
+    protocols: [ProtocolMetrics; Protocol::ALL.len()],
     /// Sessions and background tasks that ended by a panic.
     pub panics: Counter,
     log: OnceLock<Arc<LogMetrics>>,
@@ -163,17 +165,22 @@ const SMTP: &[&str] = &[
     "RCPT", "RSET", "STARTTLS", "VRFY",
 ];
 
+/// The same of HTTP: what was asked for, by route. Requests that no route takes are `OTHER`.
+const HTTP: &[&str] = &["API", "DOWNLOAD", "EVENTS", "HEALTH", "OPTIONS", "OTHER", "SESSION", "UPLOAD"];
+
 impl Protocol {
     /// All of them.
-    pub const ALL: [Protocol; 4] = [Protocol::Imap, Protocol::Smtp, Protocol::Lmtp, Protocol::Submission];
+    pub const ALL: [Protocol; 5] =
+        [Protocol::Imap, Protocol::Smtp, Protocol::Lmtp, Protocol::Submission, Protocol::Http];
 
-    /// `imap`, `smtp`, `lmtp`, `submission`.
+    /// `imap`, `smtp`, `lmtp`, `submission`, `http`.
     pub fn name(self) -> &'static str {
         match self {
             Protocol::Imap => "imap",
             Protocol::Smtp => "smtp",
             Protocol::Lmtp => "lmtp",
             Protocol::Submission => "submission",
+            Protocol::Http => "http",
         }
     }
 
@@ -187,6 +194,7 @@ impl Protocol {
         match self {
             Protocol::Imap => IMAP,
             Protocol::Smtp | Protocol::Lmtp | Protocol::Submission => SMTP,
+            Protocol::Http => HTTP,
         }
     }
 

@@ -19,7 +19,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use crate::admission::{Admitted, NoMemory};
+use crate::admission::{Admitted, AdmittedHandle, NoMemory};
 use crate::sessions::Live;
 
 /// Plaintext bytes that TLS may hold for a client that does not read; writes wait beyond it.
@@ -117,6 +117,16 @@ impl Stream {
     /// False if the account has too many connections already.
     pub fn logged_in(&self, account: AccountId) -> bool {
         self.admitted.as_ref().is_none_or(|admitted| admitted.logged_in(account))
+    }
+
+    /// The same for those who do not own the stream; `None` if it did not come from a listener.
+    pub fn admitted_handle(&self) -> Option<AdmittedHandle> {
+        self.admitted.as_ref().map(Admitted::handle)
+    }
+
+    /// The connection is charged `bytes` more for what its protocol holds ([`Admitted::holds_more`]).
+    pub fn holds_more(&mut self, bytes: usize) -> bool {
+        self.admitted.as_mut().is_none_or(|admitted| admitted.holds_more(bytes))
     }
 
     /// The client brings mail for somebody: it need not make room for others any more, unless too
@@ -253,6 +263,14 @@ impl Stream {
     pub fn server_name(&self) -> Option<&str> {
         match &self.transport {
             Transport::Tls(tls) => tls.get_ref().1.server_name(),
+            Transport::Plain(_) => None,
+        }
+    }
+
+    /// The protocol that was agreed on in TLS (RFC 7301); `None` if the client named none.
+    pub fn application_protocol(&self) -> Option<&[u8]> {
+        match &self.transport {
+            Transport::Tls(tls) => tls.get_ref().1.alpn_protocol(),
             Transport::Plain(_) => None,
         }
     }

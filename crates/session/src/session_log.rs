@@ -121,6 +121,32 @@ impl SessionLog {
         self.live.finish();
     }
 
+    /// A request of that name begins, perhaps beside others of the same session.
+    pub fn begin_request(&mut self, name: &str) -> Command {
+        let command = self.protocol.command(name);
+        self.live.begin(command);
+        self.count("requests", 1);
+        command
+    }
+
+    /// It is answered, and took so long (`None`: it lasted as long as its client wanted);
+    /// `is_last`: no other is at work.
+    pub fn end_request(&mut self, command: Command, verdict: Verdict, took: Option<Duration>, is_last: bool) {
+        if is_last {
+            self.live.finish();
+        }
+        let Some(metrics) = self.metrics.of(self.protocol).command(command) else { return };
+        metrics.verdict(verdict).increment();
+        if let Some(took) = took {
+            metrics.time.observe_time(took);
+        }
+    }
+
+    /// Takes byte counts from the table of sessions, for a stream that something else owns.
+    pub fn observe_counted(&mut self) {
+        (self.bytes_in, self.bytes_out) = (self.live.received_bytes(), self.live.sent_bytes());
+    }
+
     /// A message of so many bytes was delivered to so many recipients.
     pub fn delivered(&mut self, recipients: u64, octets: u64) {
         let metrics = self.metrics.of(self.protocol);

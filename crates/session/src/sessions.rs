@@ -197,9 +197,19 @@ impl Live {
         self.command.store(NONE, Ordering::Relaxed);
     }
 
+    /// Bytes received so far.
+    pub fn received_bytes(&self) -> u64 {
+        self.bytes_in.load(Ordering::Relaxed)
+    }
+
+    /// Bytes sent so far.
+    pub fn sent_bytes(&self) -> u64 {
+        self.bytes_out.load(Ordering::Relaxed)
+    }
+
     /// Bytes in both directions.
     pub fn bytes(&self) -> u64 {
-        self.bytes_in.load(Ordering::Relaxed) + self.bytes_out.load(Ordering::Relaxed)
+        self.received_bytes() + self.sent_bytes()
     }
 
     /// Whether a command other than IDLE is at hand.

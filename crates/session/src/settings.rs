@@ -14,11 +14,14 @@ use sealpost_base::{MemoryDivision, limits};
 use sending::Switch;
 
 pub use crate::ip_range::IpRange;
+pub use http::{Http, Origin};
 pub use sealpost_auth::Login;
 pub use sending::Sending;
 
 mod route;
 pub mod sending;
+
+mod http;
 
 /// Everything the server can be told. `Settings::default()` listens nowhere and has no TLS.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,6 +63,8 @@ pub struct Settings {
     pub timeouts: Timeouts,
     /// How logins are checked, remembered and slowed.
     pub login: Login,
+    /// How HTTP is served.
+    pub http: Http,
     /// The bus between nodes.
     pub bus: Bus,
     /// How mail is sent.
@@ -103,6 +108,10 @@ pub struct Listen {
     pub imap: Vec<SocketAddr>,
     /// IMAP with TLS from the first byte (RFC 8314 §3.2).
     pub imaps: Vec<SocketAddr>,
+    /// HTTP/1.1 without TLS: for this machine, and for the reverse proxies of [`Http::trusted_proxies`].
+    pub http: Vec<SocketAddr>,
+    /// HTTP/1.1 and HTTP/2 with TLS (RFC 9110 §4.2.2).
+    pub https: Vec<SocketAddr>,
     /// `/metrics` and `/healthz` over HTTP. Nobody is asked for a password, and nothing is encrypted.
     pub metrics: Vec<SocketAddr>,
     /// The directory of the admin socket; none: there is no such socket.
@@ -168,6 +177,10 @@ pub struct Timeouts {
     /// How long a session that waits for its client keeps the account loaded; sooner if others need
     /// the memory.
     pub imap_hibernate: Duration,
+    /// For the next request on a connection of HTTP on which none is at work.
+    pub http: Duration,
+    /// For the head of a request of HTTP, from its first byte, and for each piece of its body.
+    pub http_request: Duration,
     /// For a client to take what is sent to it, however little at a time.
     pub write: Duration,
     /// For sessions to end when the server stops; then they are cut off.
@@ -248,6 +261,7 @@ impl Default for Settings {
             connections: Connections::default(),
             timeouts: Timeouts::default(),
             login: Login::default(),
+            http: Http::default(),
             bus: Bus::default(),
             sending: Sending::default(),
             data: None,
@@ -270,6 +284,8 @@ impl Default for Timeouts {
             imap: Duration::from_secs(30 * 60),
             imap_keep_alive: Duration::from_secs(2 * 60),
             imap_hibernate: Duration::from_secs(5),
+            http: Duration::from_secs(75),
+            http_request: Duration::from_secs(30),
             write: Duration::from_secs(2 * 60),
             shutdown_grace: Duration::from_secs(4),
         }

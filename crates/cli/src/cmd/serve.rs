@@ -46,6 +46,8 @@ struct Ready {
     lmtp_unix: Vec<PathBuf>,
     imap: Vec<Endpoint>,
     imaps: Vec<Endpoint>,
+    http: Vec<Endpoint>,
+    https: Vec<Endpoint>,
     metrics: Vec<Endpoint>,
     #[serde(skip_serializing_if = "Option::is_none")]
     admin: Option<PathBuf>,
@@ -141,6 +143,8 @@ impl Ready {
             lmtp_unix: listen.lmtp_unix.clone(),
             imap: all(&listen.imap),
             imaps: all(&listen.imaps),
+            http: all(&listen.http),
+            https: all(&listen.https),
             metrics: all(&listen.metrics),
             admin: listen.admin.clone(),
             memory: data_dir.settings.memory.parts().into(),
@@ -158,6 +162,8 @@ impl Ready {
             ("lmtp", &self.lmtp),
             ("imap", &self.imap),
             ("imaps", &self.imaps),
+            ("http", &self.http),
+            ("https", &self.https),
             ("metrics", &self.metrics),
         ];
         for (name, endpoints) in lists {

@@ -13,7 +13,7 @@ use crate::global::Level;
 use crate::inspection::Inspection;
 use crate::log::Format;
 use sealpost_server::settings::sending::{Family, FamilyOf, QueuePlace, Resolver, Route, Switch};
-use sealpost_server::settings::{IpRange, PlaintextLogin, StoredSearch};
+use sealpost_server::settings::{IpRange, Origin, PlaintextLogin, StoredSearch};
 use sealpost_vault::Addressing;
 
 /// A value as it is written.
@@ -197,6 +197,36 @@ impl<T: FromStr + ToString> Form<Option<T>> for Source {
     }
 
     fn write(value: &Option<T>) -> WrittenValue {
+        WrittenValue::Text(value.as_ref().map(ToString::to_string).unwrap_or_default())
+    }
+}
+
+/// Origins of pages.
+pub struct Origins;
+
+impl Form<Vec<Origin>> for Origins {
+    const NAME: &'static str = "a list of origins such as \"https://mail.example.org\"";
+
+    fn read(value: &DeValue<'_>) -> Result<Vec<Origin>, String> {
+        list(value)?.into_iter().map(|item| item.parse()).collect()
+    }
+
+    fn write(value: &Vec<Origin>) -> WrittenValue {
+        WrittenValue::List(value.iter().map(ToString::to_string).collect())
+    }
+}
+
+impl Form<Option<Origin>> for Origins {
+    const NAME: &'static str = "a URL without a path, such as \"https://mail.example.org\"; empty: none";
+
+    fn read(value: &DeValue<'_>) -> Result<Option<Origin>, String> {
+        match text(value)? {
+            "" => Ok(None),
+            url => url.parse().map(Some),
+        }
+    }
+
+    fn write(value: &Option<Origin>) -> WrittenValue {
         WrittenValue::Text(value.as_ref().map(ToString::to_string).unwrap_or_default())
     }
 }

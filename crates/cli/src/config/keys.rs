@@ -4,8 +4,8 @@ use toml::de::DeValue;
 
 use super::Config;
 use super::form::{
-    Addresses, Choice, Count, Families, File, Form, NameServers, Ranges, Routes, Searches, Several, Size,
-    Source, Span, Text, Wait, WrittenValue,
+    Addresses, Choice, Count, Families, File, Form, NameServers, Origins, Ranges, Routes, Searches, Several,
+    Size, Source, Span, Text, Wait, WrittenValue,
 };
 
 /// One key of the configuration.
@@ -40,7 +40,7 @@ pub fn position(name: &str) -> Option<usize> {
 }
 
 /// What a section is about.
-pub const SECTIONS: [(&str, &str); 11] = [
+pub const SECTIONS: [(&str, &str); 12] = [
     ("", ""),
     (
         "store",
@@ -64,6 +64,7 @@ pub const SECTIONS: [(&str, &str); 11] = [
         "sending",
         "Sending mail to other servers and between accounts: the queue, addresses, routes, policies. Queued mail is sealed under `mail.key` in the data directory.",
     ),
+    ("http", "HTTP for clients, at listen.http and listen.https."),
     ("metrics", "Endpoints for monitoring: Prometheus at /metrics, load balancers at /healthz."),
     (
         "bus",
@@ -233,6 +234,13 @@ pub const KEYS: &[Key] = &[
     key!("listen.imap", Addresses, settings.listen.imap, "IMAP with STARTTLS."),
     key!("listen.imaps", Addresses, settings.listen.imaps, "IMAP with implicit TLS."),
     key!(
+        "listen.http",
+        Addresses,
+        settings.listen.http,
+        "HTTP/1.1 without TLS, for clients on this machine and for the reverse proxies in http.trusted_proxies. Other clients get an error that names https."
+    ),
+    key!("listen.https", Addresses, settings.listen.https, "HTTP/1.1 and HTTP/2 with TLS."),
+    key!(
         "tls.certificate",
         File,
         certificate,
@@ -287,6 +295,13 @@ pub const KEYS: &[Key] = &[
         Span,
         settings.timeouts.imap_hibernate,
         "How long an idle session keeps its account loaded; less under memory pressure."
+    ),
+    key!("timeouts.http", Wait, settings.timeouts.http, "For the next HTTP request on a connection."),
+    key!(
+        "timeouts.http_request",
+        Wait,
+        settings.timeouts.http_request,
+        "For the head of an HTTP request, and for each part of its body."
     ),
     key!(
         "timeouts.write",
@@ -419,7 +434,7 @@ pub const KEYS: &[Key] = &[
         "sending.resolver",
         NameServers,
         settings.sending.resolver,
-        "The resolver of names. \"recursive\": this server, from the root downwards. \"system\": the name servers of /etc/resolv.conf. Answers are validated here in any case; name servers must pass DNSSEC records on, which public and most local resolvers do."
+        "How names are resolved. \"recursive\": this server, from the root downwards. \"system\": the name servers of /etc/resolv.conf. Answers are validated here in any case; name servers must pass DNSSEC records on, which public and most local resolvers do."
     ),
     key!(
         "sending.trust_anchor",
@@ -477,6 +492,24 @@ pub const KEYS: &[Key] = &[
         "Whether DNS may lead mail to loopback and private addresses. Only for tests and closed networks: a sender could reach hosts behind this server."
     ),
     key!("sending.port", Several, settings.sending.port, "The port of other mail servers; 25 but in tests."),
+    key!(
+        "http.allowed_origins",
+        Origins,
+        settings.http.allowed_origins,
+        "Web pages of these origins may use the server (CORS). Pages from the server itself always may."
+    ),
+    key!(
+        "http.trusted_proxies",
+        Ranges,
+        settings.http.trusted_proxies,
+        "Reverse proxies that forward HTTP requests: limits and logs use the client address in Forwarded or X-Forwarded-For, and plain HTTP is accepted unless they say that their client used it. The server ignores these fields from other addresses. Load balancers with the PROXY protocol belong into connections.trusted_proxies."
+    ),
+    key!(
+        "http.url",
+        Origins,
+        settings.http.url,
+        "The URL at which clients reach the server, if a reverse proxy changes the Host field. Empty: the host of each request."
+    ),
     key!(
         "metrics.listen",
         Addresses,

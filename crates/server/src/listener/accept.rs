@@ -14,6 +14,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use rustix::io::Errno;
+use rustls::ServerConfig;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::task::{JoinError, JoinSet};
@@ -212,7 +213,7 @@ fn is_for_good(error: &io::Error) -> bool {
 /// Says "come back later" if that takes no waiting. With implicit TLS it would take a handshake:
 /// the client sees the connection close, which means the same.
 fn refuse(accepted: Accepted, service: &Service) {
-    if service.tls {
+    if service.tls.is_some() {
         return;
     }
     // A fresh connection has room for one line; if not, the close says enough.
@@ -237,14 +238,16 @@ pub(super) async fn stay(session: BoxFuture<'static, ()>, leave: Arc<Notify>) {
 }
 
 pub(super) fn session(stream: Stream, service: Service, ctx: Arc<Context>) -> BoxFuture<'static, ()> {
-    if service.tls { Box::pin(secured(stream, service, ctx)) } else { (service.serve)(stream, ctx) }
+    match service.tls.clone() {
+        Some(config) => Box::pin(secured(stream, config, service, ctx)),
+        None => (service.serve)(stream, ctx),
+    }
 }
 
 /// A session that begins with a TLS handshake.
-pub(super) async fn secured(stream: Stream, service: Service, ctx: Arc<Context>) {
-    let Some(config) = &ctx.tls else { return };
+pub(super) async fn secured(stream: Stream, config: Arc<ServerConfig>, service: Service, ctx: Arc<Context>) {
     let peer = stream.peer_addr();
-    let handshake = stream.start_tls(config, ctx.settings.timeouts.tls_handshake);
+    let handshake = stream.start_tls(&config, ctx.settings.timeouts.tls_handshake);
     let result = tokio::select! {
         // Nothing can be said to a client that has no TLS yet.
         () = ctx.shutdown.wait() => return,

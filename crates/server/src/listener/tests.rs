@@ -45,7 +45,7 @@ fn echo(mut stream: Stream, ctx: Arc<Context>) -> BoxFuture<'static, ()> {
 }
 
 fn service() -> Service {
-    Service { protocol: "echo", tls: false, refusal: "later\r\n".into(), serve: Arc::new(echo) }
+    Service { protocol: "echo", tls: None, refusal: "later\r\n".into(), serve: Arc::new(echo) }
 }
 
 async fn line(client: &mut (impl AsyncReadExt + Unpin)) -> String {
@@ -78,7 +78,8 @@ async fn the_tasks_of_sessions_are_small() {
     let ctx = context(Settings::default());
     let stream = || Stream::pair().unwrap().0;
     let task = size_of_val(&stay(session(stream(), service(), ctx.clone()), Arc::default()));
-    let secured = size_of_val(&secured(stream(), service(), ctx.clone()));
+    let secured =
+        size_of_val(&secured(stream(), crate::tls::self_signed_for_tests(), service(), ctx.clone()));
     let key = ServerKeys::generate(&SeededRandom::new(1));
     let (imap, smtp) = (ImapShared::new(ctx.clone(), &key), SmtpShared::new(ctx.clone(), None));
     let imap = size_of_val(&sealpost_imap_session::serve(stream(), Arc::new(imap)));

@@ -104,7 +104,7 @@ async fn answer(stream: &mut Stream, ctx: &Context, sending: Option<&Sending>) -
 }
 
 /// Why nobody should be sent here, if so.
-async fn health(ctx: &Context, sending: Option<&Sending>) -> Result<(), String> {
+pub(crate) async fn health(ctx: &Context, sending: Option<&Sending>) -> Result<(), String> {
     if ctx.shutdown.is_stopping() {
         return Err("stopping".to_owned());
     }

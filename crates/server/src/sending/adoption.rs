@@ -162,6 +162,9 @@ mod tests {
         assert!(lost.queue().accept(later(&clock)).await.is_err());
         let problem = lost.problem().unwrap();
         assert!(problem.contains(&other.0.node.name), "{problem}");
+        let router = crate::http::router(lost.0.ctx.clone(), Some(lost.clone()), None);
+        let health = crate::http::tests::get(router, &lost.0.ctx, "GET /healthz").await;
+        assert!(health.starts_with("HTTP/1.1 503 ") && health.ends_with(&format!("{problem}\n")), "{health}");
         release(&other.0).await;
         assert_eq!(other.adopted(), 1, "its mail waits for its time");
         clock.advance(Duration::from_secs(7200));

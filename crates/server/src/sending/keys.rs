@@ -54,7 +54,7 @@ async fn check(keys: &MailKeys, store: &Store, log_key: &LogKey, path: &Path) ->
         if !opens(keys, store, log_key, node).await? {
             let path = path.display();
             return Err(Error::corrupt(format!(
-                "{path} does not open the queued mail: copy mail.key from another node, or restore it from the \
+                "{path} does not open the queued mail: copy mail.key from another node, or put it back from the \
                  backup. With sending.enabled = \"off\" the server runs and sends nothing"
             )));
         }

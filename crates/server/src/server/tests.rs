@@ -4,7 +4,7 @@ use rustls::pki_types::ServerName;
 use sealpost_base::{FakeClock, Kind, SeededRandom, SystemClock};
 use sealpost_directory::{NewAccount, Secret};
 use sealpost_vault::Sealed;
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
 use super::*;
@@ -40,6 +40,8 @@ async fn every_service_greets_and_says_goodbye() {
         lmtp_unix: vec![socket.clone()],
         imap: [local(), local()].concat(),
         imaps: local(),
+        http: Vec::new(),
+        https: Vec::new(),
         metrics: local(),
         admin: Some(directory.path().to_owned()),
     };
@@ -85,6 +87,39 @@ async fn every_service_greets_and_says_goodbye() {
     let (cut_off, _) = tokio::join!(server.stop(Duration::from_secs(10)), goodbyes);
     assert_eq!(cut_off, 0);
     assert!(!socket.exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn http_is_served_with_and_without_tls_until_the_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let listen = Listen { http: local(), https: local(), imaps: local(), ..Listen::default() };
+    let tls = TlsSource::SelfSigned { directory: directory.path().to_owned() };
+    let server = start(Settings { listen, tls, ..Settings::default() }).await.unwrap();
+    let addresses = server.addresses().clone();
+    let request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let mut plain = TcpStream::connect(addresses.http[0]).await.unwrap();
+    plain.write_all(request).await.unwrap();
+    assert_eq!(line(&mut plain).await, "HTTP/1.1 200 OK\r\n");
+
+    let trusted = crate::tls::tests::client_config(server.tls().unwrap().certificate());
+    let connect = async |address, protocols: &[&[u8]]| {
+        let mut config = (*trusted).clone();
+        config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+        let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
+        let name = ServerName::try_from("localhost").unwrap();
+        connector.connect(name, TcpStream::connect(address).await.unwrap()).await
+    };
+    let http2 = connect(addresses.https[0], &[b"http/1.1", b"h2"]).await.unwrap();
+    assert_eq!(http2.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
+    let mut secure = connect(addresses.https[0], &[]).await.unwrap();
+    secure.write_all(request).await.unwrap();
+    assert_eq!(line(&mut secure).await, "HTTP/1.1 200 OK\r\n");
+    let imap = connect(addresses.imaps[0], &[b"h2"]).await.unwrap();
+    assert_eq!(imap.get_ref().1.alpn_protocol(), None, "mail agrees on nothing");
+    drop((imap, http2));
+    assert_eq!(server.stop(Duration::from_secs(10)).await, 0);
+    let mut rest = Vec::new();
+    plain.read_to_end(&mut rest).await.unwrap();
 }
 
 #[tokio::test]

@@ -221,7 +221,7 @@ impl FromStr for Resolver {
         };
         let servers = text.split(',').map(server).collect::<Result<Vec<SocketAddr>, _>>()?;
         if servers.len() > 3 {
-            return Err("at most three name servers can be listed".to_owned());
+            return Err("name at most three name servers".to_owned());
         }
         if servers.iter().any(|server| server.port() != servers[0].port()) {
             return Err("all name servers need the same port".to_owned());

@@ -1,0 +1,59 @@
+//! Who sends a request, and whether what it says could be read on the way.
+
+use std::net::IpAddr;
+
+use http::{HeaderMap, StatusCode};
+use sealpost_session::Context;
+use sealpost_session::settings::PlaintextLogin;
+
+use crate::forwarded;
+use crate::response::Refusal;
+
+/// How a connection came.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Transport {
+    /// The other end; `None`: a Unix socket.
+    pub(crate) peer: Option<IpAddr>,
+    pub(crate) is_tls: bool,
+}
+
+/// Who sends a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Client {
+    /// Its address, or that of its proxy if nothing else is known.
+    pub(crate) address: Option<IpAddr>,
+    /// Whether it speaks TLS, with this server or with its proxy.
+    pub(crate) is_tls: bool,
+}
+
+/// The client of a request with these fields.
+///
+/// # Errors
+/// The refusal, if others could read what it sends, or its proxy's fields make no sense.
+pub(crate) fn client(transport: Transport, headers: &HeaderMap, ctx: &Context) -> Result<Client, Refusal> {
+    let is_proxy =
+        |address: IpAddr| ctx.settings.http.trusted_proxies.iter().any(|range| range.contains(address));
+    let direct = Client { address: transport.peer, is_tls: transport.is_tls };
+    let client = match transport.peer {
+        Some(peer) if is_proxy(peer) => {
+            let malformed = "the proxy's fields about its client are malformed";
+            let said = forwarded::client(headers, is_proxy)
+                .map_err(|_| Refusal(StatusCode::BAD_REQUEST, malformed))?;
+            match said {
+                Some(said) => Client {
+                    address: said.address.or(transport.peer),
+                    // A trusted proxy that says nothing was set up by the operator.
+                    is_tls: said.tls.unwrap_or(true),
+                },
+                None => Client { is_tls: true, ..direct },
+            }
+        }
+        _ => direct,
+    };
+    let is_local = client.address.is_none_or(|address| address.is_loopback());
+    let allows_plaintext = is_local && ctx.settings.plaintext_login == PlaintextLogin::Loopback;
+    if client.is_tls || allows_plaintext {
+        return Ok(client);
+    }
+    Err(Refusal(StatusCode::FORBIDDEN, "this connection is not encrypted; use https:// instead of http://"))
+}

@@ -1,0 +1,99 @@
+//! Entry functions for fuzzing: they take any bytes, and panic if an invariant is broken.
+
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+use sealpost_base::limits::{HTTP_EVENT_BYTES, HTTP_FILE_NAME_BYTES};
+use sealpost_session::settings::Origin;
+
+use crate::download::{Download, download};
+use crate::event_stream::Event;
+use crate::range::{Wanted, wanted};
+use crate::response_body::ResponseBody;
+use crate::router::decoded;
+use crate::{Authorization, forwarded};
+
+/// A field of a request, or what a handler puts into one of a response; the first byte says which.
+///
+/// # Panics
+/// If credentials have what they may not, a range is empty or past the end, a response's field is
+/// longer than its limits allow, or an origin is not read as it is written.
+pub fn fuzz_http_fields(data: &[u8]) {
+    let Some((which, data)) = data.split_first() else { return };
+    match which % 6 {
+        0 => fuzz_authorization(data),
+        1 => fuzz_forwarded(data),
+        2 => fuzz_range(data),
+        3 => fuzz_names(&String::from_utf8_lossy(data)),
+        4 => fuzz_event(&String::from_utf8_lossy(data)),
+        _ => fuzz_origin(&String::from_utf8_lossy(data)),
+    }
+}
+
+fn fuzz_authorization(data: &[u8]) {
+    match Authorization::parse(data) {
+        Ok(Authorization::Basic { user, password }) => {
+            assert!(!user.contains(':') && !user.chars().chain(password.chars()).any(char::is_control));
+        }
+        Ok(Authorization::Bearer(token)) => {
+            assert!(!token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic()));
+        }
+        Err(_) => {}
+    }
+}
+
+fn fields(names: &[HeaderName], data: &[u8]) -> HeaderMap {
+    let lines = data.split(|byte| *byte == b'\n').zip(names.iter().cycle());
+    let mut headers = HeaderMap::new();
+    for (value, name) in lines.take(100) {
+        if let Ok(value) = HeaderValue::from_bytes(value) {
+            headers.append(name, value);
+        }
+    }
+    headers
+}
+
+fn fuzz_forwarded(data: &[u8]) {
+    let (xff, xfp) = ("x-forwarded-for", "x-forwarded-proto");
+    let usual = [HeaderName::from_static(xff), HeaderName::from_static(xfp)];
+    for headers in [fields(&[header::FORWARDED], data), fields(&usual, data)] {
+        // If each proxy is trusted, the client is the first that is named.
+        let (all, none) = (forwarded::client(&headers, |_| true), forwarded::client(&headers, |_| false));
+        assert!(all.is_ok() == none.is_ok());
+        assert!(all.is_err() || all.unwrap_or(None).is_some() == none.unwrap_or(None).is_some());
+    }
+}
+
+fn fuzz_range(data: &[u8]) {
+    let headers = fields(&[header::RANGE, header::IF_RANGE], data);
+    for length in [0, 1, 1000, u64::MAX] {
+        match wanted(&headers, length, "\"t\"") {
+            Wanted::Part(range) => assert!(range.start < range.end && range.end <= length),
+            Wanted::Unsatisfiable => assert!(length < u64::MAX),
+            Wanted::Whole => {}
+        }
+    }
+}
+
+fn fuzz_names(text: &str) {
+    assert!(decoded(text, true).is_none_or(|decoded| decoded.len() <= text.len()));
+    let file = Download { length: 1, media_type: text, name: text, tag: "t" };
+    let response = download(&HeaderMap::new(), &file, |_| ResponseBody::bytes("x"));
+    let field = |name| response.headers.get(name).map_or(0, HeaderValue::len);
+    let named = field(header::CONTENT_DISPOSITION);
+    assert!(named > 0 && named < 100 + 4 * HTTP_FILE_NAME_BYTES, "{named} bytes");
+    assert!(field(header::CONTENT_TYPE) > 0);
+}
+
+fn fuzz_event(text: &str) {
+    let Ok(event) = Event::new("state", Some("1"), text) else { return };
+    let bytes = event.as_bytes();
+    assert!(bytes.len() <= HTTP_EVENT_BYTES && bytes.ends_with(b"\n\n"));
+    // One event, of lines that are no other fields.
+    let lines = bytes[..bytes.len() - 2].split(|byte| *byte == b'\n').skip(2);
+    assert!(lines.into_iter().all(|line| line.starts_with(b"data: ") && !line.contains(&b'\r')));
+}
+
+fn fuzz_origin(text: &str) {
+    if let Ok(origin) = text.parse::<Origin>() {
+        assert!(origin.as_str().parse() == Ok(origin.clone()), "{origin}");
+    }
+}

@@ -1,0 +1,47 @@
+//! HTTP for clients: connections of HTTP/1.1 (RFC 9112) and HTTP/2 (RFC 9113), and the requests,
+//! responses and routes that handlers see. What is asked for and answered is for those who give
+//! [`HttpShared`] its routes.
+//!
+//! Whatever a client does, a connection takes what it was admitted with, and a request what it
+//! acquired before it is answered. Requests acquire from a share of the budget, so handlers may
+//! acquire from the rest. [`hyper`] is named here and nowhere else.
+
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
+mod authorization;
+mod client;
+mod compression;
+mod connection;
+mod cors;
+mod download;
+mod event_stream;
+mod forwarded;
+pub mod fuzz;
+mod gate;
+mod io;
+mod pace;
+mod range;
+mod request;
+mod request_body;
+mod response;
+mod response_body;
+mod router;
+mod sent_body;
+mod serve;
+mod service;
+mod shared;
+mod streams;
+mod work;
+
+pub use authorization::{Authorization, NoAuthorization};
+pub use download::{Download, download};
+pub use event_stream::{BadEvent, EVENT_STREAM, Event, event_stream};
+pub use forwarded::{BadForwarded, ForwardedClient};
+pub use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+pub use request::{AccountPlace, Request, RequestHead, TooMany};
+pub use request_body::{BodyError, HeldBody, RequestBody};
+pub use response::{PROBLEM_JSON, Response};
+pub use response_body::{BodyWriter, ResponseBody};
+pub use router::{Body, Handler, Route, Router};
+pub use serve::{APPLICATION_PROTOCOLS, serve};
+pub use shared::HttpShared;

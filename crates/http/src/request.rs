@@ -1,0 +1,133 @@
+//! A request, as a handler gets it.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use http::{HeaderMap, Method};
+use sealpost_base::AccountId;
+
+use crate::authorization::{Authorization, NoAuthorization};
+use crate::connection::Connection;
+use crate::gate::Place;
+use crate::request_body::RequestBody;
+use crate::router::decoded;
+
+/// A request.
+pub struct Request {
+    /// All but the body.
+    pub head: RequestHead,
+    /// The body.
+    pub body: RequestBody,
+}
+
+/// A request without its body.
+pub struct RequestHead {
+    /// The method; HEAD as the client sent it, although GET's route answers it.
+    pub method: Method,
+    /// The path, as it was sent.
+    pub path: String,
+    /// What is behind the question mark, as it was sent.
+    pub query: Option<String>,
+    /// The fields.
+    pub headers: HeaderMap,
+    /// The name of the route.
+    pub route: &'static str,
+    /// The client's address, by its trusted proxy's word if there is one; `None`: a Unix socket.
+    pub client: Option<IpAddr>,
+    pub(crate) params: Vec<(&'static str, String)>,
+    pub(crate) base_url: String,
+    pub(crate) connection: Arc<Connection>,
+}
+
+/// A place among the requests that are at work for an account; dropping it ends that.
+pub struct AccountPlace {
+    _place: Place<AccountId>,
+}
+
+/// Why a request of an account is not for now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TooMany {
+    /// The account has too many requests at work.
+    Requests,
+    /// It has too many connections.
+    Connections,
+}
+
+impl RequestHead {
+    /// The segment of the path that the route calls so, decoded; empty if it has none of that name.
+    pub fn param(&self, name: &str) -> &str {
+        self.params.iter().find(|(known, _)| *known == name).map_or("", |(_, value)| value)
+    }
+
+    /// The first value of that name in the query, decoded as a form's; `None` if there is none, or
+    /// it is not encoded rightly.
+    pub fn query_param(&self, name: &str) -> Option<String> {
+        query_param(self.query.as_deref()?, name)
+    }
+
+    /// The credentials.
+    ///
+    /// # Errors
+    /// Why there are none.
+    pub fn authorization(&self) -> Result<Authorization, NoAuthorization> {
+        Authorization::of(&self.headers)
+    }
+
+    /// Where the client reaches this server, without a slash at the end: `https://mail.example.org`.
+    pub fn base_url(&self) -> &str {
+        &self.base_url
+    }
+
+    /// The request is that account's. Its connection need not make room for others any more; hold
+    /// the place until the request is answered.
+    ///
+    /// # Errors
+    /// [`TooMany`].
+    pub fn logged_in(&self, account: AccountId, name: &str) -> Result<AccountPlace, TooMany> {
+        let place = self.connection.shared.of_account.enter(account).ok_or(TooMany::Requests)?;
+        if self.connection.logged_in(account, name) {
+            Ok(AccountPlace { _place: place })
+        } else {
+            Err(TooMany::Connections)
+        }
+    }
+
+    /// As [`RequestHead::logged_in`] for a response that lasts, such as a stream of events: it takes
+    /// no place among the requests at work.
+    ///
+    /// # Errors
+    /// [`TooMany::Connections`].
+    pub fn logged_in_for_long(&self, account: AccountId, name: &str) -> Result<(), TooMany> {
+        if self.connection.logged_in(account, name) { Ok(()) } else { Err(TooMany::Connections) }
+    }
+
+    /// A login with this request failed: it is counted in the line that the log has of the session.
+    pub fn login_failed(&self) {
+        self.connection.log().count("failed_logins", 1);
+    }
+}
+
+fn query_param(query: &str, name: &str) -> Option<String> {
+    let pairs = query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+    let mut values = pairs.filter(|(key, _)| decoded(key, true).as_deref() == Some(name));
+    decoded(values.next()?.1, true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_are_forms() {
+        let query = "types=*&closeafter=no&ping=0&na+me=a%2Bb+c&ping=9&bad=%";
+        for (name, value) in [
+            ("types", Some("*")),
+            ("ping", Some("0")),
+            ("na me", Some("a+b c")),
+            ("bad", None),
+            ("missing", None),
+        ] {
+            assert_eq!(query_param(query, name).as_deref(), value, "{name}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! What a handler answers, and problem details (RFC 9457) for what it cannot.
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use serde_json::json;
+
+use crate::request_body::BodyError;
+use crate::response_body::ResponseBody;
+
+/// The media type of problem details.
+pub const PROBLEM_JSON: &str = "application/problem+json";
+
+/// What a handler answers.
+pub struct Response {
+    /// The status.
+    pub status: StatusCode,
+    /// Fields. What every response has is added later, unless it is here.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: ResponseBody,
+}
+
+impl Response {
+    /// A response without a body.
+    pub fn empty(status: StatusCode) -> Self {
+        Response { status, headers: HeaderMap::new(), body: ResponseBody::empty() }
+    }
+
+    /// A response with a body of that media type.
+    pub fn new(status: StatusCode, media_type: &'static str, body: ResponseBody) -> Self {
+        let mut response = Response { body, ..Self::empty(status) };
+        response.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
+        response
+    }
+
+    /// Lines of text.
+    pub fn text(status: StatusCode, text: impl Into<Bytes>) -> Self {
+        Self::new(status, "text/plain; charset=utf-8", ResponseBody::bytes(text))
+    }
+
+    /// A JSON document.
+    pub fn json(json: impl Into<Bytes>) -> Self {
+        Self::new(StatusCode::OK, "application/json", ResponseBody::bytes(json))
+    }
+
+    /// What is wrong, for programs and people: `about:blank`, the status, and `detail`.
+    pub fn problem(status: StatusCode, detail: &str) -> Self {
+        let title = status.canonical_reason().unwrap_or_default();
+        let problem =
+            json!({"type": "about:blank", "title": title, "status": status.as_u16(), "detail": detail});
+        Self::problem_json(status, problem.to_string())
+    }
+
+    /// Problem details of another type, written already.
+    pub fn problem_json(status: StatusCode, json: impl Into<Bytes>) -> Self {
+        Self::new(status, PROBLEM_JSON, ResponseBody::bytes(json))
+    }
+
+    /// The resource is there (a path of this server), whatever the method.
+    pub fn redirect(path: &'static str) -> Self {
+        Self::empty(StatusCode::TEMPORARY_REDIRECT).with(header::LOCATION, HeaderValue::from_static(path))
+    }
+
+    /// The same with that field.
+    pub fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.insert(name, value);
+        self
+    }
+}
+
+/// A refusal that is the same for all requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Refusal(pub(crate) StatusCode, pub(crate) &'static str);
+
+impl From<Refusal> for Response {
+    fn from(Refusal(status, detail): Refusal) -> Self {
+        Response::problem(status, detail)
+    }
+}
+
+impl From<BodyError> for Response {
+    fn from(error: BodyError) -> Self {
+        let status = match error {
+            BodyError::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            BodyError::TimedOut => StatusCode::REQUEST_TIMEOUT,
+            BodyError::Disconnected => StatusCode::BAD_REQUEST,
+        };
+        Response::problem(status, &error.to_string())
+    }
+}

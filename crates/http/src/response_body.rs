@@ -1,0 +1,178 @@
+//! The body of a response: bytes, or pieces as they are made.
+//!
+//! Whoever makes pieces is asked for the next one when the client has taken those before: a slow
+//! client slows down its own response, and holds no more than a few pieces of it.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::stream::{BoxStream, Stream, StreamExt};
+use sealpost_base::limits::HTTP_PIECE_BYTES;
+use tokio::sync::mpsc;
+
+/// The body of a response.
+pub struct ResponseBody {
+    pub(crate) source: Source,
+    /// How many bytes it has, if that is known before.
+    pub(crate) length: Option<u64>,
+    /// It lasts as long as its client wants, and ends when the server stops.
+    pub(crate) is_lasting: bool,
+}
+
+pub(crate) enum Source {
+    Bytes(Bytes),
+    Stream(BoxStream<'static, io::Result<Bytes>>),
+}
+
+/// Where a response is written to, piece by piece.
+#[derive(Clone)]
+pub struct BodyWriter(mpsc::Sender<Bytes>);
+
+impl ResponseBody {
+    /// Nothing.
+    pub fn empty() -> Self {
+        Self::bytes(Bytes::new())
+    }
+
+    /// These bytes.
+    pub fn bytes(bytes: impl Into<Bytes>) -> Self {
+        let bytes = bytes.into();
+        ResponseBody { length: Some(bytes.len() as u64), source: Source::Bytes(bytes), is_lasting: false }
+    }
+
+    /// These pieces, `length` bytes together if that is known. After an error the response is cut
+    /// short in a way that its client notices.
+    pub fn stream(
+        pieces: impl Stream<Item = io::Result<Bytes>> + Send + 'static,
+        length: Option<u64>,
+    ) -> Self {
+        ResponseBody { source: Source::Stream(pieces.boxed()), length, is_lasting: false }
+    }
+
+    /// What `write` writes. It runs as a part of the response: it waits while the client takes what
+    /// it wrote, and is dropped if the client goes.
+    pub fn written<W, F>(write: W, length: Option<u64>) -> Self
+    where
+        W: FnOnce(BodyWriter) -> F,
+        F: Future<Output = io::Result<()>> + Send + 'static,
+    {
+        let (sender, pieces) = mpsc::channel(1);
+        let writing: BoxFuture<'static, _> = Box::pin(write(BodyWriter(sender)));
+        Self::stream(Written { writing: Some(writing), pieces, failed: None }, length)
+    }
+
+    /// The same body, without an end of its own: it ends when the server stops, and its memory is
+    /// given back in the meantime.
+    pub(crate) fn lasting(self) -> Self {
+        ResponseBody { is_lasting: true, ..self }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        matches!(&self.source, Source::Bytes(bytes) if bytes.is_empty())
+    }
+}
+
+impl BodyWriter {
+    /// Writes a piece; waits until the client has taken the one before the last.
+    ///
+    /// # Errors
+    /// `BrokenPipe` if the response has ended.
+    pub async fn write(&mut self, piece: impl Into<Bytes>) -> io::Result<()> {
+        let mut piece = piece.into();
+        while !piece.is_empty() {
+            let next = piece.split_to(piece.len().min(HTTP_PIECE_BYTES));
+            self.0.send(next).await.map_err(|_| io::ErrorKind::BrokenPipe)?;
+        }
+        Ok(())
+    }
+}
+
+/// Polls a future that writes, and hands on what it wrote.
+struct Written {
+    writing: Option<BoxFuture<'static, io::Result<()>>>,
+    pieces: mpsc::Receiver<Bytes>,
+    /// Why it ended early, for when what it wrote before was taken.
+    failed: Option<io::Error>,
+}
+
+impl Stream for Written {
+    type Item = io::Result<Bytes>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        loop {
+            match this.pieces.poll_recv(cx) {
+                Poll::Ready(Some(piece)) => return Poll::Ready(Some(Ok(piece))),
+                Poll::Ready(None) if this.writing.is_none() => {
+                    return Poll::Ready(this.failed.take().map(Err));
+                }
+                // The writer is gone, and its future may have something to do yet.
+                Poll::Ready(None) | Poll::Pending => {}
+            }
+            let Some(writing) = &mut this.writing else { return Poll::Pending };
+            match writing.as_mut().poll(cx) {
+                Poll::Ready(Ok(())) => this.writing = None,
+                Poll::Ready(Err(error)) => (this.writing, this.failed) = (None, Some(error)),
+                // What it wrote just now is there already.
+                Poll::Pending => match this.pieces.try_recv() {
+                    Ok(piece) => return Poll::Ready(Some(Ok(piece))),
+                    Err(_) => return Poll::Pending,
+                },
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    fn pieces(body: ResponseBody) -> BoxStream<'static, io::Result<Bytes>> {
+        match body.source {
+            Source::Stream(pieces) => pieces,
+            Source::Bytes(bytes) => futures::stream::iter([Ok(bytes)]).boxed(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_writer_is_never_far_ahead_of_the_client() {
+        let written = Arc::new(AtomicUsize::new(0));
+        let count = written.clone();
+        let body = ResponseBody::written(
+            |mut out| async move {
+                for _ in 0..100 {
+                    out.write(vec![7; HTTP_PIECE_BYTES]).await?;
+                    count.fetch_add(1, Ordering::Relaxed);
+                }
+                Ok(())
+            },
+            None,
+        );
+        let mut pieces = pieces(body);
+        for taken in 1..=100 {
+            assert_eq!(pieces.next().await.unwrap().unwrap().len(), HTTP_PIECE_BYTES);
+            assert!(written.load(Ordering::Relaxed) <= taken + 1);
+        }
+        assert!(pieces.next().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn large_pieces_are_divided_and_errors_come_after_what_was_written() {
+        let body = ResponseBody::written(
+            |mut out| async move {
+                out.write(vec![7; HTTP_PIECE_BYTES + 1]).await?;
+                Err(io::Error::other("lost"))
+            },
+            None,
+        );
+        let all: Vec<_> = pieces(body).collect().await;
+        let lengths: Vec<_> = all.iter().map(|piece| piece.as_ref().map_or(0, Bytes::len)).collect();
+        assert_eq!(lengths, [HTTP_PIECE_BYTES, 1, 0]);
+    }
+}

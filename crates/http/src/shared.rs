@@ -1,0 +1,53 @@
+//! What all connections of HTTP share.
+
+use std::sync::Arc;
+
+use sealpost_auth::throttle::Network;
+use sealpost_base::limits::{
+    HTTP_BUDGET_SHARE, HTTP_HELD_BODY_BYTES, HTTP_REQUESTS_PER_ACCOUNT, HTTP_REQUESTS_PER_ADDRESS,
+};
+use sealpost_base::{AccountId, Budget};
+use sealpost_session::Context;
+
+use crate::gate::Gate;
+use crate::pace::ClientTimeouts;
+use crate::router::Router;
+
+/// What all connections of HTTP share.
+pub struct HttpShared {
+    pub(crate) ctx: Arc<Context>,
+    pub(crate) router: Router,
+    /// The share that requests acquire from.
+    pub(crate) budget: Budget,
+    /// The share that bodies acquire from that are held, while their requests have theirs.
+    pub(crate) bodies: Budget,
+    pub(crate) timeouts: ClientTimeouts,
+    pub(crate) of_address: Arc<Gate<Network>>,
+    pub(crate) of_account: Arc<Gate<AccountId>>,
+}
+
+impl HttpShared {
+    /// For connections whose requests these routes answer.
+    pub fn new(ctx: Arc<Context>, router: Router) -> Self {
+        HttpShared {
+            budget: ctx.budget.share(ctx.budget.common() / HTTP_BUDGET_SHARE),
+            bodies: ctx.budget.share(ctx.budget.common() / HTTP_BUDGET_SHARE),
+            timeouts: ClientTimeouts::of(&ctx.settings.timeouts),
+            router,
+            of_address: Gate::new(HTTP_REQUESTS_PER_ADDRESS),
+            of_account: Gate::new(HTTP_REQUESTS_PER_ACCOUNT),
+            ctx,
+        }
+    }
+
+    /// Bytes of a body that is held, at most, whatever its route allows: what one request may
+    /// acquire.
+    pub fn held_body_bytes(&self) -> usize {
+        self.bodies.fair_part().min(HTTP_HELD_BODY_BYTES)
+    }
+
+    /// Whether requests or sessions wait for memory.
+    pub(crate) fn others_wait(&self) -> bool {
+        self.ctx.budget.waiting() > 0
+    }
+}

@@ -1,0 +1,9 @@
+//! Replays the fuzzing corpus: every input that once was interesting stays harmless.
+
+use sealpost_http::fuzz::fuzz_http_fields;
+use sealpost_testkit::corpus::replay_variants;
+
+#[test]
+fn fields() {
+    replay_variants(env!("CARGO_MANIFEST_DIR"), "http_fields", fuzz_http_fields);
+}
