@@ -67,7 +67,7 @@ impl Session {
         if is_local(ctx, &rcpt.to).await? {
             resolve(ctx, &rcpt.to, envelope.mail.size).await?;
         }
-        self.add(rcpt, Resolved { recipients: Vec::new() })
+        self.add(rcpt, Resolved::default())
     }
 
     fn add(&mut self, rcpt: Rcpt, resolved: Resolved) -> Result<(), Reply> {

@@ -73,6 +73,7 @@ impl Opener {
             queue,
             directory: ctx.directory.clone(),
             domain_keys: DomainKeys::new(ctx.store.clone(), self.mail_keys.clone()),
+            mail_keys: self.mail_keys.clone(),
             clock: ctx.clock.clone(),
             random: ctx.random.clone(),
             budget: ctx.budget.clone(),
