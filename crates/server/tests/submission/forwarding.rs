@@ -127,6 +127,45 @@ async fn a_large_message_goes_on_as_it_came() {
     assert!(inbox[0].starts_with("Return-Path: <jane@origin.example>\r\n") && inbox[0].contains(&message));
 }
 
+/// A queue that another process has taken over: the client comes again, and nothing was delivered.
+#[tokio::test]
+async fn a_queue_that_stopped_means_later_for_everyone() {
+    let mut world = world().await;
+    world.alias("info@localhost", &["you@localhost", "ann@elsewhere.example"]).await;
+    world.outbox.queue().close();
+    for message in ["Text.".to_owned(), "0123456789abcdef\r\n".repeat(20_000)] {
+        let reply = send(&mut world, "jane@origin.example", "info@localhost", &message).await;
+        assert!(reply.starts_with("451 4.3.0"), "{reply}");
+    }
+    let reply = send(&mut world, "jane@origin.example", "you@localhost", "Text.").await;
+    assert!(reply.starts_with("250 "), "other mail needs no queue: {reply}");
+    assert_eq!((world.queued(), world.inbox("you@localhost").await.len()), (0, 1));
+}
+
+/// One transaction holds so many addresses; the next RCPT waits for another one.
+#[tokio::test]
+async fn a_transaction_leads_to_so_many_addresses() {
+    let mut world = world().await;
+    let per_alias = sealpost_base::limits::ALIAS_TARGETS;
+    let aliases = sealpost_base::limits::SMTP_FORWARDS / per_alias;
+    for n in 0..=aliases {
+        let targets: Vec<_> = (0..per_alias).map(|m| format!("a{m}@x{n}.example")).collect();
+        let targets: Vec<_> = targets.iter().map(String::as_str).collect();
+        world.alias(&format!("wide{n}@localhost"), &targets).await;
+    }
+    let mut stream = world.connect_to(Service::Smtp);
+    let mut client = Dialog::new(&mut stream);
+    client.expect(&[("HELO client.example", "250 "), ("MAIL FROM:<>", "250 ")]).await;
+    for n in 0..=aliases {
+        let reply = client.ask(&format!("RCPT TO:<wide{n}@localhost>")).await;
+        assert!(reply.starts_with(if n < aliases { "250 " } else { "452 4.5.3" }), "{n}: {reply}");
+    }
+    // An address that is there already needs nothing more.
+    client.go_on(&[("RCPT TO:<wide0@localhost>", "250 "), ("DATA", "354 "), ("Text.\r\n.", "250 ")]).await;
+    let mail = world.mail("Q0").await.0;
+    assert_eq!(mail.recipients.len(), aliases * per_alias);
+}
+
 #[tokio::test]
 async fn users_send_as_no_alias_that_leads_outside_too() {
     let mut world = world().await;
