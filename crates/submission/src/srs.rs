@@ -55,18 +55,15 @@ impl Srs {
     pub fn rewrite(&self, sender: &Mailbox, here: &Host, now: Timestamp) -> Option<Mailbox> {
         let day = base32_day(now);
         let (local, host) = (sender.local.as_str(), sender.host.to_string());
-        let (first_hop, first_local) = match tagged(local) {
-            Some((1, rest)) => split_srs1(rest).map(|(_, hop, opaque)| (hop.to_owned(), opaque)),
-            Some((_, rest)) => Some((host.clone(), rest)),
-            None => None,
-        }
-        .unwrap_or_default();
-        let rewritten = if first_hop.is_empty() {
-            let hash = self.hash(&["0", &day, &host, local]);
-            format!("SRS0={hash}={day}={host}={local}")
-        } else {
-            let hash = self.hash(&["1", &day, &first_hop, first_local]);
-            format!("SRS1={day}{hash}={first_hop}={first_local}")
+        let rewritten = match first_hop(local, &host) {
+            None => {
+                let hash = self.hash(&["0", &day, &host, local]);
+                format!("SRS0={hash}={day}={host}={local}")
+            }
+            Some((hop, opaque)) => {
+                let hash = self.hash(&["1", &day, hop, opaque]);
+                format!("SRS1={day}{hash}={hop}={opaque}")
+            }
         };
         let rewritten = Mailbox { local: LocalPart::new(rewritten)?, host: here.clone() };
         (rewritten.to_string().len() <= limits::SRS_ADDRESS_BYTES).then_some(rewritten)
@@ -137,6 +134,17 @@ fn tagged(local: &str) -> Option<(u8, &str)> {
         _ => return None,
     };
     rest.starts_with(['=', '+', '-']).then_some((version, rest))
+}
+
+/// The server that has rewritten a sender first, and what it wrote behind `SRS0`; `None` if no server has.
+fn first_hop<'a>(local: &'a str, host: &'a str) -> Option<(&'a str, &'a str)> {
+    match tagged(local)? {
+        (1, rest) => {
+            let (_, hop, opaque) = split_srs1(rest)?;
+            mailbox(opaque, hop).map(|_| (hop, opaque))
+        }
+        (_, rest) => Some((host, rest)),
+    }
 }
 
 /// The hash of an `SRS1` address, the server whose `SRS0` it has, and that without its tag.
