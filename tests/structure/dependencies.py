@@ -76,7 +76,7 @@ WIRE = {
         "imap-session/",
         "server/tests/",
     ),
-    "sealpost_smtp": ("smtp/", "queue/src/runner/", "submission/src/srs.rs", "submission/src/forwarder", "bench/", "delivery/", "smtp-session/", "server/src/sending/", "server/tests/", "cli/tests/"),
+    "sealpost_smtp": ("smtp/", "queue/src/runner/", "submission/src/srs.rs", "submission/src/forwarder", "submission/tests/fuzz/submission_srs.rs", "bench/", "delivery/", "smtp-session/", "server/src/sending/", "server/tests/", "cli/tests/"),
     "sealpost_jmap": ("jmap/", "server/tests/"),
 }
 

@@ -166,7 +166,7 @@ impl Directory {
         if let Some(postmaster) = self.postmaster_for(address) {
             let alias = Alias {
                 name: AliasName::Address(address.clone()),
-                targets: Targets::from(&[postmaster.clone()]),
+                targets: Targets::from(std::slice::from_ref(postmaster)),
                 changed: self.clock.now(),
             };
             return Ok(Some((AddressOwner::Alias(alias), detail)));

@@ -98,7 +98,7 @@ impl Forwarding {
         let inner = &forwarder.0;
         let outside = onward.outside();
         let Some(first) = outside.first() else {
-            return Err(sealpost_base::Error::internal("a message is forwarded to nobody").into());
+            return Err(sealpost_base::Error::internal("a message to forward has no recipients").into());
         };
         let from = forwarder.reverse_path(&onward.sender, &first.alias).await?;
         let mut facts = scan.facts;
