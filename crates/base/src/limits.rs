@@ -113,6 +113,8 @@ pub const QUEUE_INLINE_BYTES: usize = 64 * 1024;
 /// Addresses of other servers that the recipients of one SMTP or LMTP transaction may lead to; one
 /// alias leads to fewer ([`ALIAS_LOOKUPS`]).
 pub const SMTP_FORWARDS: usize = 500;
+/// Bytes drawn for a message that is forwarded, while it passes into the queue.
+pub const FORWARDING_MEMORY_BYTES: usize = QUEUE_INLINE_BYTES + 32 * 1024;
 /// Aliases whose forwarded recipients are counted in an hour; further aliases wait for the next.
 pub const FORWARDING_ALIASES: usize = 16_384;
 /// Bytes of a reverse-path of forwarded mail (RFC 5321 §4.5.3.1.3, without its brackets); a sender

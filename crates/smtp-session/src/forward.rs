@@ -30,7 +30,7 @@ impl Forward {
     /// # Errors
     /// Why the queue has it for none of them.
     pub(super) async fn queue(self, message: &Copies) -> Result<(), Refusal> {
-        let mut forwarding = self.forwarder.begin(self.onward);
+        let mut forwarding = self.forwarder.begin(self.onward).await;
         let (mut pieces, mut in_return_path) = (message.read(), true);
         while let Some(piece) = pieces.next().await? {
             let mut piece = &piece[..];

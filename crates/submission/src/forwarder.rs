@@ -17,7 +17,7 @@ mod scan;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sealpost_base::metrics::Counter;
-use sealpost_base::{Clock, Error, Result, limits};
+use sealpost_base::{Budget, Clock, Error, Result, limits};
 use sealpost_directory::{Address, AliasName, Directory, Outside, OutsideAddress, Resolved};
 use sealpost_queue::Queue;
 use sealpost_smtp::types::{Host, Mailbox, ReversePath};
@@ -45,6 +45,8 @@ pub struct ForwarderParts {
     pub mail_keys: MailKeys,
     /// The time.
     pub clock: Arc<dyn Clock>,
+    /// What messages under way are drawn from.
+    pub memory: Budget,
     /// Recipients that one alias forwards to in an hour.
     pub per_hour: u32,
 }

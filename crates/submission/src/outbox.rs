@@ -127,6 +127,7 @@ impl Outbox {
             directory: parts.directory.clone(),
             mail_keys: parts.mail_keys.clone(),
             clock: parts.clock.clone(),
+            memory: memory.clone(),
             per_hour: parts.limits.forwards,
         });
         let (pending, metrics) = (Mutex::default(), OutboxMetrics::default());

@@ -291,7 +291,7 @@ async fn forward(
     onward: Onward,
     message: &dyn MessageSource,
 ) -> Result<MailId, Refusal> {
-    let mut forwarding = forwarder.begin(onward);
+    let mut forwarding = forwarder.begin(onward).await;
     let mut pieces = message.open(BodyForm::AsIs).await?;
     while let Some(piece) = pieces.next().await? {
         forwarding.write(&piece).await?;

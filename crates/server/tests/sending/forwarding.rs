@@ -62,7 +62,7 @@ async fn a_report_of_forwarded_mail_reaches_its_sender() {
         Mailbox { local: LocalPart::new("Sender").unwrap(), host: Host::domain("origin.example").unwrap() };
     let outside = node.ctx.directory.resolve("away@localhost").await.unwrap().outside;
     let onward = Onward::plain(ReversePath::Mailbox(sender), outside);
-    let mut forwarding = node.sending.outbox().forwarder().begin(onward);
+    let mut forwarding = node.sending.outbox().forwarder().begin(onward).await;
     forwarding.write(b"Received: by localhost\nSubject: Hello\n\nText.").await.unwrap();
     let id = forwarding.finish().await.unwrap();
     assert_eq!(node.sending.queue().read(id).await.unwrap().source, Source::Forward);

@@ -1,6 +1,6 @@
 //! [`Forwarding`]: one message on its way into the queue.
 
-use sealpost_base::limits;
+use sealpost_base::{Permit, limits};
 use sealpost_directory::Outside;
 use sealpost_queue::envelope::{Mail, Notify, Recipient, Ret, Source, TlsDemand};
 use sealpost_queue::{BodyWriter, MailId};
@@ -38,6 +38,7 @@ pub struct Forwarding {
     /// The marks of the aliases, as fields.
     header: Vec<u8>,
     writer: BodyWriter,
+    _memory: Permit,
 }
 
 impl Onward {
@@ -53,8 +54,9 @@ impl Onward {
 }
 
 impl Forwarder {
-    /// Begins a message.
-    pub fn begin(&self, onward: Onward) -> Forwarding {
+    /// Begins a message; waits for its share of memory.
+    pub async fn begin(&self, onward: Onward) -> Forwarding {
+        let memory = self.0.parts.memory.acquire(limits::FORWARDING_MEMORY_BYTES).await;
         let mut aliases: Vec<_> = onward.recipients.iter().map(|(to, _, _)| &to.alias).collect();
         aliases.sort();
         aliases.dedup();
@@ -67,7 +69,7 @@ impl Forwarder {
         let header = header.into_bytes();
         let writer = self.0.parts.queue.begin_body(header.len());
         let (lines, scan) = (LineEnds::default(), Scan::new(marks));
-        Forwarding { forwarder: self.clone(), onward, lines, scan, header, writer }
+        Forwarding { forwarder: self.clone(), onward, lines, scan, header, writer, _memory: memory }
     }
 }
 
