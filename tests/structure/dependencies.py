@@ -40,7 +40,7 @@ MAY_USE = {
     "session": "base files vault directory account index mailbox search auth",
     "http": "base auth session",
     "imap-session": "base mime imap vault directory account index mailbox search auth session",
-    "submission": "base mime mailauth dns vault directory queue",
+    "submission": "base mime smtp mailauth dns vault directory queue",
     "smtp-session": "base smtp vault directory account auth session queue submission",
     "server": "base files mime smtp mailauth dns delivery vault queue submission directory account auth session http imap-session smtp-session",
     "bench": "base mailformat",
@@ -78,7 +78,7 @@ WIRE = {
         "imap-session/",
         "server/tests/",
     ),
-    "sealpost_smtp": ("smtp/", "queue/src/runner/", "bench/", "delivery/", "smtp-session/", "server/src/sending/", "server/tests/", "cli/tests/"),
+    "sealpost_smtp": ("smtp/", "queue/src/runner/", "submission/src/srs.rs", "submission/src/forwarder", "submission/tests/fuzz/submission_srs.rs", "bench/", "delivery/", "smtp-session/", "server/src/sending/", "server/tests/", "cli/tests/"),
     "sealpost_jmap": ("jmap/", "server/tests/"),
 }
 

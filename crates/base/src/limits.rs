@@ -110,6 +110,16 @@ pub const MAIL_NOTE_BYTES: usize = 1024 * 1024;
 /// Bytes of a message, its trace header included, that a queue's log holds itself; a larger one is
 /// an object of its own.
 pub const QUEUE_INLINE_BYTES: usize = 64 * 1024;
+/// Addresses of other servers that the recipients of one SMTP or LMTP transaction may lead to; one
+/// alias leads to fewer ([`ALIAS_LOOKUPS`]).
+pub const SMTP_FORWARDS: usize = 500;
+/// Bytes drawn for a message that is forwarded, while it passes into the queue.
+pub const FORWARDING_MEMORY_BYTES: usize = QUEUE_INLINE_BYTES + 32 * 1024;
+/// Aliases whose forwarded recipients are counted in an hour; further aliases wait for the next.
+pub const FORWARDING_ALIASES: usize = 16_384;
+/// Bytes of a reverse-path of forwarded mail (RFC 5321 §4.5.3.1.3, without its brackets); a sender
+/// that would become longer is not rewritten.
+pub const SRS_ADDRESS_BYTES: usize = 254;
 /// Bytes of one entry of a queue's log; further pending events go into the next one.
 pub const QUEUE_ENTRY_BYTES: usize = 1024 * 1024;
 /// Events in one entry of a queue's log.

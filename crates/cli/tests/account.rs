@@ -188,6 +188,33 @@ fn aliases_are_added_to_replaced_and_removed() {
 }
 
 #[test]
+fn aliases_forward_to_other_servers_if_sending_is_on() {
+    let home = Home::with_account();
+    let add = ["alias", "add", "info@example.org", ACCOUNT, "Ann@Elsewhere.example"];
+    let off = home.run(&add);
+    let said = String::from_utf8_lossy(&off.stderr).into_owned();
+    assert!(off.status.code() == Some(3) && said.contains("sending.enabled = \"on\""), "{said}");
+
+    home.file("on.toml", "[sending]\nenabled = \"on\"\n");
+    let with = |args: &[&str]| home.run(&[&["--config", "on.toml"], args].concat());
+    let added = with(&add);
+    let said = String::from_utf8_lossy(&added.stderr).into_owned();
+    assert!(said.contains("mail for info@example.org leaves this server"), "{said}");
+    let said = String::from_utf8_lossy(&added.stdout).into_owned();
+    assert_eq!(said, "info@example.org -> jane@example.org, Ann@Elsewhere.example (another server)\n");
+    let listed = home.json(&["alias", "list"]).0;
+    assert_eq!(listed[0]["targets"], serde_json::json!([ACCOUNT, "Ann@Elsewhere.example"]));
+    assert_eq!(
+        (&listed[0]["outside"], &listed[0]["works"]),
+        (&serde_json::json!(["Ann@Elsewhere.example"]), &true.into())
+    );
+    // Mistakes in a domain of this server are none that lead outside.
+    assert_eq!(with(&["alias", "add", "info@example.org", "nobody@example.org"]).status.code(), Some(3));
+    home.ok(&["alias", "remove", "info@example.org", "ann@elsewhere.example"]);
+    assert_eq!(home.json(&["alias", "list"]).0[0]["outside"], serde_json::json!([]));
+}
+
+#[test]
 fn what_loses_its_last_account_is_named() {
     let home = Home::with_account();
     home.ok(&["alias", "add", "info@example.org", ACCOUNT]);

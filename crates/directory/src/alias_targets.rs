@@ -1,5 +1,5 @@
-//! Whether the targets of an alias lead to accounts here: looked at before the alias is made, so
-//! that none is accepted that can never work.
+//! Whether the targets of an alias lead to accounts here, or outside: looked at before the alias is
+//! made, so that none is accepted that can never work.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -7,16 +7,16 @@ use futures::StreamExt;
 use sealpost_base::{Error, Kind, Result, limits};
 
 use super::resolve::AddressOwner;
-use super::{AccountName, Address, Alias, AliasName, Directory};
+use super::{AccountName, Address, Alias, AliasName, Directory, Targets};
 
 impl Directory {
     /// Whether there can be an alias `name` to `targets`: no account is called so, each target
-    /// leads to an account here, and none of them back to `name`.
+    /// here leads to an account or outside, and none of them back to `name`.
     ///
     /// # Errors
     /// `Conflict` if there is such an account; `NotFound` if one leads nowhere, `Invalid` if one
-    /// leads back, `Limit` if there are too many aliases on the way.
-    pub(super) async fn check_alias(&self, name: &AliasName, targets: &[Address]) -> Result<()> {
+    /// leads back or is not outside, `Limit` if there are too many aliases on the way.
+    pub(super) async fn check_alias(&self, name: &AliasName, targets: &Targets) -> Result<()> {
         if let AliasName::Address(address) = name {
             address.check_visible()?;
         }
@@ -25,16 +25,24 @@ impl Directory {
         {
             return Err(Error::conflict(format!("{name} is an account")));
         }
-        for target in targets {
-            if !self.leads_to_account(name, target).await? {
+        for target in &targets.here {
+            if !self.leads_on(name, target).await? {
                 return Err(self.leads_nowhere(target).await);
+            }
+        }
+        for target in &targets.outside {
+            if target.canonical().domain() == name.domain() {
+                return Err(Error::not_found(format!("no account or alias {target}: create it first")));
+            }
+            if self.serves(target.canonical().domain()).await? {
+                return Err(Error::invalid(format!("{target} is an address of this server")));
             }
         }
         Ok(())
     }
 
     /// Goes through what `target` leads to, as a delivery does.
-    async fn leads_to_account(&self, name: &AliasName, target: &Address) -> Result<bool> {
+    async fn leads_on(&self, name: &AliasName, target: &Address) -> Result<bool> {
         let mut seen = HashSet::from([target.clone()]);
         let mut queue = VecDeque::from([(target.clone(), 1)]);
         let mut leads = false;
@@ -52,7 +60,8 @@ impl Directory {
                     return Err(Error::limit(format!("the aliases at {} nest too deep", alias.name)));
                 }
                 Some(AddressOwner::Alias(alias)) => {
-                    for target in alias.targets {
+                    leads |= !alias.targets.outside.is_empty();
+                    for target in alias.targets.here {
                         if seen.insert(target.clone()) {
                             queue.push_back((target, depth + 1));
                         }
@@ -71,14 +80,12 @@ impl Directory {
     async fn leads_nowhere(&self, target: &Address) -> Error {
         match self.serves(target.domain()).await {
             Ok(true) => Error::not_found(format!("no account or alias {target}: create it first")),
-            Ok(false) => Error::not_found(format!(
-                "{target} is not of this server, which sends no mail to other servers: an alias leads to accounts and aliases here"
-            )),
+            Ok(false) => Error::not_found(format!("{target} is not of this server")),
             Err(e) => e,
         }
     }
 
-    /// The aliases that `gone` was a target of and that lead to no account now: mail for them is refused.
+    /// The aliases that `gone` was a target of and that lead nowhere now: mail for them is refused.
     ///
     /// # Errors
     /// What the store says.
@@ -95,12 +102,15 @@ impl Directory {
         Ok(left)
     }
 
-    /// Whether an alias leads to an account here.
+    /// Whether an alias leads to an account here, or outside.
     ///
     /// # Errors
     /// What the store says.
     pub async fn leads_anywhere(&self, alias: &Alias) -> Result<bool> {
-        for target in &alias.targets {
+        if !alias.targets.outside.is_empty() {
+            return Ok(true);
+        }
+        for target in &alias.targets.here {
             match self.resolve(target.as_str()).await {
                 Ok(_) => return Ok(true),
                 Err(e) if matches!(e.kind(), Kind::NotFound | Kind::Limit) => {}

@@ -9,7 +9,7 @@ use minicbor::{Decode, Encode};
 use sealpost_base::{Error, Result, Timestamp, limits};
 
 use super::versions::Newest;
-use super::{AccountName, Address, Directory, path};
+use super::{AccountName, Address, Directory, OutsideAddress, Targets, path};
 
 pub(super) const ROOT: &str = "aliases";
 
@@ -27,8 +27,8 @@ pub enum AliasName {
 pub struct Alias {
     /// What it answers to.
     pub name: AliasName,
-    /// Where its mail goes: accounts here, or other aliases that lead to some.
-    pub targets: Vec<Address>,
+    /// Where its mail goes.
+    pub targets: Targets,
     /// When it was last changed.
     pub changed: Timestamp,
 }
@@ -44,6 +44,18 @@ struct AliasRecord {
     changed: Timestamp,
     #[n(3)]
     removed: bool,
+    #[n(4)]
+    #[cbor(default)]
+    outside: Option<Vec<OutsideAddress>>,
+}
+
+impl AliasRecord {
+    fn new(name: &AliasName, targets: Targets, changed: Timestamp) -> Self {
+        let Targets { here, outside } = targets;
+        // Absent where there are none, so that such a record is what it always was.
+        let outside = Some(outside).filter(|outside| !outside.is_empty());
+        AliasRecord { name: name.to_string(), targets: here, changed, removed: false, outside }
+    }
 }
 
 impl AliasName {
@@ -62,6 +74,14 @@ impl AliasName {
         }
     }
 
+    /// The domain it is in.
+    pub fn domain(&self) -> &str {
+        match self {
+            AliasName::Address(address) => address.domain(),
+            AliasName::CatchAll(domain) => domain,
+        }
+    }
+
     fn directory(&self) -> String {
         format!("{ROOT}/{}", path::encode(&self.to_string()))
     }
@@ -73,30 +93,33 @@ pub struct AliasChange {
     /// The alias as it is now.
     pub alias: Alias,
     /// Targets that it did not have before.
-    pub added: Vec<Address>,
+    pub added: Targets,
     /// Targets that it has no more.
-    pub removed: Vec<Address>,
+    pub removed: Targets,
 }
 
 impl Directory {
     /// Adds targets to an alias; makes it if there is none.
     ///
     /// # Errors
-    /// `NotFound` if a target leads to no account here; `Conflict` if there is an account of that
-    /// name; `Invalid` without targets or if one of them leads back to the alias; `Limit` beyond
+    /// `NotFound` if a target here leads to no account and to no other server; `Conflict` if there
+    /// is an account of that name; `Invalid` without targets, if one of them leads back to the alias,
+    /// or if one that is outside is in a domain served here; `Limit` beyond
     /// [`limits::ALIAS_TARGETS`].
-    pub async fn add_to_alias(&self, name: &AliasName, targets: &[Address]) -> Result<AliasChange> {
-        self.check_alias(name, targets).await?;
-        self.change_alias(name, |before| Ok([before, targets].concat())).await
+    pub async fn add_to_alias(&self, name: &AliasName, targets: impl Into<Targets>) -> Result<AliasChange> {
+        let targets = targets.into();
+        self.check_alias(name, &targets).await?;
+        self.change_alias(name, |before| Ok(before.clone().with(targets.clone()))).await
     }
 
     /// Makes an alias, or gives one that exists these targets instead of those that it has.
     ///
     /// # Errors
     /// As [`Directory::add_to_alias`].
-    pub async fn set_alias(&self, name: &AliasName, targets: &[Address]) -> Result<AliasChange> {
-        self.check_alias(name, targets).await?;
-        self.change_alias(name, |_| Ok(targets.to_vec())).await
+    pub async fn set_alias(&self, name: &AliasName, targets: impl Into<Targets>) -> Result<AliasChange> {
+        let targets = targets.into();
+        self.check_alias(name, &targets).await?;
+        self.change_alias(name, |_| Ok(targets.clone())).await
     }
 
     /// Takes targets from an alias.
@@ -112,7 +135,7 @@ impl Directory {
             if let Some(target) = targets.iter().find(|target| !before.contains(target)) {
                 return Err(Error::not_found(format!("the alias {name} has no target {target}")));
             }
-            let left: Vec<_> = before.iter().filter(|target| !targets.contains(target)).cloned().collect();
+            let left = before.filtered(|target| !targets.contains(target));
             if left.is_empty() {
                 return Err(Error::invalid(format!(
                     "this would remove the last target of the alias {name}; remove the alias instead"
@@ -131,15 +154,13 @@ impl Directory {
     pub(super) async fn change_alias(
         &self,
         name: &AliasName,
-        change: impl Fn(&[Address]) -> Result<Vec<Address>>,
+        change: impl Fn(&Targets) -> Result<Targets>,
     ) -> Result<AliasChange> {
         let changed = self.clock.now();
-        let mut done = (Vec::new(), Vec::new());
+        let mut done = Default::default();
         self.put_alias(name, |before| {
             let before = before.map(|alias| alias.targets).unwrap_or_default();
-            let mut targets = change(&before)?;
-            targets.sort();
-            targets.dedup();
+            let targets = Targets::default().with(change(&before)?);
             if targets.is_empty() {
                 return Err(Error::invalid("an alias needs at least one target"));
             }
@@ -147,14 +168,14 @@ impl Directory {
                 return Err(Error::limit(format!("an alias has at most {} targets", limits::ALIAS_TARGETS)));
             }
             done = (before, targets.clone());
-            Ok(AliasRecord { name: name.to_string(), targets, changed, removed: false })
+            Ok(AliasRecord::new(name, targets, changed))
         })
         .await?;
         let (before, targets) = done;
-        let without = |all: &[Address], others: &[Address]| {
-            all.iter().filter(|target| !others.contains(target)).cloned().collect()
-        };
-        let (added, removed) = (without(&targets, &before), without(&before, &targets));
+        let (added, removed) = (
+            targets.filtered(|target| !before.contains(target)),
+            before.filtered(|target| !targets.contains(target)),
+        );
         Ok(AliasChange { alias: Alias { name: name.clone(), targets, changed }, added, removed })
     }
 
@@ -166,7 +187,7 @@ impl Directory {
         let changed = self.clock.now();
         self.put_alias(name, |before| match before {
             Some(_) => {
-                Ok(AliasRecord { name: name.to_string(), targets: Vec::new(), changed, removed: true })
+                Ok(AliasRecord { removed: true, ..AliasRecord::new(name, Targets::default(), changed) })
             }
             None => Err(no_alias(name)),
         })
@@ -228,7 +249,8 @@ pub(super) fn decode(at: &str, newest: &Newest) -> Result<Option<Alias>> {
     if record.removed {
         return Ok(None);
     }
-    Ok(Some(Alias { name, targets: record.targets, changed: record.changed }))
+    let targets = Targets { here: record.targets, outside: record.outside.unwrap_or_default() };
+    Ok(Some(Alias { name, targets, changed: record.changed }))
 }
 
 impl fmt::Display for AliasName {

@@ -1,4 +1,4 @@
-//! From an address to the accounts that get its mail.
+//! From an address to the accounts and the addresses of other servers that get its mail.
 //!
 //! In this order, and the first that answers decides: the account of that name; the alias of that
 //! name; with a tag (`user+tag`), the account or alias without it; the domain's catch-all, unless
@@ -10,13 +10,32 @@ use std::collections::{HashSet, VecDeque};
 use sealpost_base::{AccountId, Error, Kind, Result, limits};
 use sealpost_vault::PublicKey;
 
-use super::{AccountName, AccountRecord, Address, Alias, AliasName, Directory, Quotas};
+use super::{
+    AccountName, AccountRecord, Address, Alias, AliasName, Directory, OutsideAddress, Quotas, Targets,
+};
 
-/// Where the mail for an address goes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Where the mail for an address goes: to at least one account or outside address, each once.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Resolved {
-    /// At least one account, each once.
+    /// Accounts here.
     pub recipients: Vec<Recipient>,
+    /// Addresses of other servers.
+    pub outside: Vec<Outside>,
+}
+
+/// An address of another server that gets the mail.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outside {
+    /// The address.
+    pub address: OutsideAddress,
+    /// The alias that leads there.
+    pub alias: AliasName,
+}
+
+impl Resolved {
+    fn is_empty(&self) -> bool {
+        self.recipients.is_empty() && self.outside.is_empty()
+    }
 }
 
 /// One account that gets the mail: all that a delivery needs to know about it.
@@ -43,12 +62,12 @@ pub(super) enum AddressOwner {
 }
 
 impl Directory {
-    /// The accounts that get the mail for `address`, in any spelling; `postmaster` without a domain
+    /// What gets the mail for `address`, in any spelling; `postmaster` without a domain
     /// is the host's (RFC 5321 §4.1.1.3, §4.5.1). On a store behind a network they, and what is
     /// recorded of them, may be those of up to ten seconds ago.
     ///
     /// # Errors
-    /// `NotFound` if the address leads to no account here, `Invalid` if it is no address, `Limit`
+    /// `NotFound` if the address leads nowhere, `Invalid` if it is no address, `Limit`
     /// if its aliases fan out too far, and whatever the store says: a recipient that cannot be
     /// looked up is not refused for good.
     pub async fn resolve(&self, address: &str) -> Result<Resolved> {
@@ -61,24 +80,23 @@ impl Directory {
         if let Some(versions) = self.versions.lately() {
             let lately = Directory { versions, ..self.clone() };
             match lately.expand(address.clone()).await {
-                Ok(recipients) if !recipients.is_empty() => return Ok(Resolved { recipients }),
+                Ok(resolved) if !resolved.is_empty() => return Ok(resolved),
                 Err(e) if e.kind() == Kind::Retry => return Err(e),
                 _ => {}
             }
         }
         match self.expand(address.clone()).await? {
-            recipients if recipients.is_empty() => Err(Error::not_found(format!(
-                "no account or alias \
-                {address}"
-            ))),
-            recipients => Ok(Resolved { recipients }),
+            resolved if resolved.is_empty() => {
+                Err(Error::not_found(format!("no account or alias {address}")))
+            }
+            resolved => Ok(resolved),
         }
     }
 
-    async fn expand(&self, address: Address) -> Result<Vec<Recipient>> {
+    async fn expand(&self, address: Address) -> Result<Resolved> {
         let mut seen = HashSet::from([address.clone()]);
         let mut queue = VecDeque::from([(address, None, 0)]);
-        let mut recipients: Vec<Recipient> = Vec::new();
+        let Resolved { mut recipients, mut outside } = Resolved::default();
         while let Some((address, detail, depth)) = queue.pop_front() {
             match self.look_up(&address, detail).await? {
                 Some((AddressOwner::Account(account), detail))
@@ -90,22 +108,43 @@ impl Directory {
                     if depth == limits::ALIAS_DEPTH {
                         return Err(Error::limit(format!("the aliases at {address} nest too deep")));
                     }
-                    for target in alias.targets {
+                    let (here, elsewhere) = self.targets_now(alias.targets).await?;
+                    for target in here {
                         if seen.len() > limits::ALIAS_LOOKUPS {
-                            return Err(Error::limit(format!(
-                                "the alias {} leads to too many addresses",
-                                alias.name
-                            )));
+                            return Err(too_many(&alias.name));
                         }
                         if seen.insert(target.clone()) {
                             queue.push_back((target, detail.clone(), depth + 1));
+                        }
+                    }
+                    for address in elsewhere {
+                        if seen.len() > limits::ALIAS_LOOKUPS {
+                            return Err(too_many(&alias.name));
+                        }
+                        if seen.insert(address.canonical().clone()) {
+                            outside.push(Outside { address, alias: alias.name.clone() });
                         }
                     }
                 }
                 Some((AddressOwner::Account(_), _)) | None => {}
             }
         }
-        Ok(recipients)
+        Ok(Resolved { recipients, outside })
+    }
+
+    /// The targets as they are today: an outside address whose domain has come to be served here is
+    /// one of this server.
+    async fn targets_now(&self, targets: Targets) -> Result<(Vec<Address>, Vec<OutsideAddress>)> {
+        let Targets { mut here, outside } = targets;
+        let mut elsewhere = Vec::with_capacity(outside.len());
+        for address in outside {
+            if self.serves(address.canonical().domain()).await? {
+                here.push(address.canonical().clone());
+            } else {
+                elsewhere.push(address);
+            }
+        }
+        Ok((here, elsewhere))
     }
 
     /// What answers to `address`, and the tag that the mail has by then: the address's own, else
@@ -127,7 +166,7 @@ impl Directory {
         if let Some(postmaster) = self.postmaster_for(address) {
             let alias = Alias {
                 name: AliasName::Address(address.clone()),
-                targets: vec![postmaster.clone()],
+                targets: Targets::from(std::slice::from_ref(postmaster)),
                 changed: self.clock.now(),
             };
             return Ok(Some((AddressOwner::Alias(alias), detail)));
@@ -175,4 +214,8 @@ impl Directory {
 fn recipient(account: AccountRecord, detail: Option<String>) -> Recipient {
     let quotas = account.quotas();
     Recipient { id: account.id, name: account.name, public: account.public, detail, quotas }
+}
+
+fn too_many(alias: &AliasName) -> Error {
+    Error::limit(format!("the alias {alias} leads to too many addresses"))
 }

@@ -60,7 +60,7 @@ fn addresses(list: &[&str]) -> Vec<Address> {
 
 async fn alias(directory: &Directory, from: &str, to: &[&str]) {
     // As it may have come about, one target after the other, on several nodes.
-    directory.change_alias(&AliasName::parse(from).unwrap(), |_| Ok(addresses(to))).await.unwrap();
+    directory.change_alias(&AliasName::parse(from).unwrap(), |_| Ok((&addresses(to)).into())).await.unwrap();
 }
 
 async fn names(directory: &Directory, address: &str) -> Vec<String> {
@@ -587,7 +587,7 @@ async fn aliases_come_and_go() {
     let me = AliasName::parse("me@x").unwrap();
     assert_eq!(kind(here.set_alias(&me, &addresses(&["info@x"]))).await, Kind::Conflict);
     assert_eq!(kind(here.create(&name("info@x"), new("pw"))).await, Kind::Conflict);
-    assert_eq!(kind(here.set_alias(&info, &[])).await, Kind::Invalid);
+    assert_eq!(kind(here.set_alias(&info, Targets::default())).await, Kind::Invalid);
     let many: Vec<_> =
         (0..=limits::ALIAS_TARGETS).map(|n| Address::parse(&format!("me+{n}@x")).unwrap()).collect();
     assert_eq!(kind(here.set_alias(&info, &many)).await, Kind::Limit);
@@ -604,17 +604,20 @@ async fn targets_are_added_replaced_and_taken_away() {
     for alias in ["info@x", "@other"] {
         let alias = AliasName::parse(alias).unwrap();
         let made = directory.add_to_alias(&alias, &addresses(&["me@x", "jane@x"])).await.unwrap();
-        assert_eq!((made.added, made.removed), (addresses(&["jane@x", "me@x"]), Vec::new()));
+        assert_eq!((made.added.here, made.removed), (addresses(&["jane@x", "me@x"]), Targets::default()));
         let added = directory.add_to_alias(&alias, &addresses(&["joe@x", "jane@x"])).await.unwrap();
-        assert_eq!((added.added, added.removed), (addresses(&["joe@x"]), Vec::new()));
-        assert_eq!(added.alias.targets, addresses(&["jane@x", "joe@x", "me@x"]));
+        assert_eq!((added.added.here, added.removed), (addresses(&["joe@x"]), Targets::default()));
+        assert_eq!(added.alias.targets.here, addresses(&["jane@x", "joe@x", "me@x"]));
         assert_eq!(directory.alias(&alias).await.unwrap(), Some(added.alias));
         let set = directory.set_alias(&alias, &addresses(&["joe@x"])).await.unwrap();
-        assert_eq!((set.added, set.removed), (Vec::new(), addresses(&["jane@x", "me@x"])));
+        assert_eq!((set.added.here, set.removed.here), (Vec::new(), addresses(&["jane@x", "me@x"])));
 
         directory.add_to_alias(&alias, &addresses(&["me@x"])).await.unwrap();
         let taken = directory.take_from_alias(&alias, &addresses(&["joe@x"])).await.unwrap();
-        assert_eq!((taken.alias.targets, taken.removed), (addresses(&["me@x"]), addresses(&["joe@x"])));
+        assert_eq!(
+            (taken.alias.targets.here, taken.removed.here),
+            (addresses(&["me@x"]), addresses(&["joe@x"]))
+        );
         for (target, refused) in [("joe@x", Kind::NotFound), ("me@x", Kind::Invalid)] {
             assert_eq!(kind(directory.take_from_alias(&alias, &addresses(&[target]))).await, refused);
         }
@@ -693,6 +696,100 @@ async fn aliases_that_a_removal_leaves_without_accounts_are_known() {
             .await
             .unwrap()
     );
+}
+
+#[tokio::test]
+async fn aliases_lead_to_other_servers() {
+    let world = Fixture::new();
+    let directory = world.directory();
+    directory.create(&name("me@x"), new("pw")).await.unwrap();
+    let info = AliasName::parse("info@x").unwrap();
+    let texts = ["me@x", "Jane.Doe@Elsewhere.example"].map(str::to_owned);
+    let targets = directory.targets(&texts).await.unwrap();
+    assert_eq!(
+        (targets.here.clone(), targets.outside[0].as_str()),
+        (addresses(&["me@x"]), texts[1].as_str())
+    );
+    let made = directory.add_to_alias(&info, targets).await.unwrap();
+    assert_eq!(made.added.texts().collect::<Vec<_>>(), ["me@x", &texts[1]]);
+    assert_eq!(directory.alias(&info).await.unwrap(), Some(made.alias));
+    // The same one in another case is no other one.
+    let again = directory.targets(&["jane.doe@elsewhere.example".to_owned()]).await.unwrap();
+    assert!(directory.add_to_alias(&info, again).await.unwrap().added.is_empty());
+
+    let resolved = directory.resolve("info+tag@x").await.unwrap();
+    assert_eq!(resolved.recipients.len(), 1);
+    let outside: Vec<_> = resolved.outside.iter().map(|to| (to.address.as_str(), &to.alias)).collect();
+    assert_eq!(outside, [(texts[1].as_str(), &info)]);
+    // Through another alias, and a catch-all that leads outside alone.
+    alias(&directory, "both@x", &["info@x", "me@x"]).await;
+    assert_eq!(
+        directory.resolve("both@x").await.unwrap().outside,
+        directory.resolve("info@x").await.unwrap().outside
+    );
+    let all = AliasName::parse("@y").unwrap();
+    directory
+        .set_alias(&all, Targets { here: Vec::new(), ..directory.targets(&texts).await.unwrap() })
+        .await
+        .unwrap();
+    assert!(directory.leads_anywhere(&directory.alias(&all).await.unwrap().unwrap()).await.unwrap());
+    let resolved = directory.resolve("any@y").await.unwrap();
+    assert_eq!((resolved.recipients.len(), &resolved.outside[0].alias), (0, &all));
+    directory.add_to_alias(&AliasName::parse("to@x").unwrap(), &addresses(&["any@y"])).await.unwrap();
+
+    let taken = directory.take_from_alias(&info, &addresses(&["jane.doe@elsewhere.example"])).await.unwrap();
+    assert_eq!((taken.removed.outside.len(), taken.alias.targets.len()), (1, 1));
+}
+
+#[tokio::test]
+async fn an_outside_target_is_not_of_a_domain_served_here() {
+    let world = Fixture::new();
+    let directory = world.directory();
+    directory.create(&name("me@x"), new("pw")).await.unwrap();
+    let outside =
+        |text: &str| Targets { outside: vec![OutsideAddress::parse(text).unwrap()], ..Targets::default() };
+    let info = AliasName::parse("info@x").unwrap();
+    assert_eq!(kind(directory.set_alias(&info, outside("you@x"))).await, Kind::NotFound);
+    let new_domain = AliasName::parse("info@new").unwrap();
+    assert_eq!(kind(directory.set_alias(&new_domain, outside("you@new"))).await, Kind::NotFound);
+    directory.create(&name("me@y"), new("pw")).await.unwrap();
+    world.clock.advance(super::served::AGE);
+    assert_eq!(kind(directory.set_alias(&info, outside("you@y"))).await, Kind::Invalid);
+    // A domain that came here: its mail stays here, and goes nowhere while nobody has the address.
+    directory.set_alias(&info, outside("you@z")).await.unwrap();
+    assert_eq!(directory.resolve("info@x").await.unwrap().outside.len(), 1);
+    directory.create(&name("me@z"), new("pw")).await.unwrap();
+    world.clock.advance(super::served::AGE);
+    assert_eq!(kind(directory.resolve("info@x")).await, Kind::NotFound);
+    directory.create(&name("you@z"), new("pw")).await.unwrap();
+    let resolved = directory.resolve("info@x").await.unwrap();
+    assert_eq!((resolved.recipients.len(), resolved.outside.len()), (1, 0));
+    assert!(OutsideAddress::parse("me@[192.0.2.1]").is_err() && OutsideAddress::parse("me").is_err());
+}
+
+#[tokio::test]
+async fn outside_targets_count_like_others() {
+    let world = Fixture::new();
+    let directory = world.directory();
+    let many = |from: usize, to: usize| {
+        let outside = (from..to).map(|n| OutsideAddress::parse(&format!("a{n}@elsewhere.example")).unwrap());
+        Targets { outside: outside.collect(), ..Targets::default() }
+    };
+    let wide = AliasName::parse("wide@x").unwrap();
+    assert_eq!(kind(directory.set_alias(&wide, many(0, limits::ALIAS_TARGETS + 1))).await, Kind::Limit);
+    let parts = limits::ALIAS_LOOKUPS / limits::ALIAS_TARGETS + 1;
+    for n in 0..parts {
+        let part = AliasName::parse(&format!("wide{n}@x")).unwrap();
+        directory
+            .set_alias(&part, many(n * limits::ALIAS_TARGETS, (n + 1) * limits::ALIAS_TARGETS))
+            .await
+            .unwrap();
+        let targets = addresses(&[&format!("wide{n}@x")]);
+        let added = directory.add_to_alias(&wide, &targets).await.map(drop).map_err(|e| e.kind());
+        assert!(added.is_ok(), "{n}: {added:?}");
+    }
+    assert_eq!(directory.resolve("wide0@x").await.unwrap().outside.len(), limits::ALIAS_TARGETS);
+    assert_eq!(kind(directory.resolve("wide@x")).await, Kind::Limit);
 }
 
 #[tokio::test]

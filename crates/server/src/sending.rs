@@ -111,12 +111,13 @@ impl Sending {
             clock: ctx.clock.clone(),
             random: ctx.random.clone(),
         });
-        let transport = Arc::new(LocalTransport::new(ctx.clone(), deliverer, metrics));
         let domain_keys = DomainKeys::new(ctx.store.clone(), keys.clone());
         let forms: Arc<dyn Forms> = Arc::new(Downgraded::new(domain_keys.clone(), ctx.clock.clone()));
         let opening = opening(&ctx, &store, &log_key, &keys, node.id(), &node.name, node.known());
         let queue = Queue::open(opening).await.map_err(|e| e.context("the queue"))?;
-        let outbox = outbox(&ctx, &queue, domain_keys);
+        let outbox = outbox(&ctx, &queue, domain_keys, keys.clone());
+        let forwarder = outbox.forwarder().clone();
+        let transport = Arc::new(LocalTransport::new(ctx.clone(), forwarder, deliverer, metrics));
         let own = RunningQueue::begin(&ctx, queue, transport.clone(), forms.clone());
         let (adopted, tasks) = Default::default();
         let sending = Sending(Arc::new(Inner {
@@ -239,17 +240,19 @@ impl Sending {
 }
 
 /// What users submit mail to `queue` through.
-fn outbox(ctx: &Context, queue: &Queue, domain_keys: DomainKeys) -> Outbox {
+fn outbox(ctx: &Context, queue: &Queue, domain_keys: DomainKeys, mail_keys: MailKeys) -> Outbox {
     let sending = &ctx.settings.sending;
     let limits = SendingLimits {
         hour: sending.recipients_per_hour,
         day: sending.recipients_per_day,
+        forwards: sending.forwards_per_hour,
         message_size: ctx.settings.message_size,
     };
     Outbox::new(OutboxParts {
         queue: queue.clone(),
         directory: ctx.directory.clone(),
         domain_keys,
+        mail_keys,
         clock: ctx.clock.clone(),
         random: ctx.random.clone(),
         budget: ctx.budget.clone(),

@@ -3,6 +3,8 @@
 
 #[path = "sending/delivery.rs"]
 mod delivery;
+#[path = "sending/forwarding.rs"]
+mod forwarding;
 #[path = "sending/keys.rs"]
 mod keys;
 #[path = "sending/stopping.rs"]

@@ -26,6 +26,22 @@ macro_rules! transcripts {
 }
 
 transcripts![
-    addresses, bdat, commands, delivery, errors, lmtp, lmtp_bdat, loops, http, pipelining, quota, quota_lmtp,
-    recipients, size, smuggling, starttls, utf8,
+    addresses,
+    bdat,
+    commands,
+    delivery,
+    errors,
+    forwarding_off,
+    lmtp,
+    lmtp_bdat,
+    loops,
+    http,
+    pipelining,
+    quota,
+    quota_lmtp,
+    recipients,
+    size,
+    smuggling,
+    starttls,
+    utf8,
 ];

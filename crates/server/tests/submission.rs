@@ -2,6 +2,8 @@
 
 #[path = "submission/faults.rs"]
 mod faults;
+#[path = "submission/forwarding.rs"]
+mod forwarding;
 #[path = "submission/logins.rs"]
 mod logins;
 #[path = "submission/messages.rs"]
@@ -27,6 +29,8 @@ transcripts![
     commands,
     dsn,
     endings,
+    forward,
+    forward_lmtp,
     future_release,
     limits,
     message,

@@ -3,10 +3,11 @@
 use futures::StreamExt;
 use sealpost_smtp::data::End as DataEnd;
 use sealpost_smtp::types::{Body, Chunk, Reply};
-use sealpost_submission::outbox::Accepted;
+use sealpost_submission::outbox::{Accepted, Refusal};
 
 use super::connection::End;
 use super::deliver;
+use super::forward::Forward;
 use super::incoming::{Incoming, failed};
 use super::quota_check;
 use super::replies;
@@ -14,7 +15,7 @@ use super::session::{CurrentChunk, Session};
 use super::sink::Source;
 use super::submitting::{self, Submitting};
 use super::trace::{self, Trace};
-use super::transaction::{Envelope, Message, Transaction};
+use super::transaction::{Envelope, Message, Recipient, Transaction};
 
 impl Session {
     /// DATA. A refusal leaves the transaction as it was (RFC 5321 §4.1.4).
@@ -98,7 +99,7 @@ impl Session {
         };
         let held = message.holds_budget();
         match message {
-            Message::Delivery(incoming) => incoming.push(&self.shared, &envelope.accounts, octets).await,
+            Message::Delivery(incoming) => incoming.push(&self.shared, envelope, octets).await,
             Message::Submission(submitting) => submitting.push(octets).await,
         }
         if !held && message.holds_budget() {
@@ -167,14 +168,14 @@ impl Session {
         self.flush().await
     }
 
-    /// Into the accounts of the recipients.
+    /// Into the accounts of the recipients, and into the queue for what they lead to elsewhere.
     async fn deliver(&mut self, envelope: Envelope, incoming: Incoming) -> Result<(), End> {
         let (id, octets) = (incoming.id.clone(), incoming.octets());
         let over_quota = quota_check::over_quota_each(&self.shared.ctx, &envelope.accounts, octets).await;
         // SMTP has one reply for all. What only some have no room for, and nobody could know at
         // RCPT, they get all the same: it is one message beyond the limit, and they are full then.
-        let nobody = over_quota.iter().all(Option::is_some);
-        let delivered = match incoming.finish(&self.shared, &envelope.accounts).await {
+        let nobody = envelope.outside.is_empty() && over_quota.iter().all(Option::is_some);
+        let delivered = match incoming.finish(&self.shared, &envelope).await {
             Err(reply) => self.refuse_message(&envelope, &reply).await?,
             Ok(source) if self.is_lmtp() => self.deliver_to_each(&envelope, source, &id, over_quota).await?,
             Ok(source) => match over_quota.into_iter().flatten().next().filter(|_| nobody) {
@@ -205,12 +206,14 @@ impl Session {
     }
 
     async fn deliver_together(&mut self, envelope: &Envelope, source: Source, id: &str) -> Result<u64, End> {
-        match deliver::together(&self.shared.ctx, source, envelope.accounts.clone()).await {
+        let forward = Forward::new(&self.shared, &envelope.mail.from, envelope.outside.clone());
+        match deliver::together(&self.shared.ctx, source, envelope.accounts.clone(), forward).await {
             Ok(()) => {
                 self.reply(replies::stored(id));
                 Ok(envelope.recipients.len() as u64)
             }
-            Err(error) => self.refuse_message(envelope, &failed(id, &error)).await,
+            Err(Refusal::Store(error)) => self.refuse_message(envelope, &failed(id, &error)).await,
+            Err(refusal) => self.refuse_message(envelope, &replies::forwarding(&refusal, id)).await,
         }
     }
 
@@ -223,6 +226,17 @@ impl Session {
         over_quota: Vec<Option<Reply>>,
     ) -> Result<u64, End> {
         let ctx = self.shared.ctx.clone();
+        let has_room = |recipient: &&Recipient| {
+            recipient.accounts.iter().all(|account| over_quota.get(*account).is_none_or(Option::is_none))
+        };
+        let mut outside: Vec<usize> = Vec::new();
+        envelope.recipients.iter().filter(has_room).for_each(|recipient| outside.extend(&recipient.outside));
+        outside.sort_unstable();
+        outside.dedup();
+        let outside = outside.into_iter().filter_map(|at| envelope.outside.get(at).cloned()).collect();
+        let forward = Forward::new(&self.shared, &envelope.mail.from, outside);
+        let (source, forwarded) = deliver::forward_first(source, forward).await;
+        let unforwarded = forwarded.err().map(|refusal| replies::forwarding(&refusal, id));
         let roomy = envelope.accounts.iter().zip(&over_quota).filter(|(_, reply)| reply.is_none());
         let roomy: Vec<_> = roomy.map(|(account, _)| *account).collect();
         let mut results = match roomy.is_empty() {
@@ -249,6 +263,7 @@ impl Session {
                 Some(Err(reply)) => Some(reply.clone()),
                 None => Some(replies::unfinished()),
             });
+            let failure = failure.or_else(|| unforwarded.clone().filter(|_| !recipient.outside.is_empty()));
             delivered += u64::from(failure.is_none());
             self.reply_to_one(failure.unwrap_or_else(|| replies::stored(id))).await?;
         }
@@ -267,7 +282,6 @@ mod tests {
     use sealpost_vault::server_key::ServerKeys;
 
     use super::super::connection::REPLY_BYTES;
-    use super::super::transaction::Recipient;
     use super::super::{Service, SmtpShared};
     use super::*;
     use sealpost_session::Context;
@@ -283,8 +297,13 @@ mod tests {
         let mut session = Session::new(ours, Arc::new(SmtpShared::new(Arc::new(ctx), None)), Service::Lmtp);
         let mut envelope = Transaction::new(Mail::new(ReversePath::Null), None).envelope;
         // Many more replies than the system keeps for a connection.
-        let recipient =
-            || Recipient { path: ForwardPath::Postmaster, notify: None, orcpt: None, accounts: Vec::new() };
+        let recipient = || Recipient {
+            path: ForwardPath::Postmaster,
+            notify: None,
+            orcpt: None,
+            accounts: Vec::new(),
+            outside: Vec::new(),
+        };
         envelope.recipients.extend(std::iter::repeat_with(recipient).take(100_000));
         let reply = replies::no_memory();
         assert!(session.refuse_message(&envelope, &reply).now_or_never().is_none(), "nobody reads them");

@@ -7,24 +7,39 @@ use futures::{StreamExt, TryStreamExt};
 use sealpost_account::{Delivery, Ingest, Stored};
 use sealpost_base::{Error, Result};
 
+use super::forward::{self, Forward};
 use super::quota_check;
 use super::sink::{Copies, Source};
 use super::transaction::Account;
 use sealpost_session::Context;
+use sealpost_submission::outbox::Refusal;
 
 /// Copies of one message that are stored at once: enough to share waits for the disk.
 const STORING: usize = 8;
 /// Entries of one message that are appended at once.
 const APPENDING: usize = 64;
 
-/// SMTP: stores the message for all accounts, and only when that is done delivers it to them.
+/// SMTP: stores the message for all accounts, forwards it, and only when that is done delivers it.
 ///
 /// # Errors
-/// The first failure. If it came while storing, the message was delivered to nobody.
-pub(super) async fn together(ctx: &Arc<Context>, source: Source, accounts: Vec<Account>) -> Result<()> {
-    let stored = match source {
-        Source::Direct(ingest) => vec![ingest.finish_to_deliver().await?],
-        Source::Copies(message) => store_all(ctx, message, accounts.clone()).await?,
+/// The first failure. If it came before delivering, nothing was delivered and nothing forwarded.
+pub(super) async fn together(
+    ctx: &Arc<Context>,
+    source: Source,
+    accounts: Vec<Account>,
+    forward: Option<Forward>,
+) -> Result<(), Refusal> {
+    let stored = match (source, forward) {
+        (Source::Direct(ingest), None) => vec![ingest.finish_to_deliver().await?],
+        (Source::Direct(_), Some(_)) => return Err(forward::not_copied()),
+        (Source::Copies(message), forward) => {
+            let message = Arc::new(message);
+            let stored = store_all(ctx, message.clone(), accounts.clone()).await?;
+            if let Some(forward) = forward {
+                forward.queue(&message).await?;
+            }
+            stored
+        }
     };
     let deliveries = accounts.into_iter().zip(stored).map({
         let ctx = ctx.clone();
@@ -32,11 +47,24 @@ pub(super) async fn together(ctx: &Arc<Context>, source: Source, accounts: Vec<A
     });
     // Every one is tried, whatever happens to the others: what is delivered now cannot be lost later.
     let results: Vec<Result<()>> = stream::iter(deliveries).buffered(APPENDING).collect().await;
-    results.into_iter().collect()
+    Ok(results.into_iter().collect::<Result<()>>()?)
 }
 
-async fn store_all(ctx: &Arc<Context>, message: Copies, accounts: Vec<Account>) -> Result<Vec<Stored>> {
-    let (ctx, message) = (ctx.clone(), Arc::new(message));
+/// LMTP: forwards the message before any account gets it. Gives the message back, and why it goes
+/// on to none of the addresses.
+pub(super) async fn forward_first(source: Source, forward: Option<Forward>) -> (Source, Result<(), Refusal>) {
+    match (source, forward) {
+        (source, None) => (source, Ok(())),
+        (Source::Copies(message), Some(forward)) => {
+            let forwarded = forward.queue(&message).await;
+            (Source::Copies(message), forwarded)
+        }
+        (source @ Source::Direct(_), Some(_)) => (source, Err(forward::not_copied())),
+    }
+}
+
+async fn store_all(ctx: &Arc<Context>, message: Arc<Copies>, accounts: Vec<Account>) -> Result<Vec<Stored>> {
+    let ctx = ctx.clone();
     let copies = accounts.into_iter().map(move |account| store(ctx.clone(), message.clone(), account));
     stream::iter(copies).buffered(STORING).try_collect().await
 }

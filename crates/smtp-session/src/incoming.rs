@@ -10,7 +10,7 @@ use super::SmtpShared;
 use super::hops::Hops;
 use super::replies;
 use super::sink::{Sink, Source};
-use super::transaction::Account;
+use super::transaction::Envelope;
 
 /// One message. Dropping it leaves nothing behind.
 pub(super) struct Incoming {
@@ -54,7 +54,7 @@ impl Incoming {
     }
 
     /// Takes the next bytes.
-    pub(super) async fn push(&mut self, shared: &SmtpShared, accounts: &[Account], octets: &[u8]) {
+    pub(super) async fn push(&mut self, shared: &SmtpShared, envelope: &Envelope, octets: &[u8]) {
         self.octets += octets.len() as u64;
         if self.failure.is_some() {
             return;
@@ -71,15 +71,15 @@ impl Incoming {
             self.head.reserve_exact(octets.len());
             return self.head.extend_from_slice(octets);
         }
-        if let Err(error) = self.write(shared, accounts, octets).await {
+        if let Err(error) = self.write(shared, envelope, octets).await {
             self.fail(&error);
         }
     }
 
     /// The message is complete: everything but storing it for the accounts is done.
-    pub(super) async fn finish(mut self, shared: &SmtpShared, accounts: &[Account]) -> Result<Source, Reply> {
+    pub(super) async fn finish(mut self, shared: &SmtpShared, envelope: &Envelope) -> Result<Source, Reply> {
         if self.failure.is_none()
-            && let Err(error) = self.write(shared, accounts, &[]).await
+            && let Err(error) = self.write(shared, envelope, &[]).await
         {
             self.fail(&error);
         }
@@ -90,11 +90,11 @@ impl Incoming {
         }
     }
 
-    async fn write(&mut self, shared: &SmtpShared, accounts: &[Account], octets: &[u8]) -> Result<()> {
+    async fn write(&mut self, shared: &SmtpShared, envelope: &Envelope, octets: &[u8]) -> Result<()> {
         let mut sink = match self.sink.take() {
             Some(sink) => sink,
             None => {
-                let sink = Sink::open(shared, accounts).await?;
+                let sink = Sink::open(shared, envelope).await?;
                 sink.write(&shared.ctx, &std::mem::take(&mut self.head)).await?
             }
         };

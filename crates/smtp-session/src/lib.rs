@@ -3,9 +3,9 @@
 //!
 //! What a session promises:
 //! - **Durable before 250.** A message is acknowledged after every account it goes to has it in its
-//!   log; a submitted one after the queue has it in its own.
+//!   log; a submitted one, and one that an alias leads to other servers, after the queue has it too.
 //! - **Nothing is relayed for strangers.** SMTP and LMTP refuse a recipient that
-//!   [`sealpost_directory::Directory`] does not know. Submission takes mail to anywhere, after AUTH
+//!   [`sealpost_directory::Directory`] does not know. Where an alias leads, its operator decided. Submission takes mail to anywhere, after AUTH
 //!   (RFC 4954), from addresses that the account may send as.
 //! - **Byte-exact.** A delivered message is stored as it came, behind one `Return-Path` and one
 //!   `Received` field. Long lines, NUL, 8-bit headers and broken MIME are not refused; a look-alike
@@ -33,6 +33,7 @@ mod command;
 mod connection;
 mod data;
 mod deliver;
+mod forward;
 mod hops;
 mod incoming;
 mod mail;

@@ -2,13 +2,14 @@
 
 use sealpost_base::Kind;
 use sealpost_directory::{Address, Resolved};
-use sealpost_smtp::types::{ForwardPath, Host, Rcpt, Reply};
+use sealpost_smtp::types::{ForwardPath, Host, Mail, Rcpt, Reply};
 
-use super::Service;
+use super::forward;
 use super::quota_check;
 use super::replies;
 use super::session::Session;
 use super::transaction::Transaction;
+use super::{Service, SmtpShared};
 use sealpost_session::Context;
 
 impl Session {
@@ -42,8 +43,11 @@ impl Session {
     }
 
     async fn add_recipient(&mut self, rcpt: Rcpt) -> Result<(), Reply> {
-        let declared = self.transaction.as_ref().and_then(|transaction| transaction.envelope.mail.size);
-        let resolved = resolve(&self.shared.ctx, &rcpt.to, declared).await?;
+        let Some(Transaction { envelope, .. }) = &self.transaction else {
+            return Err(replies::out_of_order("Say MAIL first"));
+        };
+        let resolved = resolve(&self.shared, &rcpt.to, &envelope.mail).await?;
+        forward::check(&self.shared, envelope, &resolved.outside)?;
         self.add(rcpt, resolved)
     }
 
@@ -65,9 +69,9 @@ impl Session {
                 .map_err(|reached| replies::sending_limit(&reached))?;
         }
         if is_local(ctx, &rcpt.to).await? {
-            resolve(ctx, &rcpt.to, envelope.mail.size).await?;
+            resolve(&self.shared, &rcpt.to, &envelope.mail).await?;
         }
-        self.add(rcpt, Resolved { recipients: Vec::new() })
+        self.add(rcpt, Resolved::default())
     }
 
     fn add(&mut self, rcpt: Rcpt, resolved: Resolved) -> Result<(), Reply> {
@@ -95,16 +99,21 @@ async fn is_local(ctx: &Context, to: &ForwardPath) -> Result<bool, Reply> {
     }
 }
 
-/// The accounts that an address leads to, all with room for a message of the size that MAIL said.
-async fn resolve(ctx: &Context, to: &ForwardPath, declared: Option<u64>) -> Result<Resolved, Reply> {
-    let address = match to {
+/// What an address leads to; its accounts all have room for a message of the size that MAIL said.
+async fn resolve(shared: &SmtpShared, to: &ForwardPath, mail: &Mail) -> Result<Resolved, Reply> {
+    let ctx = &shared.ctx;
+    let resolved = match (to, &shared.outbox) {
         // RFC 5321 §4.5.1
-        ForwardPath::Postmaster => "postmaster".to_owned(),
-        ForwardPath::Mailbox(mailbox) => mailbox.to_string(),
+        (ForwardPath::Postmaster, _) => ctx.directory.resolve("postmaster").await,
+        (ForwardPath::Mailbox(mailbox), Some(outbox)) => {
+            outbox.forwarder().resolve(mailbox, &mail.from).await
+        }
+        (ForwardPath::Mailbox(mailbox), None) => ctx.directory.resolve(&mailbox.to_string()).await,
     };
-    let resolved = match ctx.directory.resolve(&address).await {
+    let resolved = match resolved {
         Ok(resolved) => resolved,
-        Err(error) if error.kind() == Kind::NotFound || Address::parse(&address).is_err() => {
+        Err(error) if error.kind() == Kind::Denied => return Err(replies::reports_only()),
+        Err(error) if error.kind() == Kind::NotFound || Address::parse(&to.to_string()).is_err() => {
             return Err(unknown(ctx, to).await);
         }
         Err(error) => {
@@ -112,7 +121,7 @@ async fn resolve(ctx: &Context, to: &ForwardPath, declared: Option<u64>) -> Resu
             return Err(replies::recipient(&error));
         }
     };
-    check_room(ctx, to, &resolved, declared).await?;
+    check_room(ctx, to, &resolved, mail.size).await?;
     Ok(resolved)
 }
 

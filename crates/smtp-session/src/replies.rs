@@ -265,6 +265,34 @@ pub(super) fn sending_limit(reached: &LimitReached) -> Reply {
     Reply::status(450, (4, 7, 1), format!("You have reached your limit of {reached}"))
 }
 
+/// An alias leads to other servers, and nothing is sent to them now.
+pub(super) fn forwarding_is_off() -> Reply {
+    Reply::status(451, (4, 3, 2), "This address forwards its mail, and sending is off, try again later")
+}
+
+/// RFC 3030 §3, RFC 3463 §3.7.
+pub(super) fn binary_not_forwarded() -> Reply {
+    Reply::status(554, (5, 6, 1), "This address forwards its mail, and binary content is not forwarded")
+}
+
+/// RFC 3463 §3.8: the policy of this server, for now.
+pub(super) fn forwarding_limit(reached: &LimitReached) -> Reply {
+    Reply::status(450, (4, 7, 1), format!("This address forwards at most {reached}"))
+}
+
+/// A sender of forwarded mail, to whom reports go back and nothing else.
+pub(super) fn reports_only() -> Reply {
+    Reply::status(550, (5, 7, 1), "This address takes reports only")
+}
+
+/// Why a message is not forwarded; `id` is for the log.
+pub(super) fn forwarding(refusal: &Refusal, id: &str) -> Reply {
+    match refusal {
+        Refusal::Limit(reached) => forwarding_limit(reached),
+        refusal => submission(refusal, None, id),
+    }
+}
+
 /// Why a submitted message, or its sender, is refused; `id` is for the log.
 pub(super) fn submission(refusal: &Refusal, account: Option<&AccountRecord>, id: &str) -> Reply {
     let unsendable = |text: &'static str| Reply::status(554, (5, 6, 0), text);

@@ -1,10 +1,15 @@
 //! Where the bytes of a message go while they arrive, and where its copies come from.
 //!
-//! For one account they go straight into its store, scanned and sealed on the way. For several they
-//! are kept once, in memory or, beyond [`limits::SMTP_MEMORY_BYTES`], in the spool (sealed under a
-//! key that only this value knows), and are stored account by account when the message is complete.
+//! For one account they go straight into its store, scanned and sealed on the way. For several, or
+//! if the message goes on to other servers, they are kept once: in memory or, beyond
+//! [`limits::SMTP_MEMORY_BYTES`], in the spool (sealed under a key that only this value knows). They
+//! are stored account by account when the message is complete.
 
+use std::borrow::Cow;
+
+use bytes::Bytes;
 use futures::StreamExt;
+use futures::stream::BoxStream;
 use sealpost_account::{Ingest, Stored};
 use sealpost_base::{AccountId, Budget, Error, Permit, Result, limits};
 use sealpost_vault::spool::{SpoolWriter, Spooled};
@@ -12,7 +17,7 @@ use tokio::runtime::Handle;
 
 use super::Fanout;
 use super::SmtpShared;
-use super::transaction::Account;
+use super::transaction::Envelope;
 use sealpost_session::Context;
 
 /// A message that is arriving. Dropping it leaves nothing behind.
@@ -63,9 +68,9 @@ pub(super) struct InSpool {
 }
 
 impl Sink {
-    /// Begins a message for `accounts`; waits for its share of memory.
-    pub(super) async fn open(shared: &SmtpShared, accounts: &[Account]) -> Result<Self> {
-        if let [only] = accounts {
+    /// Begins a message; waits for its share of memory.
+    pub(super) async fn open(shared: &SmtpShared, envelope: &Envelope) -> Result<Self> {
+        if let ([only], true) = (&envelope.accounts[..], envelope.outside.is_empty()) {
             return Ok(Sink::Direct(Box::new(shared.ctx.accounts.ingest(only.id).await?)));
         }
         let gate = Gate::enter(&shared.fanout, &shared.ctx.budget).await;
@@ -113,19 +118,38 @@ impl Copies {
     /// Stores a copy for `account`.
     pub(super) async fn store(&self, ctx: &Context, account: AccountId) -> Result<Stored> {
         let mut ingest = ctx.accounts.ingest(account).await?;
-        match self {
-            Copies::Memory(memory) => ingest.write(&memory.bytes).await?,
-            Copies::Spool(message) => {
-                let Some(spooled) = &message.spooled else {
-                    return Err(Error::internal("a spooled message is gone before it was copied"));
-                };
-                let mut pieces = spooled.read();
-                while let Some(piece) = pieces.next().await {
-                    ingest.write(&piece?).await?;
-                }
-            }
+        let mut pieces = self.read();
+        while let Some(piece) = pieces.next().await? {
+            ingest.write(&piece).await?;
         }
         ingest.finish_to_deliver().await
+    }
+
+    /// Reads it from the beginning.
+    pub(super) fn read(&self) -> Pieces<'_> {
+        match self {
+            Copies::Memory(memory) => Pieces::Memory(Some(&memory.bytes)),
+            Copies::Spool(message) => Pieces::Spool(message.spooled.as_ref().map(|spooled| spooled.read())),
+        }
+    }
+}
+
+/// The bytes of a message, in order.
+pub(super) enum Pieces<'a> {
+    Memory(Option<&'a [u8]>),
+    Spool(Option<BoxStream<'static, Result<Bytes>>>),
+}
+
+impl Pieces<'_> {
+    /// The next piece; `None` at the end.
+    pub(super) async fn next(&mut self) -> Result<Option<Cow<'_, [u8]>>> {
+        match self {
+            Pieces::Memory(bytes) => Ok(bytes.take().map(Cow::Borrowed)),
+            Pieces::Spool(Some(pieces)) => {
+                Ok(pieces.next().await.transpose()?.map(|piece| Cow::Owned(piece.into())))
+            }
+            Pieces::Spool(None) => Err(Error::internal("a spooled message is gone before it was copied")),
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use sealpost_base::{AccountId, Budget, Permit, limits};
-use sealpost_directory::{Quotas, Resolved};
+use sealpost_directory::{Address, Outside, Quotas, Resolved};
 use sealpost_smtp::types::{ForwardPath, Mail, Notify, OriginalRecipient, Rcpt, Reply};
 use sealpost_vault::PublicKey;
 
@@ -36,6 +36,9 @@ pub(super) struct Envelope {
     /// The accounts they lead to, each once.
     pub(super) accounts: Vec<Account>,
     known: HashMap<AccountId, usize>,
+    /// The addresses of other servers that they lead to, each once.
+    pub(super) outside: Vec<Outside>,
+    known_outside: HashMap<Address, usize>,
     /// Memory that the recipients take, in bytes, about.
     bytes: usize,
     /// What was drawn from the budget for it.
@@ -46,6 +49,10 @@ pub(super) struct Envelope {
 const SHARE: usize = 8;
 /// What a recipient's path takes beside its characters, in bytes: allocations, and a vector that grows.
 const PATH_BYTES: usize = 3 * 16 + size_of::<Recipient>();
+
+/// What an address of another server takes beside its characters, in bytes: it is held in two
+/// spellings and as a key, with the name of its alias.
+const OUTSIDE_BYTES: usize = 512;
 
 /// What envelopes draw on, of a server with that budget.
 pub(super) fn envelopes(budget: &Budget) -> Budget {
@@ -61,6 +68,8 @@ pub(super) struct Recipient {
     pub(super) orcpt: Option<OriginalRecipient>,
     /// Indexes into the envelope's accounts.
     pub(super) accounts: Vec<usize>,
+    /// The same for addresses of other servers.
+    pub(super) outside: Vec<usize>,
 }
 
 /// Where one copy goes.
@@ -78,6 +87,8 @@ impl Transaction {
             recipients: Vec::new(),
             accounts: Vec::new(),
             known: HashMap::new(),
+            outside: Vec::new(),
+            known_outside: HashMap::new(),
             bytes: 0,
             permits: Vec::new(),
         };
@@ -119,22 +130,28 @@ impl Message {
 }
 
 impl Envelope {
-    /// Adds a recipient that leads to the accounts in `resolved`; a submitted message leads to none here.
+    /// Adds a recipient that leads to what is in `resolved`; a submitted message leads to none here.
     ///
     /// # Errors
     /// A temporary reply: the client offers the recipient again in another transaction.
     pub(super) fn add(&mut self, rcpt: Rcpt, resolved: Resolved, budget: &Budget) -> Result<(), Reply> {
         let new =
             resolved.recipients.iter().filter(|recipient| !self.known.contains_key(&recipient.id)).count();
-        if self.accounts.len() + new > limits::SMTP_ACCOUNTS {
+        let new_outside = resolved.outside.iter();
+        let new_outside: Vec<_> =
+            new_outside.filter(|to| !self.known_outside.contains_key(to.address.canonical())).collect();
+        let is_crowded = self.outside.len() + new_outside.len() > limits::SMTP_FORWARDS;
+        if is_crowded || self.accounts.len() + new > limits::SMTP_ACCOUNTS {
             return Err(replies::too_many_recipients());
         }
-        let links = resolved.recipients.len() * size_of::<usize>();
+        let links = (resolved.recipients.len() + resolved.outside.len()) * size_of::<usize>();
+        let of_outside = |to: &&Outside| OUTSIDE_BYTES + 3 * to.address.as_str().len();
+        let outside: usize = new_outside.iter().map(of_outside).sum();
         let accounts = new * (size_of::<Account>() + size_of::<(AccountId, usize)>());
         let Rcpt { to: path, notify, orcpt } = rcpt;
         let text =
             path.to_string().len() + orcpt.as_ref().map_or(0, |orcpt| orcpt.kind.len() + orcpt.address.len());
-        let bytes = self.bytes + size_of::<Recipient>() + PATH_BYTES + text + links + accounts;
+        let bytes = self.bytes + size_of::<Recipient>() + PATH_BYTES + text + links + accounts + outside;
         // Never waits: whoever holds memory for an envelope must not wait for more of it.
         while bytes > limits::SMTP_ENVELOPE_FREE_BYTES + self.permits.iter().map(Permit::bytes).sum::<usize>()
         {
@@ -152,7 +169,14 @@ impl Envelope {
             })
         });
         let accounts = accounts.collect();
-        self.recipients.push(Recipient { path, notify, orcpt, accounts });
+        let outside = resolved.outside.into_iter().map(|to| {
+            *self.known_outside.entry(to.address.canonical().clone()).or_insert_with(|| {
+                self.outside.push(to);
+                self.outside.len() - 1
+            })
+        });
+        let outside = outside.collect();
+        self.recipients.push(Recipient { path, notify, orcpt, accounts, outside });
         Ok(())
     }
 }

@@ -22,8 +22,10 @@ use sealpost_base::{AccountId, Budget, Clock, Random, Timestamp};
 use sealpost_directory::{AccountRecord, Directory};
 use sealpost_queue::envelope::{Recipient, Ret, Source, TlsDemand};
 use sealpost_queue::{MailId, Queue};
+use sealpost_vault::mail_key::MailKeys;
 
 use crate::domain_keys::DomainKeys;
+use crate::forwarder::{Forwarder, ForwarderParts};
 use crate::sender;
 pub use limits::{LimitReached, SendingLimits, Window};
 pub use refusal::Refusal;
@@ -40,6 +42,8 @@ pub struct OutboxParts {
     pub directory: Directory,
     /// What messages are signed with.
     pub domain_keys: DomainKeys,
+    /// What reverse-paths of forwarded mail are authenticated under.
+    pub mail_keys: MailKeys,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// For Message-IDs.
@@ -58,6 +62,7 @@ pub struct Outbox(Arc<Inner>);
 
 struct Inner {
     parts: OutboxParts,
+    forwarder: Forwarder,
     /// What all submissions that are not finished may draw.
     memory: Budget,
     /// Recipients of messages that are being queued, by account: they count before the queue knows them.
@@ -117,13 +122,26 @@ impl Outbox {
     /// One over these parts.
     pub fn new(parts: OutboxParts) -> Self {
         let memory = parts.budget.share(parts.budget.common() / MEMORY_SHARE);
+        let forwarder = Forwarder::new(ForwarderParts {
+            queue: parts.queue.clone(),
+            directory: parts.directory.clone(),
+            mail_keys: parts.mail_keys.clone(),
+            clock: parts.clock.clone(),
+            memory: memory.clone(),
+            per_hour: parts.limits.forwards,
+        });
         let (pending, metrics) = (Mutex::default(), OutboxMetrics::default());
-        Outbox(Arc::new(Inner { parts, memory, pending, metrics }))
+        Outbox(Arc::new(Inner { parts, forwarder, memory, pending, metrics }))
     }
 
     /// The queue that it fills.
     pub fn queue(&self) -> &Queue {
         &self.0.parts.queue
+    }
+
+    /// What sends mail of aliases on, into the same queue.
+    pub fn forwarder(&self) -> &Forwarder {
+        &self.0.forwarder
     }
 
     /// What it counts.

@@ -5,7 +5,7 @@
 //! allow-from`).
 
 use sealpost_base::{Kind, Result};
-use sealpost_directory::{AccountRecord, Address, Directory};
+use sealpost_directory::{AccountRecord, Address, Directory, Resolved};
 
 /// Whether the account of `record` may send as `address`, in any spelling.
 ///
@@ -17,7 +17,9 @@ pub async fn may_send_as(directory: &Directory, record: &AccountRecord, address:
         return Ok(true);
     }
     match directory.resolve(address).await {
-        Ok(resolved) => Ok(matches!(resolved.recipients.as_slice(), [only] if only.id == record.id)),
+        Ok(Resolved { recipients, outside }) => {
+            Ok(outside.is_empty() && matches!(recipients.as_slice(), [only] if only.id == record.id))
+        }
         Err(error) if matches!(error.kind(), Kind::NotFound | Kind::Invalid | Kind::Limit) => Ok(false),
         Err(error) => Err(error),
     }

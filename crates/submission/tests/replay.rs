@@ -1,11 +1,14 @@
-//! Replays the kept inputs of the fuzz target, `tests/corpus/TARGET/*`, on any toolchain, and
+//! Replays the kept inputs of the fuzz targets, `tests/corpus/TARGET/*`, on any toolchain, and
 //! messages of all kinds of header lines.
 
 #[path = "fuzz/submission_message.rs"]
 mod submission_message;
+#[path = "fuzz/submission_srs.rs"]
+mod submission_srs;
 
 use proptest::prelude::*;
 use submission_message::fuzz_submission_message;
+use submission_srs::fuzz_submission_srs;
 
 #[test]
 fn submission_message() {
@@ -13,6 +16,15 @@ fn submission_message() {
         env!("CARGO_MANIFEST_DIR"),
         "submission_message",
         fuzz_submission_message,
+    );
+}
+
+#[test]
+fn submission_srs() {
+    sealpost_testkit::corpus::replay_variants(
+        env!("CARGO_MANIFEST_DIR"),
+        "submission_srs",
+        fuzz_submission_srs,
     );
 }
 
@@ -27,5 +39,10 @@ proptest! {
         )
     ) {
         fuzz_submission_message(lines.concat().as_bytes());
+    }
+
+    #[test]
+    fn senders_of_all_kinds(text in "((SRS0|srs1|SRS1)?[=+-]?([ab]|=|==|xy|ä|\"|@| |\\.){0,8}){1,2}@[a-c]{1,3}(\\.[a-c]{1,3})?") {
+        fuzz_submission_srs(text.as_bytes());
     }
 }

@@ -15,7 +15,7 @@ use sealpost_base::{AccountId, Error, Random, Result, limits};
 use sealpost_files::owner;
 use zeroize::Zeroizing;
 
-use crate::cipher::{ObjectCipher, Secret, derive, sha256};
+use crate::cipher::{ObjectCipher, Secret, derive, hmac_sha256, sha256};
 use crate::server_key::KeyId;
 use crate::{AccountKeys, Epoch, Sealed, chunk, key_file};
 
@@ -165,6 +165,15 @@ impl MailKeys {
         let key = self.0.keys.get(index).ok_or_else(corrupt)?;
         chunk::open_section(&note_cipher(key, salt, label, name), SECTION, body, limits::MAIL_NOTE_BYTES)
             .map_err(|e| e.context(name.to_owned()))
+    }
+
+    /// HMAC-SHA256 of `text` for the purpose `label` under each key: the one to write under first,
+    /// then the others, newest first, which were or will be written under.
+    pub fn macs(&self, label: &str, text: &[u8]) -> impl Iterator<Item = [u8; 32]> {
+        let current = self.0.current.0 as usize - 1;
+        let others = (0..self.0.keys.len()).rev().filter(move |key| *key != current);
+        let key = move |key: usize| purpose(&self.0.keys[key], label.as_bytes());
+        std::iter::once(current).chain(others).map(move |at| hmac_sha256(&key(at), &[text]))
     }
 
     /// The bytes of a key file.

@@ -1,16 +1,17 @@
-//! `sealpost alias`: addresses that lead to accounts.
+//! `sealpost alias`: addresses that lead to accounts, or to addresses of other servers.
 
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Subcommand;
 use futures::StreamExt;
-use sealpost_directory::{Address, Alias, AliasChange, AliasName};
+use sealpost_base::Error;
+use sealpost_directory::{Address, Alias, AliasChange, AliasName, OutsideAddress, Targets};
 use sealpost_mailformat::date::rfc3339;
 use serde::Serialize;
 
 use crate::data_dir::DataDir;
-use crate::exit::FAILED;
+use crate::exit::{FAILED, named};
 use crate::global::Global;
 use crate::output::warn;
 
@@ -18,13 +19,14 @@ use crate::output::warn;
 #[derive(clap::Args)]
 #[command(
     after_help = "An address with a tag (jane+lists@example.org) needs no alias: its mail goes to the \
-                        address without the tag. Targets are accounts and aliases of this server. \
-                        Sealpost sends no mail to other servers.\n
+                        address without the tag. Targets are accounts and aliases of this server, and \
+                        addresses of other servers, which mail is forwarded to.\n
 Examples:
   sealpost alias add info@example.org jane@example.org joe@example.org
   sealpost alias add info@example.org ann@example.org      adds a target
   sealpost alias set info@example.org ann@example.org      replaces all targets
   sealpost alias add @example.org jane@example.org         catch-all
+  sealpost alias add info@example.org ann@example.com      forwards to another server
   sealpost alias remove info@example.org joe@example.org   removes a target
   sealpost alias remove info@example.org"
 )]
@@ -38,11 +40,11 @@ enum Command {
     /// Create an alias, or add targets to an existing one
     #[command(after_help = "Example:
   sealpost alias add info@example.org jane@example.org")]
-    Add(Targets),
+    Add(NamedTargets),
     /// Create an alias, or replace the targets of an existing one
     #[command(after_help = "Example:
   sealpost alias set info@example.org jane@example.org")]
-    Set(Targets),
+    Set(NamedTargets),
     /// List the aliases
     #[command(after_help = "Example:
   sealpost alias list --json")]
@@ -61,10 +63,10 @@ enum Command {
 }
 
 #[derive(clap::Args)]
-struct Targets {
+struct NamedTargets {
     /// The address, or @DOMAIN for all addresses of a domain without an account or alias
     alias: String,
-    /// Accounts or aliases that get its mail
+    /// Accounts, aliases or addresses of other servers that get its mail
     #[arg(required = true, value_name = "TARGET")]
     targets: Vec<String>,
 }
@@ -73,6 +75,8 @@ struct Targets {
 struct AliasRow {
     alias: String,
     targets: Vec<String>,
+    /// Those of them that are addresses of other servers.
+    outside: Vec<String>,
     changed: String,
 }
 
@@ -81,6 +85,7 @@ impl From<Alias> for AliasRow {
         AliasRow {
             alias: alias.name.to_string(),
             targets: texts(&alias.targets),
+            outside: alias.targets.outside.iter().map(ToString::to_string).collect(),
             changed: rfc3339(alias.changed),
         }
     }
@@ -88,7 +93,12 @@ impl From<Alias> for AliasRow {
 
 impl AliasRow {
     fn line(&self) -> String {
-        format!("{} -> {}\n", self.alias, self.targets.join(", "))
+        let target = |target: &String| match self.outside.contains(target) {
+            true => format!("{target} (another server)"),
+            false => target.clone(),
+        };
+        let targets: Vec<String> = self.targets.iter().map(target).collect();
+        format!("{} -> {}\n", self.alias, targets.join(", "))
     }
 }
 
@@ -139,8 +149,8 @@ impl Changed {
     }
 }
 
-fn texts(addresses: &[Address]) -> Vec<String> {
-    addresses.iter().map(ToString::to_string).collect()
+fn texts(targets: &Targets) -> Vec<String> {
+    targets.texts().map(str::to_owned).collect()
 }
 
 /// Runs it.
@@ -153,16 +163,32 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     }
 }
 
-async fn add(args: Targets, global: &Global) -> Result<ExitCode> {
+async fn add(args: NamedTargets, global: &Global) -> Result<ExitCode> {
     let data_dir = DataDir::open(global).await?;
-    let (name, targets) = (data_dir.alias_name(&args.alias)?, addresses(&data_dir, &args.targets)?);
-    show(global, data_dir.directory.add_to_alias(&name, &targets).await?)
+    let (name, targets) = (data_dir.alias_name(&args.alias)?, targets(&data_dir, &args.targets).await?);
+    show(global, data_dir.directory.add_to_alias(&name, targets).await?)
 }
 
-async fn set(args: Targets, global: &Global) -> Result<ExitCode> {
+async fn set(args: NamedTargets, global: &Global) -> Result<ExitCode> {
     let data_dir = DataDir::open(global).await?;
-    let (name, targets) = (data_dir.alias_name(&args.alias)?, addresses(&data_dir, &args.targets)?);
-    show(global, data_dir.directory.set_alias(&name, &targets).await?)
+    let (name, targets) = (data_dir.alias_name(&args.alias)?, targets(&data_dir, &args.targets).await?);
+    show(global, data_dir.directory.set_alias(&name, targets).await?)
+}
+
+/// Targets to add; those of other servers only if this one sends.
+async fn targets(data_dir: &DataDir, texts: &[String]) -> Result<Targets> {
+    let targets = data_dir.directory.targets(texts).await.map_err(named)?;
+    if let Some(outside) = targets.outside.first()
+        && !data_dir.settings.sends()
+    {
+        let domain = outside.canonical().domain();
+        let why = format!(
+            "{outside} is not of this server ({domain} has no account or alias here), and this server forwards no \
+             mail because sending is off: set sending.enabled = \"on\""
+        );
+        return Err(Error::not_found(why).into());
+    }
+    Ok(targets)
 }
 
 fn addresses(data_dir: &DataDir, targets: &[String]) -> Result<Vec<Address>> {
@@ -172,6 +198,15 @@ fn addresses(data_dir: &DataDir, targets: &[String]) -> Result<Vec<Address>> {
 fn show(global: &Global, change: AliasChange) -> Result<ExitCode> {
     if change.added.is_empty() && change.removed.is_empty() {
         global.output().note("nothing has changed");
+    }
+    if !change.added.outside.is_empty() {
+        let outside: Vec<&str> = change.added.outside.iter().map(OutsideAddress::as_str).collect();
+        let note = format!(
+            "mail for {} leaves this server: it is forwarded to {}",
+            change.alias.name,
+            outside.join(", ")
+        );
+        global.output().note(&note);
     }
     global.output().done(&Changed::from(change), Changed::lines)?;
     Ok(ExitCode::SUCCESS)

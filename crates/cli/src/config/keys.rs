@@ -480,6 +480,12 @@ pub const KEYS: &[Key] = &[
     ),
     key!("sending.recipients_per_day", Several, settings.sending.recipients_per_day, "The same for a day."),
     key!(
+        "sending.forwards_per_hour",
+        Several,
+        settings.sending.forwards_per_hour,
+        "Maximum number of recipients on other servers that one alias forwards to in an hour; further mail gets a temporary error. It bounds what strangers can make this server send."
+    ),
+    key!(
         "sending.trusted_clients",
         Ranges,
         settings.sending.trusted_clients,

@@ -522,6 +522,21 @@ const FAMILIES: &[Family] = &[
         }
     ),
     family!(
+        "sealpost_forwards",
+        Counter,
+        "",
+        "outcome",
+        "Messages for aliases that lead to other servers: `accepted` into the queue, beyond the hourly `limit` of an alias, or refused because they had come back (`loop`).",
+        |v, s| {
+            if let Some(sending) = v.sending {
+                let metrics = sending.outbox().forwarder().metrics();
+                s.number(&[("outcome", "accepted")], metrics.accepted.read());
+                s.number(&[("outcome", "limit")], metrics.limited.read());
+                s.number(&[("outcome", "loop")], metrics.looped.read());
+            }
+        }
+    ),
+    family!(
         "sealpost_queue_recipients",
         Counter,
         "",

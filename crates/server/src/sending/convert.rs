@@ -6,13 +6,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use sealpost_base::{Error, Result};
+use sealpost_delivery::envelope::TlsDemand;
 use sealpost_delivery::routes::{self, Credentials, Routes};
 use sealpost_delivery::settings;
 use sealpost_dns::DnsName;
 use sealpost_files::owner;
+use sealpost_queue::envelope;
 use sealpost_session::Context;
 use sealpost_session::settings::sending::{Domains, Family, Route, Smarthost, SmarthostTls, Via};
-use sealpost_smtp::types::{ClientName, Host, Secret};
+use sealpost_smtp::types::{ClientName, Host, Notify, Return, Secret};
 use zeroize::Zeroizing;
 
 /// Bytes of a file with credentials.
@@ -125,6 +127,36 @@ fn credentials(path: &Path) -> Result<Credentials> {
             path.display()
         ))),
     }
+}
+
+/// RET as the queue has it.
+pub(super) fn ret(ret: Return) -> envelope::Ret {
+    match ret {
+        Return::Full => envelope::Ret::Full,
+        Return::Headers => envelope::Ret::Headers,
+    }
+}
+
+/// What is demanded of TLS, as the queue has it.
+pub(super) fn tls(demand: TlsDemand) -> envelope::TlsDemand {
+    match demand {
+        TlsDemand::Policy => envelope::TlsDemand::Policy,
+        TlsDemand::Require => envelope::TlsDemand::Require,
+        TlsDemand::Waive => envelope::TlsDemand::Waive,
+    }
+}
+
+/// The reports that are wanted of an address that mail goes on to. Success is reported by this
+/// server, unless the address stands for the recipient alone (RFC 3461 §5.2.7.2, §5.2.7.3).
+pub(super) fn notify(notify: Option<Notify>, is_alone: bool) -> Option<envelope::Notify> {
+    let Notify::On { success, failure, delay } = notify? else { return Some(envelope::Notify::NEVER) };
+    let wanted = [
+        (success && is_alone, envelope::Notify::SUCCESS),
+        (failure, envelope::Notify::FAILURE),
+        (delay, envelope::Notify::DELAY),
+    ];
+    let wanted = wanted.into_iter().filter(|(is_wanted, _)| *is_wanted);
+    Some(wanted.fold(envelope::Notify::NEVER, |all, (_, one)| all.and(one)))
 }
 
 #[cfg(test)]

@@ -4,8 +4,11 @@
 //! to may have changed. Each account gets one copy, whatever leads to it. All copies are stored
 //! before any is delivered, and a recipient that leads to several accounts is delivered to none of
 //! them while one has no room, so that trying again makes as few duplicates as can be.
+//!
+//! What an alias leads to on other servers goes into the queue again, as mail of its own, before the
+//! copies are delivered. Reports to rewritten senders of forwarded mail come here too, and go back.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -17,9 +20,14 @@ use sealpost_delivery::outcome::{
     Attempt, Delivered, Failure, Outcome, PeerReply, Reason, Scope, SuccessReports,
 };
 use sealpost_delivery::transport::{Connection, Destination, SiteKey};
-use sealpost_directory::{Recipient, Usage};
+use sealpost_directory::{Outside, Recipient, Resolved, Usage};
+use sealpost_queue::MailId;
 use sealpost_session::Context;
 use sealpost_smtp::types::{Mailbox, Reply, ReversePath};
+use sealpost_submission::forwarder::{Forwarder, Onward};
+use sealpost_submission::outbox::Refusal;
+
+use super::convert;
 
 /// The site of all domains that are served here.
 const SITE: &str = "local";
@@ -29,22 +37,39 @@ const AT_ONCE: usize = 8;
 /// The accounts of this server.
 pub(super) struct Local {
     ctx: Arc<Context>,
+    forwarder: Forwarder,
     site: SiteKey,
 }
 
 /// Delivers one mail after the other.
-struct LocalConnection(Arc<Context>);
+struct LocalConnection {
+    ctx: Arc<Context>,
+    forwarder: Forwarder,
+}
 
 /// The recipients of one mail, and what became of them.
 struct Recipients {
-    /// For each recipient the accounts that it leads to, or why it has failed.
-    outcomes: Vec<Result<Vec<AccountId>, Failure>>,
+    /// For each recipient what it leads to, or why it has failed.
+    outcomes: Vec<Result<Reached, Failure>>,
     accounts: HashMap<AccountId, Recipient>,
 }
 
+/// What a recipient leads to.
+struct Reached {
+    accounts: Vec<AccountId>,
+    outside: Vec<Outside>,
+}
+
+impl Reached {
+    /// Whether the mail only goes on, to one address: reports are that one's then (RFC 3461 §5.2.7.2).
+    fn is_one_outside(&self) -> bool {
+        self.accounts.is_empty() && self.outside.len() == 1
+    }
+}
+
 impl Local {
-    pub(super) fn new(ctx: Arc<Context>) -> Self {
-        Local { ctx, site: SiteKey::new(SITE) }
+    pub(super) fn new(ctx: Arc<Context>, forwarder: Forwarder) -> Self {
+        Local { ctx, forwarder, site: SiteKey::new(SITE) }
     }
 }
 
@@ -55,20 +80,26 @@ impl Destination for Local {
     }
 
     async fn connect(&self, _demand: TlsDemand) -> Result<Box<dyn Connection>, Failure> {
-        Ok(Box::new(LocalConnection(self.ctx.clone())))
+        let (ctx, forwarder) = (self.ctx.clone(), self.forwarder.clone());
+        Ok(Box::new(LocalConnection { ctx, forwarder }))
     }
 }
 
 #[async_trait]
 impl Connection for LocalConnection {
     async fn send(&mut self, envelope: &Envelope, message: &dyn MessageSource) -> Attempt {
-        let ctx = &*self.0;
-        let mut recipients = Recipients::resolve(ctx, envelope).await;
+        let ctx = &*self.ctx;
+        let mut recipients = Recipients::resolve(ctx, &self.forwarder, envelope).await;
         recipients.check_room(ctx, message.size(BodyForm::AsIs)).await;
         let stored = recipients.store(ctx, &envelope.sender, message).await;
+        let stored = recipients.forward(ctx, &self.forwarder, envelope, message, stored).await;
         recipients.deliver(ctx, stored).await;
         let failure = Failure::new(Reason::LocalFailure, "");
         let outcomes = recipients.outcomes.into_iter().map(|outcome| match outcome {
+            Ok(reached) if reached.is_one_outside() => {
+                let reply = PeerReply::new(&Reply::status(250, (2, 1, 5), "Forwarded"));
+                Outcome::Delivered(Delivered { reply, reports: SuccessReports::NextServer })
+            }
             Ok(_) => {
                 let reply = PeerReply::new(&Reply::status(250, (2, 1, 5), "Delivered"));
                 Outcome::Delivered(Delivered { reply, reports: SuccessReports::DeliveredHere })
@@ -86,15 +117,14 @@ impl Connection for LocalConnection {
 }
 
 impl Recipients {
-    async fn resolve(ctx: &Context, envelope: &Envelope) -> Self {
+    async fn resolve(ctx: &Context, forwarder: &Forwarder, envelope: &Envelope) -> Self {
         let mut recipients = Recipients { outcomes: Vec::new(), accounts: HashMap::new() };
         for recipient in &envelope.recipients {
-            let outcome = match ctx.directory.resolve(&recipient.to.to_string()).await {
-                Ok(resolved) => {
-                    let ids = resolved.recipients.iter().map(|account| account.id).collect();
-                    let named = resolved.recipients.into_iter().map(|account| (account.id, account));
-                    recipients.accounts.extend(named);
-                    Ok(ids)
+            let outcome = match forwarder.resolve(&recipient.to, &envelope.sender).await {
+                Ok(Resolved { recipients: accounts, outside }) => {
+                    let ids = accounts.iter().map(|account| account.id).collect();
+                    recipients.accounts.extend(accounts.into_iter().map(|account| (account.id, account)));
+                    Ok(Reached { accounts: ids, outside })
                 }
                 Err(error) => Err(unresolved(ctx, &recipient.to, &error)),
             };
@@ -143,9 +173,54 @@ impl Recipients {
                 }
             }
         }
-        let wanted = self.wanted();
-        copies.retain(|(id, _)| wanted.contains(id));
+        self.retain_wanted(&mut copies);
         copies
+    }
+
+    /// Queues the message for the outside addresses of recipients that have not failed. If that
+    /// fails, so do they; the copies that are still wanted then.
+    async fn forward(
+        &mut self,
+        ctx: &Context,
+        forwarder: &Forwarder,
+        envelope: &Envelope,
+        message: &dyn MessageSource,
+        mut copies: Vec<(AccountId, Stored)>,
+    ) -> Vec<(AccountId, Stored)> {
+        let onward = self.onward(envelope);
+        if onward.recipients.is_empty() {
+            return copies;
+        }
+        if let Err(refusal) = forward(forwarder, onward, message).await {
+            let failure = unforwarded(ctx, &refusal);
+            for outcome in &mut self.outcomes {
+                if outcome.as_ref().is_ok_and(|reached| !reached.outside.is_empty()) {
+                    *outcome = Err(failure.clone());
+                }
+            }
+            self.retain_wanted(&mut copies);
+        }
+        copies
+    }
+
+    /// The outside addresses, each once, with the reports that are wanted of them.
+    fn onward(&self, envelope: &Envelope) -> Onward {
+        let mut onward = Onward::plain(envelope.sender.clone(), Vec::new());
+        onward.ret = envelope.ret.map(convert::ret);
+        onward.envid.clone_from(&envelope.envid);
+        onward.tls = convert::tls(envelope.tls);
+        let mut seen = HashSet::new();
+        for (recipient, reached) in envelope.recipients.iter().zip(&self.outcomes) {
+            let Ok(reached) = reached else { continue };
+            let notify = convert::notify(recipient.notify, reached.is_one_outside());
+            let orcpt = recipient.orcpt.as_ref().map(|orcpt| format!("{};{}", orcpt.kind, orcpt.address));
+            for to in &reached.outside {
+                if seen.insert(to.address.canonical().clone()) {
+                    onward.recipients.push((to.clone(), notify, orcpt.clone()));
+                }
+            }
+        }
+        onward
     }
 
     async fn deliver(&mut self, ctx: &Context, mut copies: Vec<(AccountId, Stored)>) {
@@ -165,16 +240,23 @@ impl Recipients {
 
     /// The accounts of recipients that have not failed, each once.
     fn wanted(&self) -> Vec<AccountId> {
-        let mut wanted: Vec<AccountId> = self.outcomes.iter().flatten().flatten().copied().collect();
+        let mut wanted: Vec<AccountId> =
+            self.outcomes.iter().flatten().flat_map(|reached| &reached.accounts).copied().collect();
         wanted.sort_unstable();
         wanted.dedup();
         wanted
     }
 
+    /// Drops the copies that no recipient is left for.
+    fn retain_wanted(&self, copies: &mut Vec<(AccountId, Stored)>) {
+        let wanted = self.wanted();
+        copies.retain(|(id, _)| wanted.contains(id));
+    }
+
     /// The recipients that lead to an account have failed.
     fn fail(&mut self, id: AccountId, failure: &Failure) {
         for outcome in &mut self.outcomes {
-            if outcome.as_ref().is_ok_and(|accounts| accounts.contains(&id)) {
+            if outcome.as_ref().is_ok_and(|reached| reached.accounts.contains(&id)) {
                 *outcome = Err(failure.clone());
             }
         }
@@ -204,11 +286,40 @@ async fn deliver(ctx: &Context, to: &Recipient, stored: Stored) -> Result<()> {
     Ok(())
 }
 
+async fn forward(
+    forwarder: &Forwarder,
+    onward: Onward,
+    message: &dyn MessageSource,
+) -> Result<MailId, Refusal> {
+    let mut forwarding = forwarder.begin(onward).await;
+    let mut pieces = message.open(BodyForm::AsIs).await?;
+    while let Some(piece) = pieces.next().await? {
+        forwarding.write(&piece).await?;
+    }
+    forwarding.finish().await
+}
+
+/// Why a message does not go on: for now, unless it has been here before.
+fn unforwarded(ctx: &Context, refusal: &Refusal) -> Failure {
+    let reply = match refusal {
+        Refusal::Loop => Reply::status(554, (5, 4, 6), "This message loops"),
+        Refusal::Limit(reached) => {
+            Reply::status(450, (4, 7, 1), format!("The alias forwards at most {reached}"))
+        }
+        refusal => {
+            tracing::warn!(error = %refusal, "queued mail could not be forwarded; it waits");
+            return failure(ctx, Reason::LocalFailure, &later());
+        }
+    };
+    failure(ctx, Reason::RecipientRefused, &reply)
+}
+
 /// Why an address leads to no account.
 fn unresolved(ctx: &Context, to: &Mailbox, error: &Error) -> Failure {
     let reply = match error.kind() {
         Kind::NotFound => Reply::status(550, (5, 1, 1), "No such user here"),
         Kind::Invalid => Reply::status(550, (5, 1, 3), "The address is not valid"),
+        Kind::Denied => Reply::status(550, (5, 7, 1), "This address takes reports only"),
         Kind::Limit => Reply::status(451, (4, 2, 4), "The alias expands too far"),
         _ => {
             tracing::warn!(%error, recipient = %to, "a recipient could not be looked up; the mail waits");

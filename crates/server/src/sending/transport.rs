@@ -10,6 +10,7 @@ use sealpost_delivery::outcome::{Failure, Reason};
 use sealpost_delivery::transport::{Choice, Destination, Transport};
 use sealpost_session::Context;
 use sealpost_smtp::types::{Host, ReversePath};
+use sealpost_submission::forwarder::Forwarder;
 
 use super::local::Local;
 use super::watched::{SendingMetrics, Watched};
@@ -17,13 +18,19 @@ use super::watched::{SendingMetrics, Watched};
 /// The transport of this server's queues.
 pub(super) struct LocalTransport {
     ctx: Arc<Context>,
+    forwarder: Forwarder,
     deliverer: Deliverer,
     metrics: Arc<SendingMetrics>,
 }
 
 impl LocalTransport {
-    pub(super) fn new(ctx: Arc<Context>, deliverer: Deliverer, metrics: Arc<SendingMetrics>) -> Self {
-        LocalTransport { ctx, deliverer, metrics }
+    pub(super) fn new(
+        ctx: Arc<Context>,
+        forwarder: Forwarder,
+        deliverer: Deliverer,
+        metrics: Arc<SendingMetrics>,
+    ) -> Self {
+        LocalTransport { ctx, forwarder, deliverer, metrics }
     }
 
     pub(super) fn metrics(&self) -> &SendingMetrics {
@@ -39,7 +46,7 @@ impl LocalTransport {
         if let Some(domain) = destination.as_domain() {
             match self.ctx.directory.serves(domain).await {
                 Ok(true) if choice == Choice::First => {
-                    return Some(Ok(Box::new(Local::new(self.ctx.clone()))));
+                    return Some(Ok(Box::new(Local::new(self.ctx.clone(), self.forwarder.clone()))));
                 }
                 Ok(true) => return None,
                 Ok(false) => {}

@@ -13,7 +13,7 @@ use rustls::RootCertStore;
 use sealpost_base::{FakeClock, Result, SeededRandom, Timestamp};
 use sealpost_delivery::dial::{Dialer, Stream};
 use sealpost_delivery::tls::TlsClient;
-use sealpost_directory::{AccountName, AccountRecord, AliasName, NewAccount, Secret};
+use sealpost_directory::{AccountName, AccountRecord, Address, AliasName, NewAccount, Secret};
 use sealpost_dns::scripted::ScriptedResolver;
 use sealpost_dns::{DnsName, Mx, Record};
 use sealpost_queue::envelope::{Body, Facts, Mail, Recipient, Source, TlsDemand};
@@ -75,7 +75,7 @@ impl World {
             let made = directory.create(&account, new).await.unwrap();
             world.owners.insert(name.to_owned(), made);
         }
-        let both = ["me@localhost", "you@localhost"].map(|target| target.parse().unwrap());
+        let both = ["me@localhost", "you@localhost"].map(|target| Address::parse(target).unwrap());
         directory.set_alias(&AliasName::parse("both@localhost").unwrap(), &both).await.unwrap();
         world
     }

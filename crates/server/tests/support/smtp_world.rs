@@ -37,7 +37,7 @@ pub struct TestServer {
 
 impl TestServer {
     /// With the accounts `me`, `you` and `them`, all `@localhost`; the aliases `all@` (everyone)
-    /// and `also@` (me); and a catch-all for `example.org` that leads to `them`.
+    /// and `also@` (me), and `away@`, which leads to another server; and a catch-all for `example.org` that leads to `them`.
     pub async fn new(settings: Settings) -> Self {
         Self::over(Store::memory(), settings).await
     }
@@ -65,6 +65,8 @@ impl TestServer {
             let targets: Vec<_> = targets.iter().map(|target| target.parse().unwrap()).collect();
             ctx.directory.set_alias(&AliasName::parse(alias).unwrap(), &targets).await.unwrap();
         }
+        let outside = ctx.directory.targets(&["jane@elsewhere.example".to_owned()]).await.unwrap();
+        ctx.directory.set_alias(&AliasName::parse("away@localhost").unwrap(), outside).await.unwrap();
         let ctx = Arc::new(ctx);
         TestServer {
             smtp: Arc::new(SmtpShared::new(ctx.clone(), None)),

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::TryStreamExt;
 use sealpost_base::{FakeClock, Position, SeededRandom, Timestamp};
 use sealpost_directory::{AccountName, AccountRecord, AliasName, NewAccount, Secret};
 use sealpost_queue::envelope::{Mail, Notify};
@@ -73,6 +74,7 @@ impl Opener {
             queue,
             directory: ctx.directory.clone(),
             domain_keys: DomainKeys::new(ctx.store.clone(), self.mail_keys.clone()),
+            mail_keys: self.mail_keys.clone(),
             clock: ctx.clock.clone(),
             random: ctx.random.clone(),
             budget: ctx.budget.clone(),
@@ -174,6 +176,30 @@ impl TestServer {
         (mail, bytes)
     }
 
+    /// Makes an alias; targets in domains without accounts are outside.
+    pub async fn alias(&self, name: &str, targets: &[&str]) {
+        let targets: Vec<_> = targets.iter().map(|target| (*target).to_owned()).collect();
+        let targets = self.ctx.directory.targets(&targets).await.unwrap();
+        self.ctx.directory.set_alias(&AliasName::parse(name).unwrap(), targets).await.unwrap();
+    }
+
+    /// The messages in an inbox, oldest first, as they are stored.
+    pub async fn inbox(&self, name: &str) -> Vec<String> {
+        let (record, root) = &self.owners[name];
+        let account = self.ctx.accounts.open(record.id, root).await.unwrap();
+        account.refresh().await.unwrap();
+        let messages: Vec<_> = {
+            let state = account.state();
+            state.inbox().all_rows().filter_map(|row| state.message(row.message)).collect()
+        };
+        let mut texts = Vec::new();
+        for message in messages {
+            let pieces: Vec<_> = account.reader(&message).raw(0..u64::MAX).try_collect().await.unwrap();
+            texts.push(String::from_utf8(pieces.concat()).unwrap());
+        }
+        texts
+    }
+
     /// The queue is closed and opened again.
     pub async fn restart(&mut self) {
         self.outbox.queue().close();
@@ -265,6 +291,7 @@ pub async fn play(name: &str, text: &str) {
             "plaintext_login" => settings.plaintext_login = PlaintextLogin::Never,
             "hour" => limits.hour = value.parse().unwrap(),
             "day" => limits.day = value.parse().unwrap(),
+            "forwards" => limits.forwards = value.parse().unwrap(),
             "postmaster" => settings.postmaster = Some(value.to_owned()),
             other => panic!("{name}: no such setting: {other}"),
         }
@@ -299,6 +326,8 @@ impl transcript::TestServer for TestServer {
     /// - `mail Q0`: the lines that follow as `| line` are all of that mail, each with CRLF.
     /// - `quota me@localhost 100`, `allow me@localhost info@example.org`, `limit me@localhost 10 20`
     ///   change an account; `advance 3600` moves the clock; `restart` opens the queue anew.
+    /// - `alias info@localhost me@localhost jane@elsewhere.example` makes an alias;
+    ///   `inbox me@localhost 2`: so many messages are in an inbox.
     async fn line(&mut self, line: &str) {
         if let Some(pattern) = line.strip_prefix('|') {
             let pattern = pattern.strip_prefix(' ').unwrap_or(pattern);
@@ -341,6 +370,10 @@ impl transcript::TestServer for TestServer {
             }
             ["advance", seconds] => self.clock.advance(Duration::from_secs(seconds.parse().unwrap())),
             ["restart"] => self.restart().await,
+            ["alias", name, ..] => self.alias(name, &words[2..]).await,
+            ["inbox", name, count] => {
+                assert_eq!(self.inbox(name).await.len(), count.parse::<usize>().unwrap(), "in {name}");
+            }
             _ => panic!("not a line of a transcript: {line}"),
         }
     }

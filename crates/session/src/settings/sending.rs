@@ -47,6 +47,8 @@ pub struct Sending {
     pub recipients_per_hour: u32,
     /// The same for a day.
     pub recipients_per_day: u32,
+    /// Recipients that an alias forwards to in an hour.
+    pub forwards_per_hour: u32,
     /// Addresses of clients that submit without a login.
     pub trusted_clients: Vec<IpRange>,
     /// Whether DNS may lead mail to loopback and private addresses. Never on the internet.
@@ -75,6 +77,7 @@ impl Default for Sending {
             connections: 100,
             recipients_per_hour: 200,
             recipients_per_day: 1000,
+            forwards_per_hour: 1000,
             trusted_clients: Vec::new(),
             allow_private: false,
             port: 25,

@@ -11,20 +11,27 @@ use sealpost_base::calendar::civil_from_days;
 use sealpost_directory::AccountRecord;
 use sealpost_queue::state::HourCount;
 
-/// What accounts may send.
+/// What accounts and aliases may send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SendingLimits {
     /// Recipients in an hour.
     pub hour: u32,
     /// Recipients in a day.
     pub day: u32,
+    /// Recipients that one alias forwards to in an hour.
+    pub forwards: u32,
     /// Bytes of a message.
     pub message_size: u64,
 }
 
 impl Default for SendingLimits {
     fn default() -> Self {
-        SendingLimits { hour: 200, day: 1000, message_size: sealpost_base::limits::MESSAGE_BYTES }
+        SendingLimits {
+            hour: 200,
+            day: 1000,
+            forwards: 1000,
+            message_size: sealpost_base::limits::MESSAGE_BYTES,
+        }
     }
 }
 
@@ -110,7 +117,7 @@ impl fmt::Display for LimitReached {
 mod tests {
     use super::*;
 
-    const LIMITS: SendingLimits = SendingLimits { hour: 10, day: 30, message_size: 0 };
+    const LIMITS: SendingLimits = SendingLimits { hour: 10, day: 30, forwards: 0, message_size: 0 };
 
     fn count(hour: u32, recipients: u32) -> HourCount {
         HourCount { hour, recipients }

@@ -49,11 +49,12 @@ impl Fixture {
         let name = AccountName::parse("me@bücher.example").unwrap();
         let new = NewAccount::with_password(Secret::new(b"secret").unwrap());
         let (account, _) = directory.create(&name, new).await.unwrap();
-        let keys = DomainKeys::new(store, mail_keys);
+        let keys = DomainKeys::new(store, mail_keys.clone());
         let outbox = Outbox::new(OutboxParts {
             queue,
             directory: directory.clone(),
             domain_keys: keys.clone(),
+            mail_keys,
             clock: clock.clone(),
             random: random.clone(),
             budget,

@@ -100,7 +100,7 @@ pub async fn keep_samples_here(data_dir: &DataDir, account: &AccountName) -> Res
     for domain in samples::DOMAINS {
         let catch_all = AliasName::CatchAll(domain.to_owned());
         if data_dir.directory.alias(&catch_all).await?.is_none() {
-            data_dir.directory.set_alias(&catch_all, &[account.as_str().parse()?]).await?;
+            data_dir.directory.set_alias(&catch_all, &[account.address().clone()]).await?;
         }
     }
     Ok(())

@@ -1,0 +1,68 @@
+//! A message that goes on to other servers, because an alias leads there: into the queue, before the
+//! client hears that it was taken.
+
+use sealpost_base::Error;
+use sealpost_directory::Outside;
+use sealpost_smtp::types::{Body, Reply, ReversePath};
+use sealpost_submission::forwarder::{Forwarder, Onward};
+use sealpost_submission::outbox::Refusal;
+
+use super::SmtpShared;
+use super::replies;
+use super::sink::Copies;
+use super::transaction::Envelope;
+
+/// What goes on, and what takes it.
+pub(super) struct Forward {
+    forwarder: Forwarder,
+    onward: Onward,
+}
+
+impl Forward {
+    /// To those addresses; `None` if there are none.
+    pub(super) fn new(shared: &SmtpShared, from: &ReversePath, outside: Vec<Outside>) -> Option<Self> {
+        let forwarder = shared.outbox.as_ref().filter(|_| !outside.is_empty())?.forwarder().clone();
+        Some(Forward { forwarder, onward: Onward::plain(from.clone(), outside) })
+    }
+
+    /// Queues the message, all but its Return-Path: that is of final delivery (RFC 5321 §4.4).
+    ///
+    /// # Errors
+    /// Why the queue has it for none of them.
+    pub(super) async fn queue(self, message: &Copies) -> Result<(), Refusal> {
+        let mut forwarding = self.forwarder.begin(self.onward).await;
+        let (mut pieces, mut in_return_path) = (message.read(), true);
+        while let Some(piece) = pieces.next().await? {
+            let mut piece = &piece[..];
+            if in_return_path {
+                let end = memchr::memchr(b'\n', piece);
+                in_return_path = end.is_none();
+                piece = &piece[end.map_or(piece.len(), |end| end + 1)..];
+            }
+            forwarding.write(piece).await?;
+        }
+        forwarding.finish().await.map(drop)
+    }
+}
+
+/// Refuses a recipient that leads to other servers where that is not possible now.
+///
+/// # Errors
+/// The reply.
+pub(super) fn check(shared: &SmtpShared, envelope: &Envelope, outside: &[Outside]) -> Result<(), Reply> {
+    if outside.is_empty() {
+        return Ok(());
+    }
+    let Some(outbox) = &shared.outbox else { return Err(replies::forwarding_is_off()) };
+    // What the queue sends on may be converted to 7 bit, which binary content cannot be.
+    if envelope.mail.body == Some(Body::BinaryMime) {
+        return Err(replies::binary_not_forwarded());
+    }
+    let all: Vec<Outside> = envelope.outside.iter().chain(outside).cloned().collect();
+    outbox.forwarder().check(&all).map_err(|reached| replies::forwarding_limit(&reached))
+}
+
+/// A message that goes straight to one account is not forwarded.
+pub(super) fn not_copied() -> Refusal {
+    Refusal::Store(Error::internal("a message for one account is forwarded"))
+}
