@@ -39,6 +39,7 @@ MAY_USE = {
     "auth": "base vault directory account",
     "session": "base files vault directory account index mailbox search auth",
     "imap-session": "base mime imap vault directory account index mailbox search auth session",
+    "jmap-session": "base jmap vault directory account mailbox auth session",
     "submission": "base mime mailauth dns vault directory queue",
     "smtp-session": "base smtp vault directory account auth session queue submission",
     "server": "base files mime smtp mailauth dns delivery vault queue submission directory account auth session imap-session smtp-session",
@@ -77,7 +78,7 @@ WIRE = {
         "server/tests/",
     ),
     "sealpost_smtp": ("smtp/", "queue/src/runner/", "bench/", "delivery/", "smtp-session/", "server/src/sending/", "server/tests/", "cli/tests/"),
-    "sealpost_jmap": ("jmap/", "server/tests/"),
+    "sealpost_jmap": ("jmap/", "jmap-session/", "server/tests/"),
 }
 
 
