@@ -93,4 +93,11 @@ mod tests {
         assert!(read(&format!("Bearer {token}")).is_some());
         assert!(read(&format!("Bearer {token}t")).is_none());
     }
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(field: Vec<u8>, text in "(?i)(basic|bearer) +[a-z0-9+/=]{0,40}") {
+            let _ = (Authorization::parse(&field), Authorization::parse(text.as_bytes()));
+        }
+    }
 }

@@ -14,7 +14,7 @@ use crate::responder::{ApiError, Responder, ResponseSink};
 use crate::scope::Scope;
 use crate::session_object::{self, USABLE};
 use crate::user::User;
-use crate::{mailbox, thread};
+use crate::{email, mailbox, thread};
 
 /// Runs a request.
 pub(crate) async fn run(
@@ -75,6 +75,7 @@ async fn run_call<'a>(
         None => scope.insert(Scope::open(user, created.clone()).await?),
     };
     match name.as_str() {
+        "Email/changes" => email::changes(scope, responder, arguments, &call_id).await,
         "Mailbox/get" => mailbox::get(scope, responder, arguments, &call_id).await,
         "Mailbox/changes" => mailbox::changes(scope, responder, arguments, &call_id).await,
         "Mailbox/query" => mailbox::query(scope, responder, arguments, &call_id).await,

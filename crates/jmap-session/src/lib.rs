@@ -16,9 +16,11 @@
 mod authorization;
 mod caller;
 mod dispatch;
+mod email;
 mod login;
 mod mailbox;
 mod method;
+mod object_changes;
 mod responder;
 mod scope;
 mod session_object;

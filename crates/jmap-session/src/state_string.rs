@@ -90,4 +90,14 @@ mod tests {
             assert_eq!(positions_in(&State::new(bad), &logs()), None, "{bad}");
         }
     }
+
+    proptest::proptest! {
+        #[test]
+        fn one_state_has_one_string(text in "[0-9a-f]{0,3}(-(07|01|09|0)[0-9a-f]{0,12}){0,3}|.*") {
+            let state = State::new(text);
+            if let Some(positions) = positions_in(&state, &logs()) {
+                proptest::prop_assert_eq!(state_of(logs()[0], &positions), state);
+            }
+        }
+    }
 }

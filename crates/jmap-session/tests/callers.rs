@@ -4,7 +4,7 @@
 #[allow(dead_code, reason = "other tests use it too")]
 mod server;
 
-use sealpost_base::limits::{JMAP_CONCURRENT_REQUESTS, JMAP_SEND_BYTES};
+use sealpost_base::limits::{JMAP_CHANGES, JMAP_CONCURRENT_REQUESTS, JMAP_GET_OBJECTS, JMAP_SEND_BYTES};
 use sealpost_jmap::error::ProblemType;
 use sealpost_jmap::{Problem, Request};
 use sealpost_jmap_session::{ApiError, ClientGone, LoginRefused, ResponseSink};
@@ -148,4 +148,58 @@ async fn responses_are_sent_in_pieces_until_the_client_is_gone() {
     let ended = caller.api(Request::parse(request.as_bytes()).unwrap(), &mut full).await;
     assert_eq!((ended, full.pieces), (Err(ApiError::Ended), 3));
     assert_eq!(server.ctx.budget.in_use(), 0);
+}
+
+#[tokio::test]
+async fn more_mailboxes_than_one_get_gives_are_read_in_parts() {
+    let server = TestServer::new().await;
+    let caller = server.caller().await;
+    let using = [CORE, "urn:ietf:params:jmap:mail"];
+    let account = format!("A{}", server.record.id);
+    let all = json!({ "using": using, "methodCalls": [["Mailbox/get", { "accountId": account }, "0"]] });
+    let had = api(&caller, &all).await.unwrap()["methodResponses"][0][1]["list"].as_array().unwrap().len();
+    let names =
+        |range: std::ops::Range<usize>| range.map(|number| format!("m{number:05}")).collect::<Vec<_>>();
+    server.create_mailboxes(&names(0..JMAP_GET_OBJECTS - had)).await;
+    let response = api(&caller, &all).await.unwrap();
+    assert_eq!(response["methodResponses"][0][1]["list"].as_array().unwrap().len(), JMAP_GET_OBJECTS);
+    server.create_mailboxes(&names(JMAP_GET_OBJECTS..JMAP_GET_OBJECTS + 1)).await;
+    let response = api(&caller, &all).await.unwrap();
+    assert_eq!(response["methodResponses"][0][1]["type"], "requestTooLarge");
+    // A query has all of them, for gets with ids.
+    let query = json!(["Mailbox/query", { "accountId": account, "calculateTotal": true, "limit": 3 }, "0"]);
+    let reference = json!({ "resultOf": "0", "name": "Mailbox/query", "path": "/ids" });
+    let get = json!(["Mailbox/get", { "accountId": account, "#ids": reference }, "1"]);
+    let response = api(&caller, &json!({ "using": using, "methodCalls": [query, get] })).await.unwrap();
+    assert_eq!(response["methodResponses"][0][1]["total"], JMAP_GET_OBJECTS + 1);
+    assert_eq!(response["methodResponses"][1][1]["list"].as_array().unwrap().len(), 3);
+    assert_eq!(server.ctx.budget.in_use(), 0);
+}
+
+#[tokio::test]
+async fn changes_have_an_upper_limit() {
+    let server = TestServer::new().await;
+    let caller = server.caller().await;
+    let using = [CORE, "urn:ietf:params:jmap:mail"];
+    let names: Vec<String> = (0..=JMAP_CHANGES).map(|number| format!("m{number:05}")).collect();
+    server.create_mailboxes(&names).await;
+    let arguments =
+        json!({ "accountId": format!("A{}", server.record.id), "sinceState": "0", "maxChanges": 100_000 });
+    let call = json!(["Mailbox/changes", arguments, "0"]);
+    let response = api(&caller, &json!({ "using": using, "methodCalls": [call] })).await.unwrap();
+    assert_eq!(response["methodResponses"][0][1]["type"], "cannotCalculateChanges");
+}
+
+#[tokio::test]
+async fn a_suspended_account_has_no_callers() {
+    let server = TestServer::new().await;
+    let caller = server.caller().await;
+    let suspend = |record: &mut sealpost_directory::AccountRecord| {
+        record.suspended = Some(server::NOW);
+        Ok(())
+    };
+    server.ctx.directory.update(&server.record.name, suspend).await.unwrap();
+    assert_eq!(server.login(BASIC).await.err(), Some(LoginRefused::Suspended));
+    server.ctx.auth.standings().look(server.record.id);
+    caller.lost().await;
 }

@@ -18,6 +18,7 @@ macro_rules! transcripts {
 
 transcripts![
     core_echo,
+    email_changes,
     errors,
     mailbox_changes,
     mailbox_get,

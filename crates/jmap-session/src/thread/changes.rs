@@ -1,17 +1,12 @@
 //! Thread/changes (RFC 8621 §3.2).
 
 use sealpost_account::ThreadId;
-use sealpost_base::AccountId;
-use sealpost_base::limits::JMAP_CHANGES;
-use sealpost_jmap::id::Id;
-use sealpost_jmap::standard::{ChangesRequest, ChangesResponse};
-use sealpost_mailbox::account_changes::since;
 use serde_json::{Map, Value};
 
-use crate::method::{Outcome, cannot_calculate};
+use crate::method::Outcome;
+use crate::object_changes;
 use crate::responder::Responder;
 use crate::scope::Scope;
-use crate::state_string::positions_in;
 
 pub(crate) async fn changes(
     scope: &Scope<'_>,
@@ -19,27 +14,6 @@ pub(crate) async fn changes(
     arguments: Map<String, Value>,
     call_id: &str,
 ) -> Outcome {
-    let request = ChangesRequest::from_arguments(arguments)?;
-    scope.require(&request.account_id)?;
-    let most = request.most(JMAP_CHANGES);
-    let found = scope
-        .look(|logs| {
-            let ids: Vec<AccountId> = logs.iter().map(|(log, _)| *log).collect();
-            since::<ThreadId>(logs, &positions_in(&request.since_state, &ids)?, most)
-        })
-        .await?;
-    let found = found.ok_or_else(|| cannot_calculate("the state is unknown or too old"))?;
-    let ids =
-        |threads: Vec<ThreadId>| threads.iter().filter_map(|thread| Id::new(thread.to_string())).collect();
-    let response = ChangesResponse {
-        account_id: request.account_id,
-        old_state: request.since_state,
-        new_state: scope.state(&found.upto),
-        has_more_changes: found.more,
-        created: ids(found.created),
-        updated: ids(found.updated),
-        destroyed: ids(found.destroyed),
-    };
-    responder.respond("Thread/changes", &response, call_id).await?;
-    Ok(())
+    let call = ("Thread/changes", call_id);
+    object_changes::changes(scope, responder, arguments, call, |thread: ThreadId| thread.to_string()).await
 }

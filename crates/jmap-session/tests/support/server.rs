@@ -102,6 +102,12 @@ impl TestServer {
         account.commit(|state| Ok((decide(state), ()))).await.unwrap();
     }
 
+    /// Makes mailboxes, all of them at once.
+    pub async fn create_mailboxes(&self, names: &[String]) {
+        let event = |name: &String| Event::MailboxCreated { name: name.clone(), special_use: None };
+        self.change(|_| names.iter().map(event).collect()).await;
+    }
+
     /// Something that another client does: a line of a transcript.
     pub async fn act(&self, line: &str) {
         let words: Vec<&str> = line.split(' ').collect();
@@ -149,9 +155,24 @@ impl TestServer {
                 self.change(|state| vec![Event::Expunged { mailbox: id(state, mailbox), uids: uid(number) }])
                     .await;
             }
+            ["see-shared", name] => self.see_shared(name).await,
             ["share", name] => self.share(name).await,
             _ => panic!("unknown action: {line}"),
         }
+    }
+
+    /// The messages of a shared mailbox become seen.
+    async fn see_shared(&self, name: &str) {
+        let account = self.account().await;
+        let user = User { accounts: &self.ctx.accounts, account: &account };
+        let shared = user.resolve(name).await.unwrap().account;
+        let committed = shared.commit(|state| {
+            let (mailbox, uids) = (state.inbox().id(), state.inbox().uids());
+            let flags = Flags::system(SystemFlags::SEEN);
+            let action = FlagAction::Add;
+            Ok((vec![Event::FlagsStored { mailbox, uids, action, flags, unchanged_since: None }], ()))
+        });
+        committed.await.unwrap();
     }
 
     /// The mailbox becomes a shared one.
