@@ -80,6 +80,7 @@ async fn run_call<'a>(
         "Mailbox/changes" => mailbox::changes(scope, responder, arguments, &call_id).await,
         "Mailbox/query" => mailbox::query(scope, responder, arguments, &call_id).await,
         "Mailbox/queryChanges" => mailbox::query_changes(scope, responder, arguments, &call_id).await,
+        "Mailbox/set" => mailbox::set(scope, responder, arguments, &call_id).await,
         "Thread/get" => thread::get(scope, responder, arguments, &call_id).await,
         "Thread/changes" => thread::changes(scope, responder, arguments, &call_id).await,
         _ => Err(unknown(&name).into()),

@@ -8,7 +8,10 @@ mod get;
 mod list;
 mod query;
 mod rights;
+mod set;
+mod target;
 
 pub(crate) use changes::changes;
 pub(crate) use get::get;
 pub(crate) use query::{query, query_changes};
+pub(crate) use set::set;

@@ -5,11 +5,14 @@ use std::sync::Arc;
 
 use sealpost_account::{Account, AccountState};
 use sealpost_base::{Permit, Result};
+use sealpost_directory::{AccountName, Quotas, Usage};
 use sealpost_jmap::error::MethodErrorType;
 use sealpost_jmap::id::{AccountId, CreatedIds};
 use sealpost_jmap::{MethodError, State};
 use sealpost_mailbox::account_changes::{LogPositions, at_once, logs_of};
+use sealpost_mailbox::quota_headroom::QuotaHeadroom;
 use sealpost_mailbox::resolve;
+use sealpost_mailbox::share::{Sharing, leftovers};
 
 use crate::session_object;
 use crate::state_string::state_of;
@@ -57,7 +60,40 @@ impl<'a> Scope<'a> {
 
     /// Shows all logs of the account at one moment. Nothing may wait in `look`.
     pub(crate) async fn look<T>(&self, look: impl Fn(&Logs<'_>) -> T) -> Result<T> {
-        let user = resolve::User { accounts: &self.user.ctx().accounts, account: &self.account };
-        at_once(&logs_of(user).await?, look).await
+        at_once(&logs_of(self.resolver()).await?, look).await
+    }
+
+    /// The account itself.
+    pub(crate) fn account(&self) -> &Account {
+        &self.account
+    }
+
+    /// What resolves names.
+    pub(crate) fn resolver(&self) -> resolve::User<'_> {
+        resolve::User { accounts: &self.user.ctx().accounts, account: &self.account }
+    }
+
+    /// What makes mailboxes that are shared as those above them are.
+    pub(crate) fn sharing(&self) -> Sharing<'_> {
+        let ctx = self.user.ctx();
+        Sharing {
+            user: self.resolver(),
+            name: &self.user.name,
+            directory: &ctx.directory,
+            random: &*ctx.random,
+            usage: &ctx.usage,
+            before: leftovers::removable_before(ctx.clock.now(), ctx.settings.retention),
+        }
+    }
+
+    /// How much the account's own log may still hold.
+    pub(crate) async fn headroom(&self) -> Result<QuotaHeadroom> {
+        let name = AccountName::parse(&self.user.name)?;
+        let limits = self.user.ctx().directory.get(&name).await?.quotas();
+        let other = match limits == Quotas::default() {
+            true => Usage::default(),
+            false => self.resolver().usage_in_own_shares().await?,
+        };
+        Ok(QuotaHeadroom { limits, other })
     }
 }

@@ -24,6 +24,7 @@ transcripts![
     mailbox_get,
     mailbox_query,
     mailbox_query_changes,
+    mailbox_set,
     shared_mailboxes,
     thread_changes,
     thread_get,

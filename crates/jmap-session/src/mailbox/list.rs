@@ -38,6 +38,11 @@ impl Placed<'_> {
     pub(super) fn id(&self) -> MailboxId {
         id(mailbox_id(self.log, self.mailbox))
     }
+
+    /// Whether it is the mailbox of that log with this UIDVALIDITY.
+    pub(super) fn is(&self, log: AccountId, validity: u32) -> bool {
+        self.log == log && self.mailbox.uid_validity().0.get() == validity
+    }
 }
 
 /// Where the messages of a mailbox of the own log are. `None` if it is another user's, or was

@@ -12,7 +12,7 @@
 //! and responses is what was kept, `<account>` the id of the account. Every request uses core and
 //! mail.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sealpost_jmap_session::Caller;
 use serde_json::{Value, json};
@@ -129,13 +129,19 @@ fn matches(
             pairs.try_for_each(|(at, (wanted, got))| matches(wanted, got, kept, &format!("{path}/{at}")))
         }
         (Value::Object(wanted_members), Value::Object(members)) => {
-            let names: Vec<&String> = members.keys().collect();
-            if names != wanted_members.keys().collect::<Vec<_>>() {
+            let known = |name: &String| match name_in(name).and_then(|name| kept.get(name)) {
+                Some(Value::String(known)) => known.clone(),
+                _ => name.clone(),
+            };
+            let wanted_members: BTreeMap<String, &Value> =
+                wanted_members.iter().map(|(name, value)| (known(name), value)).collect();
+            let names: BTreeSet<&String> = members.keys().collect();
+            if names != wanted_members.keys().collect() {
                 return differs(wanted);
             }
-            let mut pairs = wanted_members.iter();
+            let mut pairs = wanted_members.into_iter();
             pairs.try_for_each(|(name, wanted)| {
-                matches(wanted, &members[name], kept, &format!("{path}/{name}"))
+                matches(wanted, &members[&name], kept, &format!("{path}/{name}"))
             })
         }
         _ if wanted == got => Ok(()),
