@@ -203,3 +203,25 @@ async fn a_suspended_account_has_no_callers() {
     server.ctx.auth.standings().look(server.record.id);
     caller.lost().await;
 }
+
+#[tokio::test]
+async fn mailboxes_are_created_within_the_quota() {
+    let server = TestServer::new().await;
+    let caller = server.caller().await;
+    // The account has six from the start.
+    let limit = |record: &mut sealpost_directory::AccountRecord| {
+        record.quota_mailboxes = Some(7);
+        Ok(())
+    };
+    server.ctx.directory.update(&server.record.name, limit).await.unwrap();
+    let create = json!({ "a": { "name": "A" }, "b": { "name": "B" } });
+    let arguments = json!({ "accountId": format!("A{}", server.record.id), "create": create });
+    let using = [CORE, "urn:ietf:params:jmap:mail"];
+    let request =
+        json!({ "using": using, "methodCalls": [["Mailbox/set", arguments, "0"]], "createdIds": {} });
+    let response = api(&caller, &request).await.unwrap();
+    let set = &response["methodResponses"][0][1];
+    assert_eq!(set["notCreated"], json!({ "b": { "type": "overQuota" } }));
+    // Later requests may name it (RFC 8620 §3.3).
+    assert_eq!(response["createdIds"], json!({ "a": set["created"]["a"]["id"] }));
+}

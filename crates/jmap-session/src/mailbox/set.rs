@@ -12,10 +12,11 @@ use sealpost_jmap::error::{MethodErrorType, SetErrorType};
 use sealpost_jmap::id::{CreationId, Id};
 use sealpost_jmap::mailbox::{Mailbox, MailboxSet};
 use sealpost_jmap::standard::{ObjectMap, SetResponse};
-use sealpost_jmap::{GivenId, SetError};
+use sealpost_jmap::{GivenId, MethodError, SetError};
 use sealpost_mailbox::account_changes::positions;
 use serde_json::{Map, Value};
 
+use self::error::Refused;
 use crate::method::Outcome;
 use crate::responder::Responder;
 use crate::scope::Scope;
@@ -41,7 +42,7 @@ pub(crate) async fn set(
                 }
                 response.created.insert(creation, mailbox);
             }
-            Err(error) => drop(response.not_created.insert(creation, error)),
+            Err(refused) => drop(response.not_created.insert(creation, of_object(refused)?)),
         }
     }
     let doomed: HashSet<Id> =
@@ -52,23 +53,35 @@ pub(crate) async fn set(
             continue;
         };
         let updated = match doomed.contains(&id) {
-            true => Err(SetError::from(SetErrorType::WillDestroy)),
+            true => Err(Refused::from(SetErrorType::WillDestroy)),
             false => update::update(scope, &id, patch).await,
         };
         match updated {
             Ok(()) => drop(response.updated.insert(id, None)),
-            Err(error) => drop(response.not_updated.insert(given, error)),
+            Err(refused) => drop(response.not_updated.insert(given, of_object(refused)?)),
         }
     }
     for given in destroy::children_first(scope, set.destroy).await? {
         match destroy::destroy(scope, &given, on_destroy_remove_emails).await {
             Ok(id) => response.destroyed.push(id),
-            Err(error) => drop(response.not_destroyed.insert(given, error)),
+            Err(refused) => drop(response.not_destroyed.insert(given, of_object(refused)?)),
         }
     }
     response.new_state = scope.look(|logs| scope.state(&positions(logs))).await?;
     responder.respond("Mailbox/set", &response, call_id).await?;
     Ok(())
+}
+
+/// What the client is told of one object. If the server failed, the method fails, and the client has
+/// to look at what became of the objects before (RFC 8620 §3.6.2).
+fn of_object(refused: Refused) -> Result<SetError, MethodError> {
+    match refused {
+        Refused::Object(error) => Ok(error),
+        Refused::Server(error) => {
+            tracing::error!(%error, "a mailbox could not be changed");
+            Err(MethodErrorType::ServerPartialFail.into())
+        }
+    }
 }
 
 /// Those whose parent is created in the same call come behind it (RFC 8620 §5.3). Those in a circle

@@ -7,13 +7,13 @@ use sealpost_jmap::mailbox::{Mailbox, MailboxProperty, Role, SortOrder};
 use sealpost_jmap::standard::ObjectMap;
 use sealpost_mailbox::ops;
 
-use super::error::{exists, of_error, of_refusal, wrong};
+use super::error::{Refused, exists, wrong};
 use crate::mailbox::list::list;
 use crate::mailbox::target::{id_of_name, with_id};
 use crate::scope::{Logs, Scope};
 
 /// The properties of the new mailbox that the client did not give, and its id.
-pub(super) async fn create(scope: &Scope<'_>, object: ObjectMap) -> Result<Mailbox, SetError> {
+pub(super) async fn create(scope: &Scope<'_>, object: ObjectMap) -> Result<Mailbox, Refused> {
     let given = Mailbox::for_create(object)?;
     let leaf = given.name.as_deref().ok_or_else(|| wrong("name", "a mailbox has a name"))?;
     check_sort_order(given.sort_order)?;
@@ -25,21 +25,20 @@ pub(super) async fn create(scope: &Scope<'_>, object: ObjectMap) -> Result<Mailb
             }
             Ok((name, uses_of(logs, given.role.flatten(), None)?))
         })
-        .await
-        .map_err(|error| of_error(&error))??;
-    let headroom = scope.headroom().await.map_err(|error| of_error(&error))?;
-    let created = ops::create(scope.sharing(), headroom, &name, uses).await.map_err(of_refusal)?;
+        .await??;
+    let headroom = scope.headroom().await?;
+    let created = ops::create(scope.sharing(), headroom, &name, uses).await?;
     if let Some(error) = created.not_shared {
         tracing::warn!(%error, "a new mailbox is not shared as the one above it is");
     }
     if given.is_subscribed.unwrap_or(true) {
-        ops::subscribe(scope.account(), &name, true).await.map_err(|error| of_error(&error))?;
+        ops::subscribe(scope.account(), &name, true).await?;
     }
     let found = scope.look(|logs| {
         let id = id_of_name(logs, &name)?;
         list(logs, |other| *other == id).pop()
     });
-    let found = found.await.map_err(|error| of_error(&error))?;
+    let found = found.await?;
     let mut mailbox = found.ok_or_else(|| wrong("name", "the mailbox was deleted at once"))?;
     mailbox.select(&not_given(&given));
     Ok(mailbox)

@@ -7,7 +7,7 @@ use sealpost_base::{Error, Result};
 use sealpost_jmap::error::SetErrorType;
 use sealpost_jmap::{GivenId, Id, SetError};
 
-use super::error::{forbidden, of_error};
+use super::error::{Refused, forbidden};
 use crate::mailbox::target::{Target, with_id};
 use crate::scope::Scope;
 
@@ -26,13 +26,13 @@ pub(super) async fn children_first(scope: &Scope<'_>, destroy: Vec<GivenId>) -> 
         .await
 }
 
-pub(super) async fn destroy(scope: &Scope<'_>, given: &GivenId, with_emails: bool) -> Result<Id, SetError> {
+pub(super) async fn destroy(scope: &Scope<'_>, given: &GivenId, with_emails: bool) -> Result<Id, Refused> {
     let none = || SetError::from(SetErrorType::NotFound);
     let id = given.resolve(&scope.created).cloned().ok_or_else(none)?;
-    let target = scope.look(|logs| with_id(logs, &id)).await.map_err(|error| of_error(&error))?;
+    let target = scope.look(|logs| with_id(logs, &id)).await?;
     let target = target.ok_or_else(none)?;
     if target.is_inbox {
-        return Err(forbidden("the inbox cannot be destroyed"));
+        return Err(forbidden("the inbox cannot be destroyed").into());
     }
     if target.own.is_none() {
         return Err(SetErrorType::MailboxHasChild.into());
@@ -46,13 +46,13 @@ pub(super) async fn destroy(scope: &Scope<'_>, given: &GivenId, with_emails: boo
             None => (events(state, &target)?, Ok(())),
         })
     });
-    committed.await.map_err(|error| of_error(&error))?.value?;
+    committed.await?.value?;
     Ok(id)
 }
 
 /// Its own log first; then only the name is left, if it is.
-async fn destroy_shared(scope: &Scope<'_>, target: &Target, with_emails: bool) -> Result<(), SetError> {
-    let place = scope.resolver().resolve(&target.name).await.map_err(|error| of_error(&error))?;
+async fn destroy_shared(scope: &Scope<'_>, target: &Target, with_emails: bool) -> Result<(), Refused> {
+    let place = scope.resolver().resolve(&target.name).await?;
     if scope.account().state().has_inferiors(&target.name) {
         return Err(SetErrorType::MailboxHasChild.into());
     }
@@ -63,7 +63,7 @@ async fn destroy_shared(scope: &Scope<'_>, target: &Target, with_emails: bool) -
     if has_emails && !with_emails {
         return Err(SetErrorType::MailboxHasEmail.into());
     }
-    scope.resolver().delete_share(&place).await.map_err(|error| of_error(&error))
+    Ok(scope.resolver().delete_share(&place).await?)
 }
 
 /// Why it stays, decided at the end of the log.

@@ -22,25 +22,45 @@ pub(super) fn forbidden(why: &str) -> SetError {
     SetError::from(SetErrorType::Forbidden).describe(why)
 }
 
-/// An error of the domain, about the name if it is about anything of the mailbox.
-pub(super) fn of_error(error: &Error) -> SetError {
-    match error.kind() {
-        Kind::Invalid | Kind::Conflict | Kind::Limit => wrong("name", error.to_string()),
-        Kind::Denied => forbidden(&error.to_string()),
-        Kind::NotFound => SetErrorType::NotFound.into(),
-        Kind::Retry | Kind::Corrupt | Kind::Offloaded | Kind::Internal => {
-            tracing::error!(%error, "a mailbox could not be changed");
+/// Why one mailbox was not changed.
+pub(super) enum Refused {
+    /// The client is told of this object.
+    Object(SetError),
+    /// The server failed; what it has done before stays.
+    Server(Error),
+}
+
+impl From<SetError> for Refused {
+    fn from(error: SetError) -> Self {
+        Refused::Object(error)
+    }
+}
+
+impl From<SetErrorType> for Refused {
+    fn from(error: SetErrorType) -> Self {
+        Refused::Object(error.into())
+    }
+}
+
+/// An error of the domain is about the name if it is about anything of the mailbox.
+impl From<Error> for Refused {
+    fn from(error: Error) -> Self {
+        match error.kind() {
+            Kind::Invalid | Kind::Conflict | Kind::Limit => wrong("name", error.to_string()).into(),
+            Kind::Denied => forbidden(&error.to_string()).into(),
+            Kind::NotFound => SetErrorType::NotFound.into(),
             // RFC 8620 §5.3 has no type for a server that fails at one object.
-            SetError::from(SetErrorType::Forbidden).describe("the server cannot do this now, try again later")
+            Kind::Retry | Kind::Corrupt | Kind::Offloaded | Kind::Internal => Refused::Server(error),
         }
     }
 }
 
-/// A refusal.
-pub(super) fn of_refusal(refusal: Refusal) -> SetError {
-    match refusal {
-        Refusal::OverQuota(_) => SetErrorType::OverQuota.into(),
-        Refusal::Error(error) => of_error(&error),
-        _ => forbidden("this cannot be done with this mailbox"),
+impl From<Refusal> for Refused {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::OverQuota(_) => SetErrorType::OverQuota.into(),
+            Refusal::Error(error) => error.into(),
+            _ => forbidden("this cannot be done with this mailbox").into(),
+        }
     }
 }

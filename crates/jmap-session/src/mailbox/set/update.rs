@@ -10,7 +10,7 @@ use sealpost_jmap::standard::ObjectMap;
 use sealpost_jmap::{Id, SetError};
 
 use super::create::{check_sort_order, full_name, uses_of};
-use super::error::{exists, forbidden, of_error};
+use super::error::{Refused, exists, forbidden};
 use crate::mailbox::list::list;
 use crate::mailbox::target::{id_of_name, with_id};
 use crate::scope::{Logs, Scope};
@@ -25,11 +25,11 @@ struct Change {
     is_subscribed: bool,
 }
 
-pub(super) async fn update(scope: &Scope<'_>, id: &Id, patch: ObjectMap) -> Result<(), SetError> {
+pub(super) async fn update(scope: &Scope<'_>, id: &Id, patch: ObjectMap) -> Result<(), Refused> {
     let changed = Mailbox::for_update(PatchObject::new(patch)?)?;
     check_sort_order(changed.sort_order)?;
-    let change = scope.look(|logs| decide(scope, logs, id, &changed)).await.map_err(|e| of_error(&e))??;
-    let headroom = scope.headroom().await.map_err(|error| of_error(&error))?;
+    let change = scope.look(|logs| decide(scope, logs, id, &changed)).await??;
+    let headroom = scope.headroom().await?;
     let committed = scope.account().commit(|state| {
         let events = events(state, &change)?;
         let more = Usage { mailboxes: ops::mailboxes_made(&events) as u64, ..Usage::default() };
@@ -38,12 +38,12 @@ pub(super) async fn update(scope: &Scope<'_>, id: &Id, patch: ObjectMap) -> Resu
             Err(_) => (Vec::new(), false),
         })
     });
-    if !committed.await.map_err(|error| of_error(&error))?.value {
+    if !committed.await?.value {
         return Err(SetErrorType::OverQuota.into());
     }
     if change.to.is_some() {
         // Shares record their new names when they are opened.
-        scope.resolver().links().await.map_err(|error| of_error(&error))?;
+        scope.resolver().links().await?;
     }
     Ok(())
 }
