@@ -52,7 +52,7 @@ MAY_USE = {
 
 # What tests of a crate may use besides.
 TESTS_MAY_USE = {name: "testkit" for name in
-                 ("imap", "smtp", "jmap", "mime", "mailauth", "mailformat", "vault", "journal", "directory", "account", "index", "queue", "archive",
+                 ("imap", "smtp", "jmap", "jmap-session", "mime", "mailauth", "mailformat", "vault", "journal", "directory", "account", "index", "queue", "archive",
                   "cli")}
 # Transcripts and models speak to a whole server.
 TESTS_MAY_USE["server"] = "testkit imap smtp index mailbox queue submission"
