@@ -40,6 +40,7 @@ MAY_USE = {
     "session": "base files vault directory account index mailbox search auth",
     "http": "base auth session",
     "imap-session": "base mime imap vault directory account index mailbox search auth session",
+    "jmap-session": "base jmap vault directory account mailbox auth session",
     "submission": "base mime smtp mailauth dns vault directory queue",
     "smtp-session": "base smtp vault directory account auth session queue submission",
     "server": "base files mime smtp mailauth dns delivery vault queue submission directory account auth session http imap-session smtp-session",
@@ -52,7 +53,7 @@ MAY_USE = {
 
 # What tests of a crate may use besides.
 TESTS_MAY_USE = {name: "testkit" for name in
-                 ("imap", "smtp", "jmap", "mime", "mailauth", "mailformat", "vault", "journal", "directory", "account", "index", "queue", "archive",
+                 ("imap", "smtp", "jmap", "jmap-session", "mime", "mailauth", "mailformat", "vault", "journal", "directory", "account", "index", "queue", "archive",
                   "cli")}
 # Transcripts and models speak to a whole server.
 TESTS_MAY_USE["server"] = "testkit imap smtp index mailbox queue submission"
@@ -79,7 +80,7 @@ WIRE = {
         "server/tests/",
     ),
     "sealpost_smtp": ("smtp/", "queue/src/runner/", "submission/src/srs.rs", "submission/src/forwarder", "submission/tests/fuzz/submission_srs.rs", "bench/", "delivery/", "smtp-session/", "server/src/sending/", "server/tests/", "cli/tests/"),
-    "sealpost_jmap": ("jmap/", "server/tests/"),
+    "sealpost_jmap": ("jmap/", "jmap-session/", "server/tests/"),
 }
 
 

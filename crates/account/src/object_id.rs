@@ -9,7 +9,7 @@
 //! Each begins with a letter of its own: no id is taken for one of another kind, for a number or
 //! for NIL (RFC 8474 §8.1).
 
-use sealpost_base::{AccountId, ObjectId};
+use sealpost_base::{AccountId, ObjectId, UidValidity};
 use sealpost_vault::Hash;
 
 use crate::event::Message;
@@ -18,12 +18,22 @@ use crate::state::Mailbox;
 /// MAILBOXID: `F`, the account, `-` and the UIDVALIDITY. Another UIDVALIDITY is another mailbox
 /// (RFC 8474 §4).
 pub fn mailbox_id(account: AccountId, mailbox: &Mailbox) -> String {
-    format!("F{account}-{:x}", mailbox.uid_validity().0)
+    past_mailbox_id(account, mailbox.uid_validity())
+}
+
+/// The MAILBOXID that a mailbox had which had this UIDVALIDITY.
+pub fn past_mailbox_id(account: AccountId, validity: UidValidity) -> String {
+    format!("F{account}-{:x}", validity.0)
 }
 
 /// EMAILID: `M` and the sealed object that first held it.
 pub fn email_id(message: &Message) -> String {
-    format!("M{}", message.first_object())
+    email_id_of(message.first_object())
+}
+
+/// The EMAILID of the message that this object first held.
+pub fn email_id_of(first_object: ObjectId) -> String {
+    format!("M{first_object}")
 }
 
 /// The object that an EMAILID names; `None` if no message can have that id.

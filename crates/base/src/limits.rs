@@ -657,8 +657,8 @@ pub const JMAP_JSON_VALUE_BYTES: usize = 32 * 1024 * 1024;
 pub const JMAP_USING: usize = 64;
 /// Creation ids that a JMAP request brings along in `createdIds`.
 pub const JMAP_CREATED_IDS: usize = 10_000;
-/// Bytes of a JMAP state string that a client sends.
-pub const JMAP_STATE_BYTES: usize = 1024;
+/// Bytes of a JMAP state string that a client sends: a position for each of [`SHARES`] and one more.
+pub const JMAP_STATE_BYTES: usize = 8192;
 /// Bytes of a JSON pointer in a JMAP patch or result reference.
 pub const JMAP_POINTER_BYTES: usize = 1024;
 /// Parts of a JSON pointer in a JMAP patch or result reference.
@@ -682,6 +682,12 @@ pub const JMAP_PROPERTIES: usize = 256;
 pub const JMAP_HEADER_PROPERTIES: usize = 100;
 /// Sources of one blob in JMAP's Blob/upload (RFC 9404 §3.1, `maxDataSources`: at least 64).
 pub const JMAP_DATA_SOURCES: usize = 64;
+/// Bytes of a JMAP response that are made before they are sent; one object may make it more.
+pub const JMAP_SEND_BYTES: usize = 16 * 1024;
+/// Ids of one JMAP /changes, also if the client asks for more.
+pub const JMAP_CHANGES: usize = 4096;
+/// Bytes of the credentials of one HTTP request, in base64.
+pub const JMAP_CREDENTIALS_BYTES: usize = 4096;
 /// Bytes of the URL of a JMAP push subscription.
 pub const JMAP_PUSH_URL_BYTES: usize = 2048;
 /// Bytes of `deviceClientId` of a JMAP push subscription.

@@ -34,6 +34,11 @@ impl ChangesRequest {
         }
         Ok(ChangesRequest { account_id, since_state, max_changes })
     }
+
+    /// The most ids of the response, where the server gives at most `limit`.
+    pub fn most(&self, limit: usize) -> usize {
+        self.max_changes.map_or(limit, |most| usize::try_from(most).unwrap_or(usize::MAX).min(limit))
+    }
 }
 
 object! {

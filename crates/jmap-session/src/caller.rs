@@ -1,0 +1,90 @@
+//! One authenticated caller.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use sealpost_auth::fair_scheduler::{self, QueueHandle};
+use sealpost_auth::standing::Standing;
+use sealpost_base::AccountId;
+use sealpost_base::limits::JMAP_CONCURRENT_REQUESTS;
+use sealpost_directory::AccountRecord;
+use sealpost_jmap::error::ProblemType;
+use sealpost_jmap::session::Session;
+use sealpost_jmap::{Problem, Request};
+use sealpost_vault::RootKey;
+use tokio::sync::Semaphore;
+
+use crate::dispatch;
+use crate::responder::{ApiError, ResponseSink};
+use crate::session_object;
+use crate::shared::JmapShared;
+use crate::user::User;
+
+/// One authenticated caller: cheap to clone, and good for any number of requests while its login is
+/// valid.
+#[derive(Clone)]
+pub struct Caller(Arc<Parts>);
+
+struct Parts {
+    user: User,
+    queue: QueueHandle,
+    requests: Arc<Semaphore>,
+}
+
+impl Caller {
+    pub(crate) fn new(
+        shared: Arc<JmapShared>,
+        record: &AccountRecord,
+        root: RootKey,
+        standing: Standing,
+    ) -> Self {
+        let queue = QueueHandle::default();
+        queue.take(shared.ctx.scheduler.of(record.id));
+        let requests = shared.requests_of(record.id);
+        let name = record.name.as_str().to_owned();
+        let user = User { shared, id: record.id, name, root, standing };
+        Caller(Arc::new(Parts { user, queue, requests }))
+    }
+
+    /// The caller's account.
+    pub fn account(&self) -> AccountId {
+        self.0.user.id
+    }
+
+    /// The account's name.
+    pub fn name(&self) -> &str {
+        &self.0.user.name
+    }
+
+    /// Whether the login is still valid.
+    pub fn holds(&self) -> bool {
+        self.0.user.standing.holds()
+    }
+
+    /// Waits until it may not be. Cancel-safe.
+    pub async fn lost(&self) {
+        self.0.user.standing.lost().await;
+    }
+
+    /// The Session object (RFC 8620 §2); `base_url` is the server's, without a slash at its end.
+    pub fn session(&self, base_url: &str) -> Session {
+        session_object::session(&self.0.user, base_url)
+    }
+
+    /// Runs the calls of a request, and sends the Response object.
+    ///
+    /// # Errors
+    /// `Problem` if nothing was run, else `Ended`.
+    pub async fn api(&self, request: Request, out: &mut dyn ResponseSink) -> Result<(), ApiError> {
+        if !self.holds() {
+            let detail = "the login is not valid any more";
+            return Err(Problem::new(ProblemType::About, 401, detail).into());
+        }
+        let Ok(_permit) = self.0.requests.try_acquire() else {
+            let detail = format!("More than {JMAP_CONCURRENT_REQUESTS} requests of this user are under way.");
+            return Err(Problem::limit("maxConcurrentRequests", detail).into());
+        };
+        let work = pin!(dispatch::run(&self.0.user, request, out));
+        fair_scheduler::run(&self.0.queue, work).await
+    }
+}

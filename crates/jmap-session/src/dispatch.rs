@@ -1,0 +1,146 @@
+//! Runs the calls of a request in their order (RFC 8620 §3.3 to §3.7).
+
+use sealpost_base::Permit;
+use sealpost_jmap::capability::Capability;
+use sealpost_jmap::error::MethodErrorType;
+use sealpost_jmap::id::CreatedIds;
+use sealpost_jmap::invocation::Invocation;
+use sealpost_jmap::reference::referenced;
+use sealpost_jmap::{MethodError, Request};
+use serde_json::{Map, Value};
+
+use crate::method::{Failure, Outcome};
+use crate::responder::{ApiError, Responder, ResponseSink};
+use crate::scope::Scope;
+use crate::session_object::{self, USABLE};
+use crate::user::User;
+use crate::{email, mailbox, thread};
+
+/// Runs a request.
+pub(crate) async fn run(
+    user: &User,
+    mut request: Request,
+    sink: &mut dyn ResponseSink,
+) -> Result<(), ApiError> {
+    let using = request.capabilities(USABLE)?;
+    let wants_created = request.created_ids.is_some();
+    let created = CreatedIds::new(request.created_ids.take().unwrap_or_default());
+    let referenced: Vec<String> =
+        request.method_calls.iter().flat_map(|call| referenced(&call.arguments)).map(str::to_owned).collect();
+    let mut responder = Responder::new(&request, user, sink);
+    let mut kept = KeptResponses::default();
+    let mut scope = None;
+    for call in request.method_calls {
+        if !user.standing.holds() {
+            return Err(ApiError::Ended);
+        }
+        let is_kept = referenced.contains(&call.call_id);
+        let before = responder.made();
+        let call_id = call.call_id.clone();
+        match run_call(user, &using, &created, &mut scope, &mut responder, call).await {
+            Ok(()) => {}
+            Err(Failure::Method(error)) => responder.error(&error, &call_id).await?,
+            Err(Failure::Ended(error)) => return Err(error),
+        }
+        if is_kept {
+            kept.add(user, responder.made() - before).await;
+        }
+    }
+    let created = scope.as_ref().map_or(&created, |scope: &Scope<'_>| &scope.created);
+    let state = session_object::state(user);
+    responder.finish(|writer| writer.finish(&state, wants_created.then_some(created))).await
+}
+
+async fn run_call<'a>(
+    user: &'a User,
+    using: &[Capability],
+    created: &CreatedIds,
+    scope: &mut Option<Scope<'a>>,
+    responder: &mut Responder<'_>,
+    call: Invocation,
+) -> Outcome {
+    let needed = Capability::of_method(&call.name);
+    // RFC 8620 §3.3: a method of a capability that is not used is not known.
+    if needed.is_none_or(|needed| !using.contains(&needed)) {
+        return Err(unknown(&call.name).into());
+    }
+    let Invocation { name, arguments, call_id } = call;
+    let arguments = responder.writer.resolve(arguments)?;
+    if name == "Core/echo" {
+        return echo(user, responder, arguments, &call_id).await;
+    }
+    // Methods of data need the account, and open it once in a request.
+    let scope = match scope {
+        Some(scope) => scope,
+        None => scope.insert(Scope::open(user, created.clone()).await?),
+    };
+    match name.as_str() {
+        "Email/changes" => email::changes(scope, responder, arguments, &call_id).await,
+        "Mailbox/get" => mailbox::get(scope, responder, arguments, &call_id).await,
+        "Mailbox/changes" => mailbox::changes(scope, responder, arguments, &call_id).await,
+        "Mailbox/query" => mailbox::query(scope, responder, arguments, &call_id).await,
+        "Mailbox/queryChanges" => mailbox::query_changes(scope, responder, arguments, &call_id).await,
+        "Mailbox/set" => mailbox::set(scope, responder, arguments, &call_id).await,
+        "Thread/get" => thread::get(scope, responder, arguments, &call_id).await,
+        "Thread/changes" => thread::changes(scope, responder, arguments, &call_id).await,
+        _ => Err(unknown(&name).into()),
+    }
+}
+
+fn unknown(name: &str) -> MethodError {
+    let shown: String = name.chars().take(64).collect();
+    let text = format!("there is no method {shown:?} in the capabilities that the request uses");
+    MethodError::from(MethodErrorType::UnknownMethod).describe(text)
+}
+
+/// Core/echo (RFC 8620 §4).
+async fn echo(
+    user: &User,
+    responder: &mut Responder<'_>,
+    arguments: Map<String, Value>,
+    call_id: &str,
+) -> Outcome {
+    // The request has the arguments in memory; the response has them once more until it is sent.
+    let bytes = arguments.values().map(written_bytes).max().unwrap_or(0);
+    let _permit = user.permit(bytes).await;
+    let mut response = responder.open("Core/echo", call_id);
+    for (name, value) in &arguments {
+        response.argument(name, value).await?;
+    }
+    response.close();
+    Ok(())
+}
+
+/// How many bytes the value has as JSON.
+fn written_bytes(value: &Value) -> usize {
+    struct Counter(usize);
+    impl std::io::Write for Counter {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut counter = Counter(0);
+    // Counting cannot fail.
+    let _ = serde_json::to_writer(&mut counter, value);
+    counter.0
+}
+
+/// Memory of the responses that later calls refer to.
+#[derive(Default)]
+struct KeptResponses {
+    bytes: u64,
+    permit: Option<Permit>,
+}
+
+impl KeptResponses {
+    /// One more. Holds nothing while it waits for the memory of all of them.
+    async fn add(&mut self, user: &User, bytes: u64) {
+        self.bytes += bytes;
+        self.permit = None;
+        self.permit = user.permit(usize::try_from(self.bytes).unwrap_or(usize::MAX)).await;
+    }
+}

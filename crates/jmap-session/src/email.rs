@@ -1,0 +1,5 @@
+//! Emails (RFC 8621 §4): messages with a visible placement in any log of the account.
+
+mod changes;
+
+pub(crate) use changes::changes;

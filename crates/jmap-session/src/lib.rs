@@ -1,0 +1,36 @@
+//! JMAP for one authenticated caller (RFC 8620, RFC 8621), without HTTP: credentials and Request
+//! objects in, calls of the domain, a Response object out.
+//!
+//! [`JmapShared`] is what all callers share. [`JmapShared::authenticate`] checks the credentials of
+//! an HTTP request and gives a [`Caller`], which has the Session object and answers API requests.
+//! `dispatch.rs` runs the calls of a request in their order; each method is a function in a file
+//! named after it, and gets the [`scope::Scope`] of the request and its own arguments.
+//!
+//! Responses are sent while they are made ([`ResponseSink`]), and nothing is sent while the state
+//! of an account is held.
+//!
+//! Reasons: `docs/decisions/0091-jmap-session.md`.
+
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
+mod authorization;
+mod caller;
+mod dispatch;
+mod email;
+mod login;
+mod mailbox;
+mod method;
+mod object_changes;
+mod responder;
+mod scope;
+mod session_object;
+mod shared;
+mod state_string;
+mod thread;
+mod user;
+
+pub use authorization::{Authorization, NotAuthorization};
+pub use caller::Caller;
+pub use login::LoginRefused;
+pub use responder::{ApiError, ClientGone, ResponseSink};
+pub use shared::JmapShared;

@@ -1,0 +1,109 @@
+//! Who calls: credentials are checked, slowed and logged as those of every protocol.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use sealpost_auth::failed_logins::Reason;
+use sealpost_auth::{Denied, Entered};
+use sealpost_jmap::Problem;
+use sealpost_jmap::error::ProblemType;
+use sealpost_vault::slot::account_of_app_password;
+
+use crate::authorization::Authorization;
+use crate::caller::Caller;
+use crate::shared::JmapShared;
+
+/// The name of the protocol in the log of failed logins.
+const PROTOCOL: &str = "jmap";
+
+/// Why a caller is not let in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LoginRefused {
+    /// No such account or not its secret.
+    Credentials,
+    /// The right secret of an account that is suspended.
+    Suspended,
+    /// Too many logins wait.
+    Busy,
+    /// The store could not be read.
+    Unavailable,
+    /// The server stops.
+    Stopping,
+}
+
+impl JmapShared {
+    /// The caller with these credentials; `peer` is the client's address, `None` on a Unix socket.
+    /// Whether a secret may be sent over the connection is for HTTP to decide, before.
+    ///
+    /// # Errors
+    /// Why not; the failure is logged and counted.
+    pub async fn authenticate(
+        self: &Arc<Self>,
+        authorization: &Authorization,
+        peer: Option<IpAddr>,
+    ) -> Result<Caller, LoginRefused> {
+        let auth = &self.ctx.auth;
+        let checking = async {
+            match authorization {
+                Authorization::Basic { name, secret } => auth.login(peer, name, secret).await,
+                Authorization::Bearer(token) => auth.bearer_alone(peer, token).await,
+            }
+        };
+        let checked = tokio::select! {
+            checked = checking => checked,
+            // A login that is slowed down would outlast the time that requests have to end.
+            () = self.ctx.shutdown.wait() => return Err(LoginRefused::Stopping),
+        };
+        match checked {
+            Ok(entered) => Ok(self.enter(&entered)),
+            Err(denied) => Err(self.refused(authorization, peer, &denied).await),
+        }
+    }
+
+    fn enter(self: &Arc<Self>, entered: &Entered) -> Caller {
+        let standing = self.ctx.auth.standing(entered);
+        Caller::new(self.clone(), &entered.record, entered.root.clone(), standing)
+    }
+
+    /// Logs a failed login.
+    async fn refused(
+        &self,
+        authorization: &Authorization,
+        peer: Option<IpAddr>,
+        denied: &Denied,
+    ) -> LoginRefused {
+        if let Some(reason) = Reason::of(denied) {
+            let name = match authorization {
+                Authorization::Basic { name, .. } => Some(name.clone()),
+                Authorization::Bearer(token) => account_of_app_password(token).map(|name| name.to_string()),
+            };
+            let (logins, directory) = (&self.ctx.failed_logins, &self.ctx.directory);
+            logins.report(directory, PROTOCOL, peer, name.as_deref(), reason).await;
+        }
+        match denied {
+            Denied::Credentials => LoginRefused::Credentials,
+            Denied::Suspended => LoginRefused::Suspended,
+            Denied::Busy => LoginRefused::Busy,
+            Denied::Unavailable(error) => {
+                tracing::warn!(%error, "a login could not be checked");
+                LoginRefused::Unavailable
+            }
+        }
+    }
+}
+
+impl LoginRefused {
+    /// What the client gets.
+    pub fn problem(self) -> Problem {
+        let (status, detail) = match self {
+            LoginRefused::Credentials => (401, "wrong name or password"),
+            LoginRefused::Suspended => {
+                (403, "this account is suspended, ask the administrator of the server")
+            }
+            LoginRefused::Busy => (503, "too many logins at once, try again later"),
+            LoginRefused::Unavailable => (503, "logins cannot be checked now, try again later"),
+            LoginRefused::Stopping => (503, "the server stops, try again later"),
+        };
+        Problem::new(ProblemType::About, status, detail)
+    }
+}

@@ -1,0 +1,17 @@
+//! Mailboxes (RFC 8621 §2): those of the account's own log, and those that it shares.
+//!
+//! Mailboxes that others share with the account are not among them: they belong to accounts of
+//! their own (RFC 9670).
+
+mod changes;
+mod get;
+mod list;
+mod query;
+mod rights;
+mod set;
+mod target;
+
+pub(crate) use changes::changes;
+pub(crate) use get::get;
+pub(crate) use query::{query, query_changes};
+pub(crate) use set::set;

@@ -1,0 +1,144 @@
+//! Mailbox/changes (RFC 8621 §2.2).
+
+use std::collections::BTreeSet;
+
+use sealpost_account::AccountState;
+use sealpost_account::object_id::{mailbox_id, past_mailbox_id};
+use sealpost_account::state::MailboxChanged;
+use sealpost_base::AccountId;
+use sealpost_base::limits::JMAP_CHANGES;
+use sealpost_jmap::id::{Id, MailboxId};
+use sealpost_jmap::mailbox::{MailboxChangesResponse, MailboxProperty};
+use sealpost_jmap::standard::ChangesRequest;
+use sealpost_jmap::{MethodError, State};
+use sealpost_mailbox::account_changes::{mailboxes_since, positions};
+use serde_json::{Map, Value};
+
+use super::list::{id, place_of};
+use crate::method::{Outcome, cannot_calculate};
+use crate::responder::Responder;
+use crate::scope::{Logs, Scope};
+use crate::state_string::positions_in;
+
+/// What became of mailboxes; nothing is in it twice.
+#[derive(Debug, Default)]
+pub(super) struct MailboxChanges {
+    pub(super) created: BTreeSet<MailboxId>,
+    /// Of their properties.
+    pub(super) changed: BTreeSet<MailboxId>,
+    /// Of nothing but their counts.
+    pub(super) counts: BTreeSet<MailboxId>,
+    pub(super) destroyed: BTreeSet<MailboxId>,
+}
+
+pub(crate) async fn changes(
+    scope: &Scope<'_>,
+    responder: &mut Responder<'_>,
+    arguments: Map<String, Value>,
+    call_id: &str,
+) -> Outcome {
+    let request = ChangesRequest::from_arguments(arguments)?;
+    scope.require(&request.account_id)?;
+    let found = scope
+        .look(|logs| {
+            let found = since(logs, &request.since_state)?;
+            Some((scope.state(&positions(logs)), found))
+        })
+        .await?;
+    let (new_state, found) = found.ok_or_else(|| cannot_calculate("the state is unknown or too old"))?;
+    let most = request.most(JMAP_CHANGES);
+    let response = response(scope, request.since_state, new_state, found, most)?;
+    responder.respond("Mailbox/changes", &response, call_id).await?;
+    Ok(())
+}
+
+fn response(
+    scope: &Scope<'_>,
+    old_state: State,
+    new_state: State,
+    found: MailboxChanges,
+    most: usize,
+) -> Result<MailboxChangesResponse, MethodError> {
+    let MailboxChanges { created, changed, counts, destroyed } = found;
+    let all = created.len() + changed.len() + counts.len() + destroyed.len();
+    if all > most {
+        // There is no state in between.
+        return Err(cannot_calculate(format!("{all} mailboxes changed, and at most {most} fit")));
+    }
+    let only_counts = !counts.is_empty() && changed.is_empty();
+    let ids = |ids: BTreeSet<MailboxId>| ids.into_iter().map(Id::from).collect::<Vec<Id>>();
+    Ok(MailboxChangesResponse {
+        account_id: scope.id().clone(),
+        old_state,
+        new_state,
+        has_more_changes: false,
+        created: ids(created),
+        updated: ids(changed.into_iter().chain(counts).collect()),
+        destroyed: ids(destroyed),
+        updated_properties: only_counts.then(|| MailboxProperty::COUNTS.to_vec()),
+    })
+}
+
+/// What became of mailboxes since that state. `None` if it is unknown or too long ago, or if a
+/// mailbox became a shared one since then, or one no longer: it has another id.
+pub(super) fn since(logs: &Logs<'_>, state: &State) -> Option<MailboxChanges> {
+    let ids: Vec<AccountId> = logs.iter().map(|(log, _)| *log).collect();
+    let known = positions_in(state, &ids)?;
+    if known.iter().count() < logs.len() {
+        return None;
+    }
+    let (own, _) = logs.first()?;
+    let mut found = MailboxChanges::default();
+    for (log, change) in mailboxes_since(logs, &known)? {
+        if log == *own {
+            found.own(logs, change);
+        } else if let Some((_, state)) = logs.iter().find(|(other, _)| *other == log) {
+            found.shared(log, state, change);
+        }
+    }
+    Some(found.disjoint())
+}
+
+impl MailboxChanges {
+    /// A change in the account's own log.
+    fn own(&mut self, logs: &Logs<'_>, change: MailboxChanged) {
+        let shown = |mailbox| place_of(logs, mailbox).map(|placed| placed.id());
+        let is_link = |mailbox| logs[0].1.link(mailbox).is_some();
+        match change {
+            MailboxChanged::Created(mailbox) => self.created.extend(shown(mailbox)),
+            MailboxChanged::Properties(mailbox) => self.changed.extend(shown(mailbox)),
+            // The messages of a link are elsewhere.
+            MailboxChanged::Counts(mailbox) if is_link(mailbox) => {}
+            MailboxChanged::Counts(mailbox) => self.counts.extend(shown(mailbox)),
+            MailboxChanged::Destroyed(validity) => {
+                self.destroyed.insert(id(past_mailbox_id(logs[0].0, validity)));
+            }
+        }
+    }
+
+    /// A change in the log of a shared mailbox, which is the inbox there; all else of it is in the
+    /// account's own log.
+    fn shared(&mut self, log: AccountId, state: &AccountState, change: MailboxChanged) {
+        let inbox = state.inbox();
+        match change {
+            MailboxChanged::Counts(mailbox) if mailbox == inbox.id() => {
+                self.counts.insert(id(mailbox_id(log, inbox)));
+            }
+            MailboxChanged::Created(mailbox) | MailboxChanged::Properties(mailbox)
+                if mailbox == inbox.id() =>
+            {
+                self.changed.insert(id(mailbox_id(log, inbox)));
+            }
+            _ => {}
+        }
+    }
+
+    /// Each mailbox once: new before changed, changed before counts.
+    fn disjoint(mut self) -> Self {
+        let MailboxChanges { created, changed, counts, destroyed } = &mut self;
+        destroyed.retain(|id| !created.contains(id));
+        changed.retain(|id| !created.contains(id));
+        counts.retain(|id| !created.contains(id) && !changed.contains(id));
+        self
+    }
+}

@@ -1,0 +1,107 @@
+//! Mailbox/set (RFC 8621 §2.5): creates, then updates, then destroys; each object is one entry of the
+//! log, or none.
+
+mod create;
+mod destroy;
+mod error;
+mod update;
+
+use std::collections::HashSet;
+
+use sealpost_jmap::error::{MethodErrorType, SetErrorType};
+use sealpost_jmap::id::{CreationId, Id};
+use sealpost_jmap::mailbox::{Mailbox, MailboxSet};
+use sealpost_jmap::standard::{ObjectMap, SetResponse};
+use sealpost_jmap::{GivenId, MethodError, SetError};
+use sealpost_mailbox::account_changes::positions;
+use serde_json::{Map, Value};
+
+use self::error::Refused;
+use crate::method::Outcome;
+use crate::responder::Responder;
+use crate::scope::Scope;
+
+pub(crate) async fn set(
+    scope: &mut Scope<'_>,
+    responder: &mut Responder<'_>,
+    arguments: Map<String, Value>,
+    call_id: &str,
+) -> Outcome {
+    let MailboxSet { set, on_destroy_remove_emails } = MailboxSet::from_arguments(arguments)?;
+    scope.require(&set.account_id)?;
+    let state = scope.look(|logs| scope.state(&positions(logs))).await?;
+    if set.if_in_state.is_some_and(|wanted| wanted != state) {
+        return Err(MethodErrorType::StateMismatch.into());
+    }
+    let mut response: SetResponse<Mailbox> = SetResponse::new(set.account_id, state);
+    for (creation, object) in parents_first(set.create.into_iter().collect()) {
+        match create::create(scope, object).await {
+            Ok(mailbox) => {
+                if let Some(id) = &mailbox.id {
+                    scope.created.insert(creation.clone(), id.clone().into());
+                }
+                response.created.insert(creation, mailbox);
+            }
+            Err(refused) => drop(response.not_created.insert(creation, of_object(refused)?)),
+        }
+    }
+    let doomed: HashSet<Id> =
+        set.destroy.iter().filter_map(|given| given.resolve(&scope.created).cloned()).collect();
+    for (given, patch) in set.update {
+        let Some(id) = given.resolve(&scope.created).cloned() else {
+            response.not_updated.insert(given, SetErrorType::NotFound.into());
+            continue;
+        };
+        let updated = match doomed.contains(&id) {
+            true => Err(Refused::from(SetErrorType::WillDestroy)),
+            false => update::update(scope, &id, patch).await,
+        };
+        match updated {
+            Ok(()) => drop(response.updated.insert(id, None)),
+            Err(refused) => drop(response.not_updated.insert(given, of_object(refused)?)),
+        }
+    }
+    for given in destroy::children_first(scope, set.destroy).await? {
+        match destroy::destroy(scope, &given, on_destroy_remove_emails).await {
+            Ok(id) => response.destroyed.push(id),
+            Err(refused) => drop(response.not_destroyed.insert(given, of_object(refused)?)),
+        }
+    }
+    response.new_state = scope.look(|logs| scope.state(&positions(logs))).await?;
+    responder.respond("Mailbox/set", &response, call_id).await?;
+    Ok(())
+}
+
+/// What the client is told of one object. If the server failed, the method fails, and the client has
+/// to look at what became of the objects before (RFC 8620 §3.6.2).
+fn of_object(refused: Refused) -> Result<SetError, MethodError> {
+    match refused {
+        Refused::Object(error) => Ok(error),
+        Refused::Server(error) => {
+            tracing::error!(%error, "a mailbox could not be changed");
+            Err(MethodErrorType::ServerPartialFail.into())
+        }
+    }
+}
+
+/// Those whose parent is created in the same call come behind it (RFC 8620 §5.3). Those in a circle
+/// stay as they are: their parents are not found.
+fn parents_first(mut left: Vec<(CreationId, ObjectMap)>) -> Vec<(CreationId, ObjectMap)> {
+    let mut sorted = Vec::new();
+    loop {
+        let waiting: HashSet<CreationId> = left.iter().map(|(creation, _)| creation.clone()).collect();
+        let (ready, rest): (Vec<_>, Vec<_>) = left.into_iter().partition(|(_, object)| {
+            let parent = object.get("parentId").and_then(Value::as_str).map(str::to_owned);
+            match parent.map(GivenId::from) {
+                Some(GivenId::Created(parent)) => !waiting.contains(&parent),
+                _ => true,
+            }
+        });
+        if ready.is_empty() {
+            sorted.extend(rest);
+            return sorted;
+        }
+        sorted.extend(ready);
+        left = rest;
+    }
+}

@@ -1,0 +1,107 @@
+//! Creates one mailbox.
+
+use sealpost_account::{SpecialUse, SpecialUses};
+use sealpost_jmap::GivenId;
+use sealpost_jmap::SetError;
+use sealpost_jmap::mailbox::{Mailbox, MailboxProperty, Role, SortOrder};
+use sealpost_jmap::standard::ObjectMap;
+use sealpost_mailbox::ops;
+
+use super::error::{Refused, exists, wrong};
+use crate::mailbox::list::list;
+use crate::mailbox::target::{id_of_name, with_id};
+use crate::scope::{Logs, Scope};
+
+/// The properties of the new mailbox that the client did not give, and its id.
+pub(super) async fn create(scope: &Scope<'_>, object: ObjectMap) -> Result<Mailbox, Refused> {
+    let given = Mailbox::for_create(object)?;
+    let leaf = given.name.as_deref().ok_or_else(|| wrong("name", "a mailbox has a name"))?;
+    check_sort_order(given.sort_order)?;
+    let (name, uses) = scope
+        .look(|logs| {
+            let name = full_name(logs, scope, given.parent_id.as_ref().and_then(Option::as_ref), leaf)?;
+            if let Some(id) = id_of_name(logs, &name) {
+                return Err(exists(id));
+            }
+            Ok((name, uses_of(logs, given.role.flatten(), None)?))
+        })
+        .await??;
+    let headroom = scope.headroom().await?;
+    let created = ops::create(scope.sharing(), headroom, &name, uses).await?;
+    if let Some(error) = created.not_shared {
+        tracing::warn!(%error, "a new mailbox is not shared as the one above it is");
+    }
+    if given.is_subscribed.unwrap_or(true) {
+        ops::subscribe(scope.account(), &name, true).await?;
+    }
+    let found = scope.look(|logs| {
+        let id = id_of_name(logs, &name)?;
+        list(logs, |other| *other == id).pop()
+    });
+    let found = found.await?;
+    let mut mailbox = found.ok_or_else(|| wrong("name", "the mailbox was deleted at once"))?;
+    mailbox.select(&not_given(&given));
+    Ok(mailbox)
+}
+
+fn not_given(given: &Mailbox) -> Vec<MailboxProperty> {
+    let is_given = |property: &MailboxProperty| match property {
+        MailboxProperty::Name => true,
+        MailboxProperty::ParentId => given.parent_id.is_some(),
+        MailboxProperty::Role => given.role.is_some(),
+        MailboxProperty::SortOrder => given.sort_order.is_some(),
+        MailboxProperty::IsSubscribed => given.is_subscribed.is_some(),
+        _ => false,
+    };
+    MailboxProperty::ALL.iter().copied().filter(|property| !is_given(property)).collect()
+}
+
+/// The order of mailboxes is not kept: clients sort by role and name.
+pub(super) fn check_sort_order(order: Option<SortOrder>) -> Result<(), SetError> {
+    match order.is_none_or(|order| order == SortOrder::default()) {
+        true => Ok(()),
+        false => Err(wrong("sortOrder", "this server keeps no order of mailboxes, only 0")),
+    }
+}
+
+/// The full name of a mailbox called `leaf` in that parent.
+pub(super) fn full_name(
+    logs: &Logs<'_>,
+    scope: &Scope<'_>,
+    parent: Option<&GivenId>,
+    leaf: &str,
+) -> Result<String, SetError> {
+    if leaf.is_empty() || leaf.contains('/') {
+        return Err(wrong("name", "a name has at least one character, and no slash"));
+    }
+    let Some(parent) = parent else { return Ok(leaf.to_owned()) };
+    let parent = parent.resolve(&scope.created).and_then(|id| with_id(logs, id));
+    let parent = parent.ok_or_else(|| wrong("parentId", "there is no such mailbox"))?;
+    Ok(format!("{}/{leaf}", parent.name))
+}
+
+/// The special uses for a role, which no other mailbox than `of` may have.
+pub(super) fn uses_of(
+    logs: &Logs<'_>,
+    role: Option<Role>,
+    of: Option<sealpost_base::MailboxId>,
+) -> Result<SpecialUses, SetError> {
+    let Some(role) = role else { return Ok(SpecialUses::default()) };
+    let special_use = match role {
+        Role::Archive => SpecialUse::Archive,
+        Role::Drafts => SpecialUse::Drafts,
+        Role::Important => SpecialUse::Important,
+        Role::Junk => SpecialUse::Junk,
+        Role::Sent => SpecialUse::Sent,
+        Role::Trash => SpecialUse::Trash,
+        // Views of other mailboxes, which do not exist here, and what is one mailbox for ever.
+        Role::All | Role::Flagged | Role::Inbox | Role::Subscribed => {
+            return Err(wrong("role", "no mailbox can be given this role"));
+        }
+    };
+    let holder = logs.first().and_then(|(_, own)| own.mailbox_for(special_use));
+    match holder.is_none_or(|holder| Some(holder.id()) == of) {
+        true => Ok(std::iter::once(special_use).collect()),
+        false => Err(wrong("role", "another mailbox has this role")),
+    }
+}

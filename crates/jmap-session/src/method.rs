@@ -1,0 +1,67 @@
+//! How a call of a method ends, and the table from errors of the domain to those of JMAP.
+
+use sealpost_base::{Error, Kind};
+use sealpost_jmap::MethodError;
+use sealpost_jmap::error::MethodErrorType;
+
+use crate::responder::ApiError;
+
+/// Why a call has no response of its own.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The method failed; an `error` response says so, and the next call is run.
+    Method(MethodError),
+    /// The request has ended.
+    Ended(ApiError),
+}
+
+/// What a method returns: it has written its response, or none.
+pub(crate) type Outcome = Result<(), Failure>;
+
+impl From<MethodError> for Failure {
+    fn from(error: MethodError) -> Self {
+        Failure::Method(error)
+    }
+}
+
+impl From<MethodErrorType> for Failure {
+    fn from(error: MethodErrorType) -> Self {
+        Failure::Method(error.into())
+    }
+}
+
+impl From<ApiError> for Failure {
+    fn from(error: ApiError) -> Self {
+        Failure::Ended(error)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Failure::Method(method_error(&error))
+    }
+}
+
+/// The client has to read everything again.
+pub(crate) fn cannot_calculate(why: impl Into<String>) -> MethodError {
+    MethodError::from(MethodErrorType::CannotCalculateChanges).describe(why)
+}
+
+/// What a client is told of an error of the domain. Those that the operator has to look at are
+/// logged; their text is not for clients.
+fn method_error(error: &Error) -> MethodError {
+    match error.kind() {
+        Kind::Retry | Kind::Conflict | Kind::Offloaded => {
+            tracing::warn!(%error, "a call failed for now");
+            let text = "the server cannot do this now, try again later";
+            MethodError::from(MethodErrorType::ServerUnavailable).describe(text)
+        }
+        Kind::Invalid => MethodError::invalid_arguments(error.to_string()),
+        Kind::Denied => MethodError::from(MethodErrorType::Forbidden).describe(error.to_string()),
+        Kind::Limit => MethodError::from(MethodErrorType::RequestTooLarge).describe(error.to_string()),
+        Kind::NotFound | Kind::Corrupt | Kind::Internal => {
+            tracing::error!(%error, "a call failed");
+            MethodError::from(MethodErrorType::ServerFail)
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! The user whose login is valid for a caller.
+
+use std::sync::Arc;
+
+use sealpost_auth::standing::Standing;
+use sealpost_base::limits::JMAP_SEND_BYTES;
+use sealpost_base::{AccountId, Permit};
+use sealpost_session::Context;
+use sealpost_vault::RootKey;
+
+use crate::shared::JmapShared;
+
+/// The account that a caller has logged in as, and for how long.
+pub(crate) struct User {
+    pub(crate) shared: Arc<JmapShared>,
+    pub(crate) id: AccountId,
+    pub(crate) name: String,
+    pub(crate) root: RootKey,
+    pub(crate) standing: Standing,
+}
+
+impl User {
+    pub(crate) fn ctx(&self) -> &Context {
+        &self.shared.ctx
+    }
+
+    /// Memory for so many bytes, unless they are few.
+    pub(crate) async fn permit(&self, bytes: usize) -> Option<Permit> {
+        if bytes <= JMAP_SEND_BYTES { None } else { Some(self.shared.kept.acquire(bytes).await) }
+    }
+}

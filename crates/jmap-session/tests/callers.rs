@@ -1,0 +1,227 @@
+//! Who may call, what the Session object says, and what a request may not do.
+
+#[path = "support/server.rs"]
+#[allow(dead_code, reason = "other tests use it too")]
+mod server;
+
+use sealpost_base::limits::{JMAP_CHANGES, JMAP_CONCURRENT_REQUESTS, JMAP_GET_OBJECTS, JMAP_SEND_BYTES};
+use sealpost_jmap::error::ProblemType;
+use sealpost_jmap::{Problem, Request};
+use sealpost_jmap_session::{ApiError, ClientGone, LoginRefused, ResponseSink};
+use serde_json::{Value, json};
+use server::{BASIC, Sink, TestServer, api};
+
+const CORE: &str = "urn:ietf:params:jmap:core";
+
+fn echo(argument: &Value) -> Value {
+    json!({ "using": [CORE], "methodCalls": [["Core/echo", { "a": argument }, "0"]] })
+}
+
+#[tokio::test]
+async fn passwords_and_app_passwords_log_in() {
+    let server = TestServer::new().await;
+    let added = server.ctx.directory.add_app_password(&server.record.name, &server.root, "test").await;
+    let (info, token) = added.unwrap();
+    let token = token.to_string();
+    let by_password = server.login(BASIC).await.unwrap();
+    let by_token = server.login(&format!("Bearer {token}")).await.unwrap();
+    assert_eq!((by_password.name(), by_password.account()), ("me@localhost", server.record.id));
+    assert_eq!(by_token.account(), server.record.id);
+    assert_eq!(api(&by_token, &echo(&json!(1))).await.unwrap()["methodResponses"][0][1]["a"], 1);
+    // Neither of these is an app password: a password that is right for Basic is none for Bearer.
+    for wrong in ["Bearer secret", "Basic bWVAbG9jYWxob3N0Ondyb25n", "Basic bm9ib2R5OnNlY3JldA=="] {
+        assert_eq!(server.login(wrong).await.err(), Some(LoginRefused::Credentials), "{wrong}");
+    }
+    assert_eq!(LoginRefused::Credentials.problem().status, 401);
+
+    // An app password that is revoked ends its callers, and no others.
+    server.ctx.directory.revoke_app_password(&server.record.name, info.id).await.unwrap();
+    server.ctx.auth.standings().look(server.record.id);
+    by_token.lost().await;
+    assert!(by_password.holds() && !by_token.holds());
+    let refused = api(&by_token, &echo(&json!(1))).await.unwrap_err();
+    assert!(matches!(refused, ApiError::Problem(Problem { status: 401, .. })), "{refused:?}");
+}
+
+#[tokio::test]
+async fn the_session_object_has_what_works() {
+    let server = TestServer::new().await;
+    let caller = server.caller().await;
+    let session = serde_json::to_value(caller.session("https://mail.example.org")).unwrap();
+    let account = format!("A{}", server.record.id);
+    assert_eq!(session["capabilities"].as_object().unwrap().keys().collect::<Vec<_>>(), [CORE]);
+    assert_eq!(session["capabilities"][CORE]["maxCallsInRequest"], 16);
+    assert_eq!(session["accounts"][&account]["isPersonal"], true);
+    assert_eq!(session["username"], "me@localhost");
+    assert_eq!(session["apiUrl"], "https://mail.example.org/jmap/api");
+    for (url, variables) in [
+        ("downloadUrl", ["accountId", "blobId", "type", "name"].as_slice()),
+        ("uploadUrl", &["accountId"]),
+        ("eventSourceUrl", &["types", "closeafter", "ping"]),
+    ] {
+        let template = session[url].as_str().unwrap();
+        for variable in variables {
+            assert!(template.contains(&format!("{{{variable}}}")), "{template}");
+        }
+    }
+    // Responses repeat its state, whatever the client calls the server (RFC 8620 §3.4).
+    let response = api(&caller, &echo(&json!(null))).await.unwrap();
+    assert_eq!(response["sessionState"], session["state"]);
+    assert_eq!(session["state"], json!(caller.session("http://localhost").state));
+}
+
+#[tokio::test]
+async fn a_method_works_only_with_its_capability() {
+    let server = TestServer::new().await;
+    let caller = server.caller().await;
+    let call = json!(["Mailbox/get", { "accountId": format!("A{}", server.record.id) }, "0"]);
+    let request = json!({ "using": [CORE], "methodCalls": [call] });
+    let response = api(&caller, &request).await.unwrap();
+    assert_eq!(response["methodResponses"][0][1]["type"], "unknownMethod");
+    let request = json!({ "using": [CORE, "urn:example:nothing"], "methodCalls": [] });
+    let Err(ApiError::Problem(problem)) = api(&caller, &request).await else { panic!() };
+    assert_eq!((problem.problem, problem.status), (ProblemType::UnknownCapability, 400));
+}
+
+#[tokio::test]
+async fn created_ids_come_back() {
+    let server = TestServer::new().await;
+    let caller = server.caller().await;
+    let request = json!({ "using": [CORE], "methodCalls": [], "createdIds": { "k1": "Fa-1" } });
+    assert_eq!(api(&caller, &request).await.unwrap()["createdIds"], json!({ "k1": "Fa-1" }));
+    let request = json!({ "using": [CORE], "methodCalls": [] });
+    assert_eq!(api(&caller, &request).await.unwrap().get("createdIds"), None);
+}
+
+/// Takes nothing.
+struct StuckClient;
+
+#[async_trait::async_trait]
+impl ResponseSink for StuckClient {
+    async fn send(&mut self, _: Vec<u8>) -> Result<(), ClientGone> {
+        std::future::pending().await
+    }
+}
+
+#[tokio::test]
+async fn requests_of_one_user_are_bounded() {
+    let server = TestServer::new().await;
+    let request = || Request::parse(echo(&json!(1)).to_string().as_bytes()).unwrap();
+    let mut stuck = Vec::new();
+    for _ in 0..JMAP_CONCURRENT_REQUESTS {
+        let caller = server.caller().await;
+        let mut work = Box::pin(async move { caller.api(request(), &mut StuckClient).await });
+        assert!(futures_poll(&mut work).await.is_none(), "the client takes nothing");
+        stuck.push(work);
+    }
+    let caller = server.caller().await;
+    let refused = caller.api(request(), &mut Sink::default()).await.unwrap_err();
+    let ApiError::Problem(problem) = refused else { panic!("{refused:?}") };
+    assert_eq!(problem.problem, ProblemType::Limit("maxConcurrentRequests"));
+    stuck.pop();
+    caller.api(request(), &mut Sink::default()).await.unwrap();
+}
+
+/// Polls once.
+async fn futures_poll<T>(work: &mut (impl Future<Output = T> + Unpin)) -> Option<T> {
+    tokio::select! {
+        biased;
+        done = work => Some(done),
+        () = std::future::ready(()) => None,
+    }
+}
+
+#[tokio::test]
+async fn responses_are_sent_in_pieces_until_the_client_is_gone() {
+    let server = TestServer::new().await;
+    let caller = server.caller().await;
+    let text = "x".repeat(JMAP_SEND_BYTES);
+    let calls: Vec<Value> =
+        (0..8).map(|call| json!(["Core/echo", { "a": text }, call.to_string()])).collect();
+    let request = json!({ "using": [CORE], "methodCalls": calls }).to_string();
+    let mut sink = Sink::default();
+    caller.api(Request::parse(request.as_bytes()).unwrap(), &mut sink).await.unwrap();
+    let response: Value = serde_json::from_slice(&sink.bytes).unwrap();
+    assert_eq!(response["methodResponses"].as_array().unwrap().len(), 8);
+    assert!(sink.pieces >= 8, "{} pieces", sink.pieces);
+    let mut full = Sink { room: 3 * JMAP_SEND_BYTES, ..Sink::default() };
+    let ended = caller.api(Request::parse(request.as_bytes()).unwrap(), &mut full).await;
+    assert_eq!((ended, full.pieces), (Err(ApiError::Ended), 3));
+    assert_eq!(server.ctx.budget.in_use(), 0);
+}
+
+#[tokio::test]
+async fn more_mailboxes_than_one_get_gives_are_read_in_parts() {
+    let server = TestServer::new().await;
+    let caller = server.caller().await;
+    let using = [CORE, "urn:ietf:params:jmap:mail"];
+    let account = format!("A{}", server.record.id);
+    let all = json!({ "using": using, "methodCalls": [["Mailbox/get", { "accountId": account }, "0"]] });
+    let had = api(&caller, &all).await.unwrap()["methodResponses"][0][1]["list"].as_array().unwrap().len();
+    let names =
+        |range: std::ops::Range<usize>| range.map(|number| format!("m{number:05}")).collect::<Vec<_>>();
+    server.create_mailboxes(&names(0..JMAP_GET_OBJECTS - had)).await;
+    let response = api(&caller, &all).await.unwrap();
+    assert_eq!(response["methodResponses"][0][1]["list"].as_array().unwrap().len(), JMAP_GET_OBJECTS);
+    server.create_mailboxes(&names(JMAP_GET_OBJECTS..JMAP_GET_OBJECTS + 1)).await;
+    let response = api(&caller, &all).await.unwrap();
+    assert_eq!(response["methodResponses"][0][1]["type"], "requestTooLarge");
+    // A query has all of them, for gets with ids.
+    let query = json!(["Mailbox/query", { "accountId": account, "calculateTotal": true, "limit": 3 }, "0"]);
+    let reference = json!({ "resultOf": "0", "name": "Mailbox/query", "path": "/ids" });
+    let get = json!(["Mailbox/get", { "accountId": account, "#ids": reference }, "1"]);
+    let response = api(&caller, &json!({ "using": using, "methodCalls": [query, get] })).await.unwrap();
+    assert_eq!(response["methodResponses"][0][1]["total"], JMAP_GET_OBJECTS + 1);
+    assert_eq!(response["methodResponses"][1][1]["list"].as_array().unwrap().len(), 3);
+    assert_eq!(server.ctx.budget.in_use(), 0);
+}
+
+#[tokio::test]
+async fn changes_have_an_upper_limit() {
+    let server = TestServer::new().await;
+    let caller = server.caller().await;
+    let using = [CORE, "urn:ietf:params:jmap:mail"];
+    let names: Vec<String> = (0..=JMAP_CHANGES).map(|number| format!("m{number:05}")).collect();
+    server.create_mailboxes(&names).await;
+    let arguments =
+        json!({ "accountId": format!("A{}", server.record.id), "sinceState": "0", "maxChanges": 100_000 });
+    let call = json!(["Mailbox/changes", arguments, "0"]);
+    let response = api(&caller, &json!({ "using": using, "methodCalls": [call] })).await.unwrap();
+    assert_eq!(response["methodResponses"][0][1]["type"], "cannotCalculateChanges");
+}
+
+#[tokio::test]
+async fn a_suspended_account_has_no_callers() {
+    let server = TestServer::new().await;
+    let caller = server.caller().await;
+    let suspend = |record: &mut sealpost_directory::AccountRecord| {
+        record.suspended = Some(server::NOW);
+        Ok(())
+    };
+    server.ctx.directory.update(&server.record.name, suspend).await.unwrap();
+    assert_eq!(server.login(BASIC).await.err(), Some(LoginRefused::Suspended));
+    server.ctx.auth.standings().look(server.record.id);
+    caller.lost().await;
+}
+
+#[tokio::test]
+async fn mailboxes_are_created_within_the_quota() {
+    let server = TestServer::new().await;
+    let caller = server.caller().await;
+    // The account has six from the start.
+    let limit = |record: &mut sealpost_directory::AccountRecord| {
+        record.quota_mailboxes = Some(7);
+        Ok(())
+    };
+    server.ctx.directory.update(&server.record.name, limit).await.unwrap();
+    let create = json!({ "a": { "name": "A" }, "b": { "name": "B" } });
+    let arguments = json!({ "accountId": format!("A{}", server.record.id), "create": create });
+    let using = [CORE, "urn:ietf:params:jmap:mail"];
+    let request =
+        json!({ "using": using, "methodCalls": [["Mailbox/set", arguments, "0"]], "createdIds": {} });
+    let response = api(&caller, &request).await.unwrap();
+    let set = &response["methodResponses"][0][1];
+    assert_eq!(set["notCreated"], json!({ "b": { "type": "overQuota" } }));
+    // Later requests may name it (RFC 8620 §3.3).
+    assert_eq!(response["createdIds"], json!({ "a": set["created"]["a"]["id"] }));
+}

@@ -1,0 +1,202 @@
+//! A server in this process with the account `me@localhost`, and what happens to its mail.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use sealpost_account::accounts::Delivery;
+use sealpost_account::acl::Acl;
+use sealpost_account::{Account, AccountState, Event, FlagAction, Flags, SpecialUses, SystemFlags, ops};
+use sealpost_base::{FakeClock, MailboxId, SeededRandom, Timestamp, Uid, UidSet};
+use sealpost_directory::{AccountName, AccountRecord, NewAccount, Secret};
+use sealpost_jmap::Request;
+use sealpost_jmap_session::{ApiError, Authorization, Caller, ClientGone, JmapShared, ResponseSink};
+use sealpost_mailbox::User;
+use sealpost_mailbox::share::Sharing;
+use sealpost_session::{Context, Settings};
+use sealpost_vault::server_key::ServerKeys;
+use sealpost_vault::{RootKey, Store};
+use serde_json::Value;
+
+/// 2026-11-20 12:00:00 UTC.
+pub const NOW: Timestamp = Timestamp(1_795_176_000_000);
+/// `me@localhost:secret`.
+pub const BASIC: &str = "Basic bWVAbG9jYWxob3N0OnNlY3JldA==";
+
+pub struct TestServer {
+    pub ctx: Arc<Context>,
+    pub jmap: Arc<JmapShared>,
+    pub record: AccountRecord,
+    pub root: RootKey,
+    deliveries: std::cell::Cell<i64>,
+}
+
+/// Keeps what is sent, until it is full.
+pub struct Sink {
+    pub bytes: Vec<u8>,
+    pub pieces: usize,
+    pub room: usize,
+}
+
+impl Default for Sink {
+    fn default() -> Self {
+        Sink { bytes: Vec::new(), pieces: 0, room: usize::MAX }
+    }
+}
+
+#[async_trait::async_trait]
+impl ResponseSink for Sink {
+    async fn send(&mut self, bytes: Vec<u8>) -> Result<(), ClientGone> {
+        self.pieces += 1;
+        self.bytes.extend(bytes);
+        if self.bytes.len() > self.room { Err(ClientGone) } else { Ok(()) }
+    }
+}
+
+impl TestServer {
+    pub async fn new() -> Self {
+        let settings = Settings {
+            hostname: "localhost".to_owned(),
+            domain: Some("localhost".to_owned()),
+            ..Settings::default()
+        };
+        let random = Arc::new(SeededRandom::new(1));
+        let key = ServerKeys::generate(&*random);
+        let clock = Arc::new(FakeClock::new(NOW));
+        let ctx = Arc::new(Context::new(settings, Store::memory(), key, None, clock, random).unwrap());
+        let new = NewAccount::with_password(Secret::new(b"secret").unwrap());
+        let name = AccountName::parse("me@localhost").unwrap();
+        let (record, root) = ctx.directory.create(&name, new).await.unwrap();
+        let jmap = Arc::new(JmapShared::new(ctx.clone()));
+        TestServer { ctx, jmap, record, root, deliveries: 0.into() }
+    }
+
+    /// A caller with this `Authorization` field.
+    pub async fn login(&self, field: &str) -> Result<Caller, sealpost_jmap_session::LoginRefused> {
+        let authorization = Authorization::parse(field.as_bytes()).unwrap();
+        let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        self.jmap.authenticate(&authorization, Some(peer)).await
+    }
+
+    pub async fn caller(&self) -> Caller {
+        self.login(BASIC).await.unwrap()
+    }
+
+    pub async fn account(&self) -> Arc<Account> {
+        self.ctx.accounts.open(self.record.id, &self.root).await.unwrap()
+    }
+
+    /// A message arrives, a second after the one before.
+    pub async fn deliver(&self, mailbox: &str, message: &[u8]) {
+        let mut ingest = self.ctx.accounts.ingest(self.record.id).await.unwrap();
+        ingest.write(message).await.unwrap();
+        let stored = ingest.finish().await.unwrap();
+        self.deliveries.set(self.deliveries.get() + 1);
+        let received = Timestamp(NOW.0 + 1000 * self.deliveries.get());
+        let delivery = Delivery::to(received, Some(mailbox.to_owned()));
+        self.ctx.accounts.deliver(self.record.id, &self.record.public, stored, delivery).await.unwrap();
+    }
+
+    async fn change(&self, decide: impl Fn(&AccountState) -> Vec<Event> + Send + Sync) {
+        let account = self.account().await;
+        account.catch_up().await.unwrap();
+        account.commit(|state| Ok((decide(state), ()))).await.unwrap();
+    }
+
+    /// Makes mailboxes, all of them at once.
+    pub async fn create_mailboxes(&self, names: &[String]) {
+        let event = |name: &String| Event::MailboxCreated { name: name.clone(), special_use: None };
+        self.change(|_| names.iter().map(event).collect()).await;
+    }
+
+    /// Something that another client does: a line of a transcript.
+    pub async fn act(&self, line: &str) {
+        let words: Vec<&str> = line.split(' ').collect();
+        let id = |state: &AccountState, name: &str| -> MailboxId { ops::existing(state, name).unwrap().id() };
+        let uid = |text: &str| {
+            let uid = Uid::new(text.parse().unwrap()).unwrap();
+            UidSet::range(uid, uid)
+        };
+        match *words {
+            ["create", name] => {
+                self.change(|state| ops::create_mailbox(state, name, SpecialUses::default()).unwrap()).await;
+            }
+            ["delete", name] => self.change(|state| ops::delete_mailbox(state, name).unwrap()).await,
+            ["rename", from, to] => self.change(|state| ops::rename_mailbox(state, from, to).unwrap()).await,
+            ["subscribe", name] => self.change(|state| ops::subscribe(state, name, true).unwrap()).await,
+            ["flag", mailbox, number, flag] => {
+                let (action, flag) = match flag.strip_prefix('-') {
+                    Some(flag) => (FlagAction::Remove, flag),
+                    None => (FlagAction::Add, flag),
+                };
+                let flags = match flag {
+                    "\\Seen" => Flags::system(SystemFlags::SEEN),
+                    "\\Deleted" => Flags::system(SystemFlags::DELETED),
+                    keyword => Flags { system: SystemFlags::NONE, keywords: vec![keyword.to_owned()] },
+                };
+                self.change(|state| {
+                    let (mailbox, uids, flags) = (id(state, mailbox), uid(number), flags.clone());
+                    vec![Event::FlagsStored { mailbox, uids, action, flags, unchanged_since: None }]
+                })
+                .await;
+            }
+            ["move", from, number, to] => {
+                self.change(|state| {
+                    vec![Event::Moved { from: id(state, from), uids: uid(number), to: id(state, to) }]
+                })
+                .await;
+            }
+            ["copy", from, number, to] => {
+                self.change(|state| {
+                    vec![Event::Copied { from: id(state, from), uids: uid(number), to: id(state, to) }]
+                })
+                .await;
+            }
+            ["expunge", mailbox, number] => {
+                self.change(|state| vec![Event::Expunged { mailbox: id(state, mailbox), uids: uid(number) }])
+                    .await;
+            }
+            ["see-shared", name] => self.see_shared(name).await,
+            ["share", name] => self.share(name).await,
+            _ => panic!("unknown action: {line}"),
+        }
+    }
+
+    /// The messages of a shared mailbox become seen.
+    async fn see_shared(&self, name: &str) {
+        let account = self.account().await;
+        let user = User { accounts: &self.ctx.accounts, account: &account };
+        let shared = user.resolve(name).await.unwrap().account;
+        let committed = shared.commit(|state| {
+            let (mailbox, uids) = (state.inbox().id(), state.inbox().uids());
+            let flags = Flags::system(SystemFlags::SEEN);
+            let action = FlagAction::Add;
+            Ok((vec![Event::FlagsStored { mailbox, uids, action, flags, unchanged_since: None }], ()))
+        });
+        committed.await.unwrap();
+    }
+
+    /// The mailbox becomes a shared one.
+    async fn share(&self, name: &str) {
+        let account = self.account().await;
+        account.catch_up().await.unwrap();
+        let user = User { accounts: &self.ctx.accounts, account: &account };
+        let place = user.resolve(name).await.unwrap();
+        let sharing = Sharing {
+            user,
+            name: self.record.name.as_str(),
+            directory: &self.ctx.directory,
+            random: &*self.ctx.random,
+            usage: &self.ctx.usage,
+            before: Timestamp(0),
+        };
+        sharing.make(&place, &Acl::default()).await.unwrap();
+    }
+}
+
+/// Sends a request; the response.
+pub async fn api(caller: &Caller, request: &Value) -> Result<Value, ApiError> {
+    let request = Request::parse(request.to_string().as_bytes())?;
+    let mut sink = Sink::default();
+    caller.api(request, &mut sink).await?;
+    Ok(serde_json::from_slice(&sink.bytes).unwrap())
+}

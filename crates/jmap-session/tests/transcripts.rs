@@ -1,0 +1,31 @@
+//! Each method against an account in memory, as transcripts.
+
+#[path = "support/server.rs"]
+#[allow(dead_code, reason = "other tests use it too")]
+mod server;
+#[path = "support/transcript.rs"]
+mod transcript;
+
+macro_rules! transcripts {
+    ($($name:ident,)*) => {
+        $(#[tokio::test]
+        async fn $name() {
+            let text = include_str!(concat!("transcripts/", stringify!($name), ".txt"));
+            transcript::play(stringify!($name), text).await;
+        })*
+    };
+}
+
+transcripts![
+    core_echo,
+    email_changes,
+    errors,
+    mailbox_changes,
+    mailbox_get,
+    mailbox_query,
+    mailbox_query_changes,
+    mailbox_set,
+    shared_mailboxes,
+    thread_changes,
+    thread_get,
+];
