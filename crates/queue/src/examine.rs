@@ -124,7 +124,7 @@ impl Examiner {
         Ok(())
     }
 
-    /// Reads a checkpoint back; if it cannot be read, the name of the chunk and why.
+    /// Reads a checkpoint back; if it cannot be read, the name of the chunk's object and why.
     async fn examine_checkpoint(&self, position: Position) -> std::result::Result<(), (String, Error)> {
         let checkpoint = self.journal.checkpoint(&self.keys, position).await;
         let checkpoint = checkpoint.map_err(|e| (String::new(), e))?;
@@ -132,7 +132,7 @@ impl Examiner {
         for chunk in &checkpoint.chunks {
             let bytes = self.journal.chunk(&self.keys, position, chunk).await;
             let restored = bytes.and_then(|bytes| state.restore(&chunk.name, &bytes));
-            restored.map_err(|e| (format!("/{}", chunk.name), e))?;
+            restored.map_err(|e| (format!("/{}", chunk.file_name()), e))?;
         }
         Ok(())
     }
