@@ -5,6 +5,8 @@
 //! Without `--server` it asks from the root downwards. One line for each question: its answer, and
 //! whether DNSSEC validated that.
 
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "it is a program of its own")]
+
 use std::net::IpAddr;
 use std::process::ExitCode;
 
