@@ -33,7 +33,9 @@ import namespace  # noqa: E402
 import servers  # noqa: E402
 
 SINK, PORT = 2525, 2526
-CPU, MEMORY = pathlib.Path("/sys/fs/cgroup/cpuacct"), 0.5
+CPU = pathlib.Path("/sys/fs/cgroup/cpuacct")
+# Seconds between two looks at memory.
+LOOK = 0.5
 
 
 class Sink:
@@ -78,7 +80,8 @@ class Server:
         return int((self.group / "cpuacct.usage").read_text()) / 1e9
 
     def pids(self):
-        return [int(pid) for pid in (self.group / "cgroup.procs").read_text().split()]
+        listed = self.group / "cgroup.procs"
+        return [int(pid) for pid in listed.read_text().split()] if listed.exists() else []
 
     def memory(self):
         """Bytes that its processes have, what they share counted once."""
@@ -104,7 +107,8 @@ class Server:
             process.wait()
         for _ in range(20):
             try:
-                self.group.rmdir()
+                if self.group.exists():
+                    self.group.rmdir()
                 return
             except OSError:
                 time.sleep(0.1)
@@ -130,7 +134,7 @@ imaps = []
 [sending]
 trusted_clients = ["127.0.0.1"]
 routes = ["* via [127.0.0.1]:{SINK} none"]
-resolver = ["127.0.0.1"]
+resolver = "127.0.0.1"
 """)
         (self.top / "password").write_text("one and two and three\n")
         program = [self.options.sealpost, "--config", config]
@@ -267,20 +271,18 @@ def race(kind, options, mails, trace=None):
             before, begun = server.cpu(), time.monotonic()
             source = subprocess.Popen(["smtp-source", "-s", "10", "-l", "5120", "-m", str(mails), "-f", "jane@race.example", "-t",
                                        "bob@there.example", f"127.0.0.1:{PORT}"])
-            accepted, last = None, (begun, 0)
+            accepted, last, looked = None, (begun, 0), begun
             while sink.count < mails:
                 time.sleep(0.02)
                 now = time.monotonic()
                 if accepted is None and source.poll() is not None:
                     accepted = now - begun
-                if int(now / MEMORY) != int(last[0] / MEMORY):
-                    most = max(most, server.memory())
+                if int(now / LOOK) != int(looked / LOOK):
+                    looked, most = now, max(most, server.memory())
                 if sink.count > last[1]:
                     last = (now, sink.count)
                 elif now - last[0] > 120:
                     return {"lost": mails - sink.count, "after": round(now - begun)}
-                else:
-                    last = (last[0], last[1])
             seconds = time.monotonic() - begun
             return {"seconds": seconds, "accepted": accepted or seconds, "rate": mails / seconds, "cpu": server.cpu() - before,
                     "memory": max(most, server.memory())}
