@@ -2,8 +2,7 @@
 //!
 //! A change is decided on the state at the end of the log and appended right there; if somebody
 //! else was quicker, their entry is read and the change decided anew. It is durable before it is in
-//! the state, and in the state before
-//! [`Account::commit`] returns.
+//! the state, and in the state before [`Account::commit`] returns.
 
 mod append;
 mod convert;

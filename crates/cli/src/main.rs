@@ -2,8 +2,8 @@
 //!
 //! Only this crate prints, prompts or reads configuration; everything else is done by the crates
 //! below it. One file per command in `cmd/`; what they share is a noun each: [`global`] options,
-//! the [`data_dir`] where the data is,
-//! [`secret`]s, the [`store`], [`output`], [`exit`] codes, [`config`], [`log`].
+//! the [`data_dir`] where the data is, [`secret`]s, the [`store`], [`output`], [`exit`] codes,
+//! [`config`], [`log`].
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 

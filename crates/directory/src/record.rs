@@ -181,8 +181,7 @@ impl AccountRecord {
     }
 
     /// Opens slots of this account, apart from the record: its root key with those of earlier
-    /// epochs, if the secret opens the slot. As
-    /// [`Slot::open`] this may block for long.
+    /// epochs, if the secret opens the slot. As [`Slot::open`] this may block for long.
     pub fn opener(&self) -> impl Fn(&Slot, &[u8]) -> Option<Opened> + Send + 'static {
         let open = self.opener_in();
         move |slot, secret| open(slot, secret, &mut StretchMemory::default())

@@ -20,8 +20,8 @@ pub mod write;
 
 /// A vendor extension of RFC 5161: after ENABLE with this name, a Sealpost server sends NUL in the
 /// literals of FETCH and URLFETCH as it is, against CHAR8 (RFC 3501 §9). For clients that compare
-/// bytes, as the archive's does; the decoder of
-/// [`client`] takes them. Reasons: `docs/decisions/0016-imap4rev2-utf8-objects.md`.
+/// bytes, as the archive's does; the decoder of [`client`] takes them. Reasons:
+/// `docs/decisions/0016-imap4rev2-utf8-objects.md`.
 pub const NUL_EXTENSION: &str = "X-SEALPOST-NUL";
 
 #[cfg(test)]

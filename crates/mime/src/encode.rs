@@ -12,8 +12,8 @@ const LINE: usize = 76;
 /// any charset name used here.
 const WORD_BYTES: usize = 42;
 
-/// `name: value\r
-/// ` for an unstructured field such as Subject: folded, and encoded where it is not plain ASCII.
+/// `name: value\r\n` for an unstructured field such as Subject: folded, and encoded where it is not
+/// plain ASCII.
 pub fn unstructured(name: &str, text: &str) -> String {
     if is_plain(text) && !text.contains("=?") {
         return folded(name, text.split(' '));

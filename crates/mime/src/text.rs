@@ -37,9 +37,8 @@ impl TextSink for NoText {
 /// Searchable text of a message, as stored with it.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Text {
-    /// One line `name: value
-    /// ` for each top-level header field, decoded and folded, runs of white space made one space;
-    /// lines that are not fields unchanged.
+    /// One line `name: value\n` for each top-level header field, decoded and folded, runs of white
+    /// space made one space; lines that are not fields unchanged.
     pub headers: String,
     /// Decoded, folded text of the text parts, in order; nested messages with their headers. After
     /// it the text that is not visible ([`TextSink::aside`]).

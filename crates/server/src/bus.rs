@@ -6,8 +6,7 @@
 //! [`Accounts::look`] and [`Standings::look`] allow. Without a bus, while it is away, for a while
 //! after somebody has connected to it, and while a node is missed on it ([`others`]), polling does
 //! the same, later (`docs/decisions/0029-doorbell.md`). The bus is NATS: core publish and
-//! subscribe, a text protocol of a few lines, spoken by
-//! [`protocol`].
+//! subscribe, a text protocol of a few lines, spoken by [`protocol`].
 
 mod connection;
 pub(crate) mod fuzz;

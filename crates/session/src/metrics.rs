@@ -3,9 +3,8 @@
 //!
 //! Nothing here takes a lock while it counts, and no label comes from outside: protocols, commands
 //! and results are fixed tables, so there are never more series than the tables have places. Names
-//! of users and addresses are in no metric;
-//! [`crate::sessions`] has them, for the operator's own eyes. What each metric means is said once, where
-//! the server shows them.
+//! of users and addresses are in no metric; [`crate::sessions`] has them, for the operator's own
+//! eyes. What each metric means is said once, where the server shows them.
 
 use std::sync::{Arc, OnceLock};
 

@@ -2,8 +2,8 @@
 //!
 //! A plain value: the `cli` crate parses the configuration file into it and writes the documented
 //! configuration from the comments below. Nothing here reads a file or the environment. Sizes are
-//! bytes, times are
-//! [`Duration`]s, and what a session may not exceed for safety's sake is in [`sealpost_base::limits`].
+//! bytes, times are [`Duration`]s, and what a session may not exceed for safety's sake is in
+//! [`sealpost_base::limits`].
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};

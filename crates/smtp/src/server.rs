@@ -135,8 +135,8 @@ impl Decoder {
     }
 
     /// The server sent a challenge (334): the next line answers it, whatever it looks like, and may
-    /// have up to
-    /// [`limits::SMTP_AUTH_LINE_BYTES`]. Call it right after AUTH, or after the answer before.
+    /// have up to [`limits::SMTP_AUTH_LINE_BYTES`]. Call it right after AUTH, or after the answer
+    /// before.
     pub fn expect_auth_line(&mut self) {
         self.searched = 0;
         self.mode = Mode::AuthLine;

@@ -32,8 +32,7 @@ pub struct Collector {
 
 impl Collector {
     /// Takes the next bytes, up to the end of the header; how many those were. All of them belong
-    /// to the header until
-    /// [`Collector::is_done`].
+    /// to the header until [`Collector::is_done`].
     ///
     /// # Errors
     /// `TooLarge`.

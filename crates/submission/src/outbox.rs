@@ -2,8 +2,8 @@
 //!
 //! A message streams through a [`Submission`]: line ends are made CRLF, the header is completed,
 //! the account must be allowed to send as everyone in From and Sender, and the body is hashed for
-//! the signature of the domain in From as it passes into the queue. When
-//! [`Submission::finish`] returns, the message is durable; before that nothing is queued.
+//! the signature of the domain in From as it passes into the queue. When [`Submission::finish`]
+//! returns, the message is durable; before that nothing is queued.
 //!
 //! A [`Refusal`] says why a message is not taken; each protocol translates it.
 

@@ -357,8 +357,8 @@ const HEADER: [u8; 4] = [0; 4];
 
 /// The slots of `slots` that `secret` may open at a login: the token's own slot if it is a token of
 /// this account, else the password slots, of which an account has one: a record that was forged may
-/// have any number, and no more than
-/// [`limits::LOGIN_SLOTS`] are tried. Recovery codes are not for logging in.
+/// have any number, and no more than [`limits::LOGIN_SLOTS`] are tried. Recovery codes are not for
+/// logging in.
 pub fn for_login<'a>(slots: &'a [Slot], secret: &[u8]) -> Vec<&'a Slot> {
     if let Some((id, _)) = token::parse(secret)
         && let Some(slot) = slots.iter().find(|s| s.kind == SlotKind::Token && s.id == id)

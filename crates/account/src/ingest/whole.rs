@@ -15,8 +15,7 @@ use super::{Age, Ingest, SCANNED_BYTES, Scanned, Stored, scanned};
 use crate::env::AccountEnv;
 
 /// A message's text and structure, and its object, take at most this many times what the message
-/// does, give or take
-/// [`BESIDE_BYTES`].
+/// does, give or take [`BESIDE_BYTES`].
 const GROWTH: usize = 2;
 /// What a small message's structure and object take beside what grows with it.
 const BESIDE_BYTES: usize = 1024;

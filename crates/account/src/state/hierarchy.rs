@@ -41,8 +41,7 @@ impl AccountState {
     }
 
     /// The names above mailboxes that no mailbox has, by name. Goes through the names of all
-    /// mailboxes; there are at most
-    /// [`sealpost_base::limits::MAILBOX_LEVELS`] of them for each.
+    /// mailboxes; there are at most [`sealpost_base::limits::MAILBOX_LEVELS`] of them for each.
     pub fn nonexistent_parents(&self) -> impl Iterator<Item = &str> {
         let mut before = "";
         self.by_name.keys().flat_map(move |name| {

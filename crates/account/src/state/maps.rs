@@ -150,8 +150,7 @@ impl AccountState {
     }
 
     /// Makes the maps, or what is missing of them. Goes through all messages and all placements: of
-    /// an account that is loaded,
-    /// [`crate::Account::with_maps`] does it.
+    /// an account that is loaded, [`crate::Account::with_maps`] does it.
     pub fn make_maps(&mut self) {
         if self.maps.is_none() {
             let messages = &self.messages;

@@ -62,8 +62,7 @@ impl MessageTable {
     }
 
     /// Adds a message as a checkpoint holds it; numbers must ascend. Its uses are counted with
-    /// `retain`, its visible placements with
-    /// [`MessageTable::set_visible`].
+    /// `retain`, its visible placements with [`MessageTable::set_visible`].
     pub(crate) fn restore_push(&mut self, number: u32, message: &Message, appeared: Position) -> bool {
         if number >= self.next || self.blocks.last().is_some_and(|last| last.last() >= number) {
             return false;

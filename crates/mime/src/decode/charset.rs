@@ -1,8 +1,8 @@
 //! Charsets to Unicode, streaming, with a guess where a label is missing, wrong or not known.
 //!
 //! encoding_rs decodes what browsers know. Mail has more: charsets that switch codes by escapes
-//! ([`iso2022`], [`hz`],
-//! [`utf7`]), those of DOS ([`single_byte`]), [`utf32`] and [`johab`]. [`label`] says which name means what.
+//! ([`iso2022`], [`hz`], [`utf7`]), those of DOS ([`single_byte`]), [`utf32`] and [`johab`].
+//! [`label`] says which name means what.
 //!
 //! The guess, used without a label, for `us-ascii`, `utf-8` and unknown labels: valid UTF-8 is
 //! UTF-8, any other byte is windows-1252. It loses nothing and needs no look ahead.

@@ -66,8 +66,8 @@ impl Store {
     }
 
     /// Reads the object `path`, which has `size` bytes in both stores, from both:
-    /// [`Transfer::Same`] if the bytes are, otherwise
-    /// [`Transfer::Differs`]. Holds a few MiB at most.
+    /// [`Transfer::Same`] if the bytes are, otherwise [`Transfer::Differs`]. Holds a few MiB at
+    /// most.
     ///
     /// # Errors
     /// What the stores say; but what is damaged here is [`Transfer::Unreadable`], and what is in

@@ -1,8 +1,7 @@
 //! The dialects that clients speak: which extensions they turned on.
 
 /// Which dialect. An extension that changes what sessions are told unasked is one more of these,
-/// and a line in
-/// [`Dialect::setup`].
+/// and a line in [`Dialect::setup`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
     Rev1,
