@@ -565,7 +565,7 @@ impl Account {
     ///
     /// # Errors
     /// As [`Account::structure`].
-    pub async fn octets(&self, message: &Message, span: Span) -> Result<BoxStream<'static, Result<Bytes>>> {
+    pub async fn bytes(&self, message: &Message, span: Span) -> Result<BoxStream<'static, Result<Bytes>>> {
         let reader = self.reader(message);
         if span.layers.is_empty() {
             return Ok(reader.raw(span.range));

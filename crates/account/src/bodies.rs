@@ -38,7 +38,7 @@ pub struct EvictedBodies {
     /// Whose bodies are no longer here.
     pub objects: Vec<ObjectId>,
     /// Bytes on disk that they took.
-    pub octets: u64,
+    pub bytes: u64,
     /// Messages that stay as they are, because something of them is damaged; and what.
     pub damaged: Vec<(ObjectId, Error)>,
 }
@@ -171,8 +171,8 @@ impl Account {
         progress: &mut (impl FnMut(usize, u64) -> bool + Send),
     ) -> Result<bool> {
         MessageStub::replace(batch.thin, self.store()).await?;
-        let go_on = progress(batch.objects.len(), batch.octets);
-        done.octets += batch.octets;
+        let go_on = progress(batch.objects.len(), batch.body_bytes);
+        done.bytes += batch.body_bytes;
         done.objects.extend(batch.objects);
         Ok(go_on)
     }
@@ -184,13 +184,13 @@ struct Batch {
     thin: Vec<MessageStub>,
     objects: Vec<ObjectId>,
     bytes: usize,
-    octets: u64,
+    body_bytes: u64,
 }
 
 impl Batch {
     fn push(&mut self, message: &Message, thin: MessageStub) {
         self.bytes += thin.size();
-        self.octets += body_bytes(message);
+        self.body_bytes += body_bytes(message);
         self.objects.push(message.object);
         self.thin.push(thin);
     }

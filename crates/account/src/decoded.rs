@@ -70,7 +70,7 @@ impl Decoded {
         let mut points = vec![at.clone()];
         let mut nul = false;
         let mut out = Vec::new();
-        let mut raw = octets(reader, around.as_deref(), range.clone());
+        let mut raw = bytes(reader, around.as_deref(), range.clone());
         while let Some(piece) = raw.next().await {
             let piece = piece?;
             if at.encoded >= points.last().map_or(0, |last| last.encoded) + stride {
@@ -110,7 +110,7 @@ impl Decoded {
             Some(point) if !window.is_empty() => point.clone(),
             _ => return futures::stream::empty().boxed(),
         };
-        let raw = octets(reader, self.around.as_deref(), from.encoded..self.range.end);
+        let raw = bytes(reader, self.around.as_deref(), from.encoded..self.range.end);
         let at = from.decoded;
         let walk = Walk { raw, decoder: Some(from.decoder), at, window };
         futures::stream::try_unfold(walk, Walk::step).boxed()
@@ -118,7 +118,7 @@ impl Decoded {
 }
 
 /// These bytes of the decoded form of `around`, or of the message.
-fn octets(
+fn bytes(
     reader: &MessageReader,
     around: Option<&Decoded>,
     range: Range<u64>,

@@ -79,9 +79,9 @@ impl Threading {
     }
 }
 
-fn first_bits(octets: &[u8]) -> ThreadId {
+fn first_bits(bytes: &[u8]) -> ThreadId {
     let mut first = [0; 8];
-    first.copy_from_slice(&Hash::of(octets).0[..8]);
+    first.copy_from_slice(&Hash::of(bytes).0[..8]);
     ThreadId(u64::from_be_bytes(first))
 }
 

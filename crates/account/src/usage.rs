@@ -21,8 +21,8 @@ const AT_ONCE: usize = 32;
 
 /// How much a state holds.
 pub fn of(state: &AccountState) -> Usage {
-    let (storage, messages) = state.mailboxes().fold((0u64, 0u64), |(octets, messages), mailbox| {
-        (octets.saturating_add(mailbox.bytes()), messages.saturating_add(mailbox.len() as u64))
+    let (storage, messages) = state.mailboxes().fold((0u64, 0u64), |(bytes, messages), mailbox| {
+        (bytes.saturating_add(mailbox.bytes()), messages.saturating_add(mailbox.len() as u64))
     });
     let (mailboxes, annotations) = (state.mailbox_count() as u64, metadata::bytes(state) as u64);
     Usage { storage, messages, mailboxes, annotations }
@@ -116,7 +116,7 @@ impl UsageScan {
             {
                 let mut sizes = std::pin::pin!(sizes);
                 while let Some(size) = sizes.try_next().await? {
-                    let one = size.map_or(Usage::default(), |octets| Usage::of_messages(1, octets));
+                    let one = size.map_or(Usage::default(), |bytes| Usage::of_messages(1, bytes));
                     self.newer = self.newer.with(one);
                 }
             }
@@ -133,7 +133,7 @@ impl UsageScan {
 /// has no such footers, and an object counts as much as it takes.
 async fn size(store: &Store, object: &ListedObject) -> Result<Option<u64>> {
     match message::size_in(store, object).await {
-        Ok(octets) => Ok(Some(octets)),
+        Ok(bytes) => Ok(Some(bytes)),
         Err(e) if e.kind() == Kind::NotFound => Ok(None),
         Err(e) if e.kind() == Kind::Corrupt => Ok((!store.seals_sizes()).then_some(object.size)),
         Err(e) => Err(e),

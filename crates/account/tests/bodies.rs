@@ -103,12 +103,12 @@ async fn what_is_given_up_is_all_but_the_body_and_comes_again_from_whoever_has_i
     assert!(w.account.evicted().await.unwrap().is_empty());
     let wanted: Vec<Message> = messages[..100].to_vec();
     let mut told = (0, 0);
-    let progress = |count, octets| {
-        told = (told.0 + count, told.1 + octets);
+    let progress = |count, bytes| {
+        told = (told.0 + count, told.1 + bytes);
         true
     };
     let done = w.account.evict_bodies(wanted, progress).await.unwrap();
-    assert_eq!((done.objects.len(), done.octets), told);
+    assert_eq!((done.objects.len(), done.bytes), told);
     assert_eq!((told.0, w.objects("msg").await, w.objects("thin").await), (100, 50, 100));
     let mut objects = done.objects.clone();
     objects.sort_unstable();

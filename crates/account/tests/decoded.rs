@@ -49,8 +49,8 @@ async fn windows_of_nested_encoded_messages_match_the_plain_text() {
     for start in [0, 1, 700_001, 1_599_990, text.len()] {
         let end = text.len().min(start + 40);
         let range = part.body.start + start as u64..part.body.start + end as u64;
-        let octets = account.octets(&message, Span { layers: layers.clone(), range }).await.unwrap();
-        let bytes: Vec<_> = octets.try_collect().await.unwrap();
+        let stream = account.bytes(&message, Span { layers: layers.clone(), range }).await.unwrap();
+        let bytes: Vec<_> = stream.try_collect().await.unwrap();
         assert_eq!(bytes.concat(), text.as_bytes()[start..end], "{start}");
     }
     assert!(account.decoded(&message, &[]).await.is_err());

@@ -63,9 +63,9 @@ impl Fixture {
     }
 }
 
-async fn append(account: &Account, octets: usize) -> sealpost_account::Message {
+async fn append(account: &Account, bytes: usize) -> sealpost_account::Message {
     let mut ingest = account.ingest().await.unwrap();
-    ingest.write(&vec![b'x'; octets]).await.unwrap();
+    ingest.write(&vec![b'x'; bytes]).await.unwrap();
     let stored = ingest.finish().await.unwrap();
     let inbox = account.state().inbox().id();
     let new = NewMessage { stored, flags: Flags::default().into(), received: Timestamp(0) };

@@ -37,12 +37,12 @@ mod journal;
 mod known;
 mod line_ends;
 pub mod maildir;
-mod octets;
 pub mod ownership;
 mod ranges;
 mod reading;
 pub mod sealed;
 pub(crate) mod sent;
+mod stored_message;
 
 pub use known::{KnownMessages, Run};
 
@@ -183,7 +183,7 @@ pub trait Folder: Send {
     ///
     /// # Errors
     /// As [`Folder::begin`]. The message is to be abandoned then.
-    fn write(&mut self, octets: &[u8]) -> Result<()>;
+    fn write(&mut self, bytes: &[u8]) -> Result<()>;
 
     /// The message is complete. If its UID is known already, the new bytes are dropped, unless
     /// [`Folder::replace`] named the UID.
@@ -196,9 +196,9 @@ pub trait Folder: Send {
     ///
     /// # Errors
     /// As [`Folder::begin`]; what began is to be abandoned then.
-    fn put(&mut self, message: &Arrived, octets: Vec<u8>) -> Result<()> {
-        self.begin(octets.len() as u64)?;
-        self.write(&octets)?;
+    fn put(&mut self, message: &Arrived, bytes: Vec<u8>) -> Result<()> {
+        self.begin(bytes.len() as u64)?;
+        self.write(&bytes)?;
         self.finish(message)
     }
 
@@ -394,7 +394,7 @@ pub struct BodyCounts {
     /// Messages with their bodies.
     pub kept: u64,
     /// Bytes on disk of bodies, also of recently deleted messages.
-    pub kept_octets: u64,
+    pub kept_bytes: u64,
     /// Messages with evicted bodies.
     pub without: u64,
     /// Bytes on disk that these bodies took.
@@ -404,7 +404,7 @@ pub struct BodyCounts {
     /// Bodies that were just evicted, or would be.
     pub now: u64,
     /// Their bytes on disk.
-    pub now_octets: u64,
+    pub now_bytes: u64,
     /// Messages that were to be evicted and are damaged: they stay.
     pub damaged: Vec<String>,
 }

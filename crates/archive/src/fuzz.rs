@@ -43,13 +43,13 @@ fn read(root: &Path) -> Vec<(u32, Vec<u8>)> {
     let mut found = Vec::new();
     for stored in folder.messages().expect("the journal was just written") {
         let uid = stored.expect("the journal was just written").uid;
-        let mut octets = Vec::new();
+        let mut bytes = Vec::new();
         folder
             .read(uid)
             .expect("it is there")
-            .read_to_end(&mut octets)
+            .read_to_end(&mut bytes)
             .expect("what was taken over reads back");
-        found.push((uid, octets));
+        found.push((uid, bytes));
     }
     found
 }

@@ -127,7 +127,7 @@ async fn evict_bodies(
             in_step: &in_step,
             dry_run,
             stop: &|| *tools.stop.borrow(),
-            progress: &|messages, octets| tools.observer.evicted(messages, octets),
+            progress: &|messages, bytes| tools.observer.evicted(messages, bytes),
         })
     })
     .await

@@ -21,8 +21,8 @@ impl Hasher {
     }
 
     /// Takes the next bytes.
-    pub(crate) fn push(&mut self, octets: &[u8]) {
-        self.0.update(octets);
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
     }
 
     /// The hash of all bytes.
@@ -39,9 +39,9 @@ pub(crate) fn sha256(folder: &dyn Folder, uid: u32) -> Result<[u8; 32]> {
     if let Some(hash) = folder.evicted(uid)? {
         return Ok(hash);
     }
-    let (mut octets, mut hash, mut piece) = (folder.read(uid)?, Hasher::new(), vec![0; PIECE_BYTES]);
+    let (mut bytes, mut hash, mut piece) = (folder.read(uid)?, Hasher::new(), vec![0; PIECE_BYTES]);
     loop {
-        match octets.read(&mut piece) {
+        match bytes.read(&mut piece) {
             Ok(0) => return Ok(hash.finish()),
             Ok(n) => hash.push(&piece[..n]),
             Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}

@@ -75,15 +75,15 @@ fn a_dry_run_of_export_says_what_would_be_written_and_changes_nothing() {
         "{document}"
     );
     assert_eq!((files(&home.path("copy")), home.path("new").exists()), (before, false));
-    let octets = 2 * "Subject: one\r\n\r\ntext\r\n".len();
+    let size = 2 * "Subject: one\r\n\r\ntext\r\n".len();
     let (done, _) = home.json(&into("old"));
     assert_eq!(
         (&done["messages"], &done["bytes"], &done["dry_run"]),
-        (&2.into(), &octets.into(), &false.into())
+        (&2.into(), &size.into(), &false.into())
     );
     let before = (files(&home.path("copy")), files(&home.path("old")));
     let (document, _) = home.json(&dry("new"));
-    assert_eq!((&document["messages"], &document["bytes"]), (&2.into(), &octets.into()), "{document}");
+    assert_eq!((&document["messages"], &document["bytes"]), (&2.into(), &size.into()), "{document}");
     assert!(home.ok(&dry("new")).starts_with("INBOX: would export 2 messages, "));
     let (document, _) = home.json(&dry("old"));
     assert_eq!((&document["messages"], &document["present"]), (&0.into(), &2.into()), "{document}");

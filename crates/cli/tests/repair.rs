@@ -26,18 +26,18 @@ fn home(messages: usize) -> Home {
 /// Flips one bit of a log entry's path in the index of paths, wherever a page has it.
 fn hide(home: &Home, position: u64) {
     let database = home.path("data/objects.sqlite");
-    let octets = std::fs::read(&database).unwrap();
+    let bytes = std::fs::read(&database).unwrap();
     let end = format!("/log/{position:016x}");
     let file = std::fs::OpenOptions::new().write(true).open(&database).unwrap();
     let mut hidden = 0;
-    for at in 0..octets.len() - end.len() {
-        if !octets[at..].starts_with(end.as_bytes()) {
+    for at in 0..bytes.len() - end.len() {
+        if !bytes[at..].starts_with(end.as_bytes()) {
             continue;
         }
         let start = at - "acct/".len() - 32;
         // In the index the byte before the path is the type of a small number.
-        if octets[start..].starts_with(b"acct/") && (1..10).contains(&octets[start - 1]) {
-            file.write_all_at(&[octets[start] ^ 8], start as u64).unwrap();
+        if bytes[start..].starts_with(b"acct/") && (1..10).contains(&bytes[start - 1]) {
+            file.write_all_at(&[bytes[start] ^ 8], start as u64).unwrap();
             hidden += 1;
         }
     }

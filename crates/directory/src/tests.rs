@@ -851,9 +851,9 @@ async fn deliveries_remember_records_for_seconds_and_refuse_nobody_by_them() {
     assert_eq!(names(&here, "me@mail.example").await, ["me@mail.example"]);
     assert_eq!(calls.calls(), before);
     // What others change is seen after ten seconds,
-    let quota = |octets| {
+    let quota = |bytes| {
         move |record: &mut AccountRecord| {
-            record.quota = Some(octets);
+            record.quota = Some(bytes);
             Ok(())
         }
     };

@@ -133,12 +133,12 @@ impl Compressor {
 /// One stored block (RFC 1951 §3.2.4).
 fn store(input: &[u8], packed: &mut [u8]) -> (usize, usize) {
     let room = packed.len().saturating_sub(STORED_HEADER_BYTES);
-    let octets = &input[..input.len().min(room).min(usize::from(u16::MAX))];
-    let len = u16::try_from(octets.len()).unwrap_or(u16::MAX);
+    let bytes = &input[..input.len().min(room).min(usize::from(u16::MAX))];
+    let len = u16::try_from(bytes.len()).unwrap_or(u16::MAX);
     let [a, b] = len.to_le_bytes();
     packed[..STORED_HEADER_BYTES].copy_from_slice(&[0, a, b, !a, !b]);
-    packed[STORED_HEADER_BYTES..STORED_HEADER_BYTES + octets.len()].copy_from_slice(octets);
-    (octets.len(), STORED_HEADER_BYTES + octets.len())
+    packed[STORED_HEADER_BYTES..STORED_HEADER_BYTES + bytes.len()].copy_from_slice(bytes);
+    (bytes.len(), STORED_HEADER_BYTES + bytes.len())
 }
 
 /// Decompresses input.

@@ -14,8 +14,8 @@ mod char8;
 mod derived;
 mod items;
 mod messages;
-mod octets;
 mod pipeline;
+mod ranges;
 pub(super) mod section;
 mod structure;
 
@@ -48,8 +48,8 @@ use derived::Derived;
 pub(super) use items::BodySection;
 use items::{FetchField, Plan};
 use messages::Messages;
-pub(super) use octets::{Opened, Reads};
 use pipeline::Prepared;
+pub(super) use ranges::{Opened, Reads};
 use sealpost_session::Context;
 use structure::Form;
 
@@ -473,7 +473,7 @@ async fn send(responses: &mut Responses, opened: Opened) -> Result<Option<Error>
             responses.out().nil();
             Ok(None)
         }
-        Opened::Bytes(octets) => octets.send(&mut responses.connection, responses.dialect.takes_nul).await,
+        Opened::Bytes(bytes) => bytes.send(&mut responses.connection, responses.dialect.takes_nul).await,
     }
 }
 

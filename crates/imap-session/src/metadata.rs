@@ -78,8 +78,8 @@ pub(super) async fn get_metadata(user: &User, responses: &mut Responses, get: &G
     let longest = tell_values(user, responses, &source, &get.entries, get.depth, get.max_size).await?;
     Ok(match longest {
         // RFC 5464 §4.2.1
-        Some(octets) => Reply::ok_with(
-            Code::Metadata(MetadataCode::LongEntries(octets)),
+        Some(bytes) => Reply::ok_with(
+            Code::Metadata(MetadataCode::LongEntries(bytes)),
             "GETMETADATA completed, some values are too long",
         ),
         None => Reply::ok("GETMETADATA completed"),

@@ -164,7 +164,7 @@ async fn fetch_urls(user: &User, responses: &mut Responses, urls: &[AString]) ->
 
 /// The value for one URL.
 async fn send_found(user: &User, responses: &mut Responses, found: &ResolvedUrl) -> Result<(), Failure> {
-    let ResolvedUrl::Message(account, message, octets) = found else {
+    let ResolvedUrl::Message(account, message, bytes) = found else {
         responses.out().nil();
         return Ok(());
     };
@@ -176,9 +176,9 @@ async fn send_found(user: &User, responses: &mut Responses, found: &ResolvedUrl)
         outline: Some(account.structure(message).await.map(|structure| structure.outline())),
         whole: None,
     };
-    match reads.open(octets).await {
-        Ok(Opened::Bytes(octets)) => {
-            octets.send(&mut responses.connection, responses.dialect.takes_nul).await?;
+    match reads.open(bytes).await {
+        Ok(Opened::Bytes(bytes)) => {
+            bytes.send(&mut responses.connection, responses.dialect.takes_nul).await?;
         }
         // RFC 4467 §8: a part that is not there is empty, and not NIL.
         Ok(Opened::Nil | Opened::UnknownEncoding) => {

@@ -36,11 +36,11 @@ use prepare::{Sources, prepare};
 pub use prepare::FoundStructure;
 
 /// Messages whose bytes are read ahead, if they are small.
-const AHEAD_OCTETS: usize = 12;
+const AHEAD_MESSAGES: usize = 12;
 /// Memory for bytes that are read ahead, in bytes.
 const AHEAD_BYTES: usize = 3 * READER_BYTES;
 /// Bytes of messages that are read together, in bytes; one message at least.
-const GROUP_OCTETS: u64 = 512 * 1024;
+const MESSAGE_GROUP_BYTES: u64 = 512 * 1024;
 /// Where memory is scarce, the part of what the account may read that they are: beside them a pack has room.
 const GROUP_PART: u64 = 16;
 /// Memory for a structure and what is written of it, in bytes, drawn before it is read.
@@ -70,7 +70,7 @@ pub trait ReadPlan: Send + Sync + 'static {
     fn reads_outline(&self) -> bool;
 
     /// Whether bytes of messages are read.
-    fn reads_octets(&self) -> bool;
+    fn reads_bytes(&self) -> bool;
 
     /// Whether the first thing that is read of a message is all of it, and no structure.
     fn begins_with_all(&self) -> bool;
@@ -195,7 +195,7 @@ impl<R: MessageRow, P: ReadPlan> ReadAhead<R, P> {
     ) -> Self {
         let budget = account.reading().clone();
         let (waiting, running, ready) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
-        let group_bytes = GROUP_OCTETS.min(budget.total() as u64 / GROUP_PART);
+        let group_bytes = MESSAGE_GROUP_BYTES.min(budget.total() as u64 / GROUP_PART);
         ReadAhead { account, plan, packs, structures, budget, group_bytes, waiting, running, ready }
     }
 
@@ -258,7 +258,7 @@ impl<R: MessageRow, P: ReadPlan> ReadAhead<R, P> {
                         self.structures.release();
                     }
                     self.packs.make_room(next);
-                    if permit.is_none() && !self.plan.reads_octets() {
+                    if permit.is_none() && !self.plan.reads_bytes() {
                         // A small structure is had at once, whatever others of the account hold.
                         let one = self.waiting.pop_front().into_iter().collect();
                         self.prepare(one, None, true).await
@@ -289,12 +289,12 @@ impl<R: MessageRow, P: ReadPlan> ReadAhead<R, P> {
     }
 
     fn read_ahead(&mut self) {
-        let most = if self.plan.reads_octets() { AHEAD_OCTETS } else { AHEAD_GROUPS };
+        let most = if self.plan.reads_bytes() { AHEAD_MESSAGES } else { AHEAD_GROUPS };
         while self.running.len() < most && !self.waiting.is_empty() {
             let len = self.group_len();
             let cost = self.cost(len);
             let ahead: usize = self.running.iter().map(|running| running.cost).sum();
-            if self.plan.reads_octets() && ahead + cost > AHEAD_BYTES {
+            if self.plan.reads_bytes() && ahead + cost > AHEAD_BYTES {
                 return;
             }
             let Some(permit) = self.budget.try_acquire(cost) else { return };
@@ -324,7 +324,7 @@ impl<R: MessageRow, P: ReadPlan> ReadAhead<R, P> {
         let (mut len, mut bytes) = (0, 0);
         let Some(first) = self.waiting.front().map(MessageRow::number) else { return 0 };
         for row in &self.waiting {
-            let (more, most) = match self.plan.reads_octets() {
+            let (more, most) = match self.plan.reads_bytes() {
                 false => (u64::from(row.message().layout.sealed_structure), GROUP_BYTES),
                 true if self.plan.begins_with_all() => (row.message().size(), self.group_bytes),
                 true if is_one_chunk(row.message()) => (row.message().size(), self.group_bytes),
@@ -344,7 +344,7 @@ impl<R: MessageRow, P: ReadPlan> ReadAhead<R, P> {
     /// it is in memory.
     fn is_one_read(&self, group: &[R]) -> bool {
         let is_ready = |row: &R| is_one_chunk(row.message()) && self.structures.is_open(row.number());
-        self.plan.reads_octets()
+        self.plan.reads_bytes()
             && !self.plan.decodes()
             && !self.account.store().wants_packs()
             && group.iter().all(is_ready)
@@ -357,14 +357,14 @@ impl<R: MessageRow, P: ReadPlan> ReadAhead<R, P> {
     /// Memory that reading the next so many messages takes, if their structures are small.
     fn cost(&self, len: usize) -> usize {
         let structure = drawn_for_structure(&*self.plan);
-        let octets = |row: &R| match self.plan.reads_octets() {
+        let bytes = |row: &R| match self.plan.reads_bytes() {
             true => {
                 let small = row.message().size().saturating_mul(2).saturating_add(4096);
                 usize::try_from(small).unwrap_or(READER_BYTES).min(READER_BYTES)
             }
             false => 0,
         };
-        self.waiting.iter().take(len).map(|row| structure + octets(row)).sum()
+        self.waiting.iter().take(len).map(|row| structure + bytes(row)).sum()
     }
 
     /// Reads a message again, with memory for its structure. Everything that was read ahead is

@@ -85,9 +85,9 @@ impl ThreadItem {
 struct ShortHash(NonZeroU64);
 
 impl ShortHash {
-    fn of(octets: &[u8]) -> Self {
+    fn of(bytes: &[u8]) -> Self {
         let mut first = [0; 8];
-        first.copy_from_slice(&Hash::of(octets).0[..8]);
+        first.copy_from_slice(&Hash::of(bytes).0[..8]);
         ShortHash(NonZeroU64::new(u64::from_be_bytes(first)).unwrap_or(NonZeroU64::MIN))
     }
 

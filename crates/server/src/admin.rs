@@ -324,7 +324,7 @@ pub(crate) async fn serve(mut stream: Stream, ctx: Arc<Context>, sending: Option
 async fn converse(stream: &mut Stream, ctx: &Arc<Context>, sending: Option<&Sending>) -> std::io::Result<()> {
     let mut input = Vec::new();
     loop {
-        while let Some(end) = input.iter().position(|octet| *octet == b'\n') {
+        while let Some(end) = input.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = input.drain(..=end).collect();
             say(stream, &answer(ctx, sending, &line)).await?;
         }
@@ -334,7 +334,7 @@ async fn converse(stream: &mut Stream, ctx: &Arc<Context>, sending: Option<&Send
         let mut piece = [0; ADMIN_REQUEST_BYTES];
         match tokio::time::timeout(TIMEOUT, stream.read(&mut piece)).await?? {
             0 => return Ok(()),
-            octets => input.extend_from_slice(&piece[..octets]),
+            bytes => input.extend_from_slice(&piece[..bytes]),
         }
     }
 }
@@ -501,10 +501,10 @@ mod tests {
             .await
             .unwrap();
         let mut lines = Vec::new();
-        while lines.iter().filter(|octet| **octet == b'\n').count() < 3 {
+        while lines.iter().filter(|byte| **byte == b'\n').count() < 3 {
             let mut piece = [0; 1024];
-            let octets = theirs.read(&mut piece).await.unwrap();
-            lines.extend_from_slice(&piece[..octets]);
+            let bytes = theirs.read(&mut piece).await.unwrap();
+            lines.extend_from_slice(&piece[..bytes]);
         }
         let answers: Vec<Answer> = String::from_utf8(lines)
             .unwrap()

@@ -38,7 +38,7 @@ async fn send_bytes(client: &mut Client, mut left: usize) {
 }
 
 /// The byte of a part at that place: no two lines are the same.
-fn octet(at: usize) -> u8 {
+fn byte(at: usize) -> u8 {
     ((at / 57) >> (at % 57 % 4 * 8)) as u8
 }
 
@@ -82,8 +82,8 @@ async fn what_commands_move_is_never_held() {
     let mut ingest = account.ingest().await.unwrap();
     ingest.write(b"Content-Transfer-Encoding: base64\r\n\r\n").await.unwrap();
     for from in (0..lines).step_by(1000) {
-        let octets: Vec<u8> = (from * 57..(from + 1000).min(lines) * 57).map(octet).collect();
-        ingest.write(sealpost_mime::encode::base64(&octets).as_bytes()).await.unwrap();
+        let content: Vec<u8> = (from * 57..(from + 1000).min(lines) * 57).map(byte).collect();
+        ingest.write(sealpost_mime::encode::base64(&content).as_bytes()).await.unwrap();
     }
     let stored = ingest.finish().await.unwrap();
     let trash = account.state().mailbox_named("Trash").unwrap().id();
@@ -95,16 +95,16 @@ async fn what_commands_move_is_never_held() {
     for start in [0, 1, size / 3, size / 2 + 7, size - 100] {
         client.send(format!("x FETCH 1 BINARY.PEEK[1]<{start}.100>\r\n").as_bytes()).await;
         assert_eq!(client.line().await, format!("* 1 FETCH (BINARY[1]<{start}> ~{{100}}"));
-        let expected: Vec<u8> = (start..start + 100).map(octet).collect();
-        assert_eq!(client.octets(100).await, expected, "{start}");
+        let expected: Vec<u8> = (start..start + 100).map(byte).collect();
+        assert_eq!(client.bytes(100).await, expected, "{start}");
         assert_eq!(client.line().await, ")");
         assert!(client.line().await.starts_with("x OK"));
     }
     client.send(b"x FETCH 1 BINARY.PEEK[1]\r\n").await;
     assert_eq!(client.line().await, format!("* 1 FETCH (BINARY[1] ~{{{size}}}"));
     for from in (0..size).step_by(57_000) {
-        let piece = client.octets(57_000.min(size - from)).await;
-        assert!(piece.iter().zip(from..).all(|(found, at)| *found == octet(at)), "{from}");
+        let piece = client.bytes(57_000.min(size - from)).await;
+        assert!(piece.iter().zip(from..).all(|(found, at)| *found == byte(at)), "{from}");
     }
     assert_eq!(client.line().await, ")");
     assert!(client.line().await.starts_with("x OK"));

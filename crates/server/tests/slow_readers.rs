@@ -52,7 +52,7 @@ async fn what_clients_do_not_take_is_little_or_drawn() {
     for _ in 0..SLOW {
         let mut client = world.login().await;
         client.send(b"x SELECT INBOX\r\n").await;
-        assert_eq!(client.octets(9).await, b"* FLAGS (");
+        assert_eq!(client.bytes(9).await, b"* FLAGS (");
         slow.push(client);
     }
     let grown = peak() - before;
@@ -70,7 +70,7 @@ async fn what_clients_do_not_take_is_little_or_drawn() {
     }
     let drawn = world.ctx.budget.in_use();
     client.send(b"x GETMETADATA (DEPTH infinity) \"\" (/private /private/v03)\r\n").await;
-    assert_eq!(client.octets(13).await, b"* METADATA \"\"");
+    assert_eq!(client.bytes(13).await, b"* METADATA \"\"");
     let waits = async {
         while world.ctx.budget.in_use() < drawn + value.len() {
             tokio::task::yield_now().await;

@@ -212,11 +212,11 @@ impl Stream {
         let _ = socket;
     }
 
-    fn wrote(&mut self, octets: usize) {
+    fn wrote(&mut self, bytes: usize) {
         self.unanswered = false;
-        self.bytes_out += octets as u64;
+        self.bytes_out += bytes as u64;
         if let Some(live) = &self.live {
-            live.sent(octets);
+            live.sent(bytes);
         }
     }
 
@@ -367,10 +367,10 @@ impl AsyncRead for Stream {
         }
         ready!(read)?;
         this.unanswered = true;
-        let octets = buf.filled().len() - before;
-        this.bytes_in += octets as u64;
+        let bytes = buf.filled().len() - before;
+        this.bytes_in += bytes as u64;
         if let Some(live) = &this.live {
-            live.received(octets);
+            live.received(bytes);
         }
         Poll::Ready(Ok(()))
     }

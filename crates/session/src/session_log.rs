@@ -148,14 +148,14 @@ impl SessionLog {
     }
 
     /// A message of so many bytes was delivered to so many recipients.
-    pub fn delivered(&mut self, recipients: u64, octets: u64) {
+    pub fn delivered(&mut self, recipients: u64, bytes: u64) {
         let metrics = self.metrics.of(self.protocol);
         metrics.messages.increment();
         metrics.deliveries.add(recipients);
-        metrics.message_bytes.add(octets);
+        metrics.message_bytes.add(bytes);
         self.count("messages", 1);
         self.count("recipients", recipients);
-        self.count("message_bytes", octets);
+        self.count("message_bytes", bytes);
     }
 
     /// A message was refused after it had come.

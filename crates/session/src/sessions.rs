@@ -160,15 +160,15 @@ impl Sessions {
 
 impl Live {
     /// Bytes came.
-    pub fn received(&self, octets: usize) {
-        self.bytes_in.fetch_add(octets as u64, Ordering::Relaxed);
-        self.metrics.of(self.protocol).bytes_in.add(octets as u64);
+    pub fn received(&self, bytes: usize) {
+        self.bytes_in.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.metrics.of(self.protocol).bytes_in.add(bytes as u64);
     }
 
     /// Bytes went.
-    pub fn sent(&self, octets: usize) {
-        self.bytes_out.fetch_add(octets as u64, Ordering::Relaxed);
-        self.metrics.of(self.protocol).bytes_out.add(octets as u64);
+    pub fn sent(&self, bytes: usize) {
+        self.bytes_out.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.metrics.of(self.protocol).bytes_out.add(bytes as u64);
     }
 
     /// Whether TLS is spoken from now on.

@@ -228,8 +228,8 @@ impl Connection {
             self.window.0 += ctx.clock.monotonic().saturating_sub(before);
             match read {
                 Ok(Ok(0)) => return Err(End::Closed),
-                Ok(Ok(octets)) => {
-                    self.window.1 += octets as u64;
+                Ok(Ok(bytes)) => {
+                    self.window.1 += bytes as u64;
                     return self.check_pressure(shared, within);
                 }
                 Ok(Err(_)) => return Err(End::Broken),
@@ -248,10 +248,10 @@ impl Connection {
         if self.window.0 < PRESSURE_WINDOW {
             return Ok(());
         }
-        let (_, octets) = std::mem::take(&mut self.window);
+        let (_, bytes) = std::mem::take(&mut self.window);
         let submissions = shared.outbox.as_ref().map_or(0, |outbox| outbox.waiting());
         let others_wait = shared.ctx.budget.waiting() > 0 || shared.fanout.0.waiting() > 0 || submissions > 0;
-        let slow = within == Within::LargeMessage && others_wait && octets < PRESSURE_BYTES;
+        let slow = within == Within::LargeMessage && others_wait && bytes < PRESSURE_BYTES;
         if slow { Err(End::Slow) } else { Ok(()) }
     }
 
@@ -266,7 +266,7 @@ impl Connection {
         self.flush(ctx).await?;
         let early = self.decoder.discard_input();
         if early > 0 {
-            tracing::debug!(octets = early, "plain text after STARTTLS was dropped");
+            tracing::debug!(bytes = early, "plain text after STARTTLS was dropped");
         }
         let stream = self.stream.take().ok_or(End::Closed)?;
         match stream.start_tls(config, ctx.settings.timeouts.tls_handshake).await {

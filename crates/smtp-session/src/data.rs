@@ -90,7 +90,7 @@ impl Session {
     }
 
     /// Bytes of the message.
-    pub(super) async fn receive(&mut self, octets: &[u8]) {
+    pub(super) async fn receive(&mut self, bytes: &[u8]) {
         if self.chunk.as_ref().is_some_and(|current| current.refused.is_some()) {
             return;
         }
@@ -99,8 +99,8 @@ impl Session {
         };
         let held = message.holds_budget();
         match message {
-            Message::Delivery(incoming) => incoming.push(&self.shared, envelope, octets).await,
-            Message::Submission(submitting) => submitting.push(octets).await,
+            Message::Delivery(incoming) => incoming.push(&self.shared, envelope, bytes).await,
+            Message::Submission(submitting) => submitting.push(bytes).await,
         }
         if !held && message.holds_budget() {
             self.connection.begin_window();
@@ -154,14 +154,14 @@ impl Session {
 
     /// Into the queue, with one reply for all recipients.
     async fn submit(&mut self, envelope: Envelope, submitting: Submitting) -> Result<(), End> {
-        let (id, octets, sender) = (submitting.id.clone(), submitting.octets(), submitting.sender.clone());
+        let (id, bytes, sender) = (submitting.id.clone(), submitting.bytes(), submitting.sender.clone());
         match submitting.finish().await {
             Ok(Accepted { id: mail, message_id, size }) => {
                 let recipients = envelope.recipients.len() as u64;
                 tracing::info!(%mail, id, message_id, account = sender.as_ref().map(|account| tracing::field::display(&account.name)), recipients, size, "queued a message");
                 self.reply(replies::queued(mail));
                 self.forgive();
-                self.log.delivered(recipients, octets);
+                self.log.delivered(recipients, bytes);
             }
             Err(reply) => drop(self.refuse_message(&envelope, &reply).await?),
         }
@@ -170,8 +170,8 @@ impl Session {
 
     /// Into the accounts of the recipients, and into the queue for what they lead to elsewhere.
     async fn deliver(&mut self, envelope: Envelope, incoming: Incoming) -> Result<(), End> {
-        let (id, octets) = (incoming.id.clone(), incoming.octets());
-        let over_quota = quota_check::over_quota_each(&self.shared.ctx, &envelope.accounts, octets).await;
+        let (id, bytes) = (incoming.id.clone(), incoming.bytes());
+        let over_quota = quota_check::over_quota_each(&self.shared.ctx, &envelope.accounts, bytes).await;
         // SMTP has one reply for all. What only some have no room for, and nobody could know at
         // RCPT, they get all the same: it is one message beyond the limit, and they are full then.
         let nobody = envelope.outside.is_empty() && over_quota.iter().all(Option::is_some);
@@ -185,7 +185,7 @@ impl Session {
         };
         if delivered > 0 {
             self.forgive();
-            self.log.delivered(delivered, octets);
+            self.log.delivered(delivered, bytes);
         }
         self.flush().await
     }

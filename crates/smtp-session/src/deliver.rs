@@ -107,8 +107,8 @@ async fn store(ctx: Arc<Context>, message: Arc<Copies>, account: Account) -> Res
 }
 
 async fn append(ctx: Arc<Context>, to: Account, stored: Stored) -> Result<()> {
-    let (octets, delivery) = (stored.size(), Delivery::to_inbox(ctx.clock.now()));
+    let (bytes, delivery) = (stored.size(), Delivery::to_inbox(ctx.clock.now()));
     ctx.accounts.deliver(to.id, &to.public, stored, delivery).await?;
-    quota_check::delivered(&ctx, to, octets).await;
+    quota_check::delivered(&ctx, to, bytes).await;
     Ok(())
 }

@@ -17,25 +17,25 @@ pub(super) struct Hops {
 
 impl Hops {
     /// Looks at the next bytes of the message.
-    pub(super) fn push(&mut self, mut octets: &[u8]) {
-        while let (Some(&octet), false) = (octets.first(), self.body) {
-            if self.filled == NAME.len() && octet != b'\n' {
+    pub(super) fn push(&mut self, mut bytes: &[u8]) {
+        while let (Some(&byte), false) = (bytes.first(), self.body) {
+            if self.filled == NAME.len() && byte != b'\n' {
                 // The rest of the line says nothing.
-                octets = &octets[memchr(b'\n', octets).unwrap_or(octets.len())..];
+                bytes = &bytes[memchr(b'\n', bytes).unwrap_or(bytes.len())..];
                 continue;
             }
-            octets = &octets[1..];
-            self.step(octet);
+            bytes = &bytes[1..];
+            self.step(byte);
         }
     }
 
-    fn step(&mut self, octet: u8) {
-        if octet == b'\n' {
+    fn step(&mut self, byte: u8) {
+        if byte == b'\n' {
             self.body = matches!(self.line[..self.filled], [] | [b'\r']);
             self.filled = 0;
             return;
         }
-        self.line[self.filled] = octet;
+        self.line[self.filled] = byte;
         self.filled += 1;
         if self.filled == NAME.len() && self.line.eq_ignore_ascii_case(NAME) {
             self.count += 1;

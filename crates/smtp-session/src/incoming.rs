@@ -16,7 +16,7 @@ use super::transaction::Envelope;
 pub(super) struct Incoming {
     /// Names the message in its trace field, in replies and in the log.
     pub(super) id: String,
-    octets: u64,
+    bytes: u64,
     hops: Hops,
     /// The trace fields, and the message until it is too large to be held without drawing on the budget. So a
     /// client that sends little and then nothing keeps nobody waiting.
@@ -28,12 +28,12 @@ pub(super) struct Incoming {
 impl Incoming {
     /// A message that begins with `trace`.
     pub(super) fn new(id: String, trace: Vec<u8>) -> Self {
-        Incoming { id, octets: 0, hops: Hops::default(), head: trace, sink: None, failure: None }
+        Incoming { id, bytes: 0, hops: Hops::default(), head: trace, sink: None, failure: None }
     }
 
     /// Bytes so far, without the trace fields.
-    pub(super) fn octets(&self) -> u64 {
-        self.octets
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// Why the message will be refused, if that is known already.
@@ -54,24 +54,24 @@ impl Incoming {
     }
 
     /// Takes the next bytes.
-    pub(super) async fn push(&mut self, shared: &SmtpShared, envelope: &Envelope, octets: &[u8]) {
-        self.octets += octets.len() as u64;
+    pub(super) async fn push(&mut self, shared: &SmtpShared, envelope: &Envelope, bytes: &[u8]) {
+        self.bytes += bytes.len() as u64;
         if self.failure.is_some() {
             return;
         }
-        self.hops.push(octets);
-        if self.octets > shared.ctx.settings.message_size {
+        self.hops.push(bytes);
+        if self.bytes > shared.ctx.settings.message_size {
             return self.refuse(replies::too_large(shared.ctx.settings.message_size));
         }
         if self.hops.count() >= limits::RECEIVED_FIELDS {
             return self.refuse(replies::loops());
         }
-        if self.sink.is_none() && self.head.len() + octets.len() <= limits::SMTP_HEAD_BYTES {
+        if self.sink.is_none() && self.head.len() + bytes.len() <= limits::SMTP_HEAD_BYTES {
             // No more than that: thousands may wait for their share with it.
-            self.head.reserve_exact(octets.len());
-            return self.head.extend_from_slice(octets);
+            self.head.reserve_exact(bytes.len());
+            return self.head.extend_from_slice(bytes);
         }
-        if let Err(error) = self.write(shared, envelope, octets).await {
+        if let Err(error) = self.write(shared, envelope, bytes).await {
             self.fail(&error);
         }
     }
@@ -90,7 +90,7 @@ impl Incoming {
         }
     }
 
-    async fn write(&mut self, shared: &SmtpShared, envelope: &Envelope, octets: &[u8]) -> Result<()> {
+    async fn write(&mut self, shared: &SmtpShared, envelope: &Envelope, bytes: &[u8]) -> Result<()> {
         let mut sink = match self.sink.take() {
             Some(sink) => sink,
             None => {
@@ -98,7 +98,7 @@ impl Incoming {
                 sink.write(&shared.ctx, &std::mem::take(&mut self.head)).await?
             }
         };
-        sink = sink.write(&shared.ctx, octets).await?;
+        sink = sink.write(&shared.ctx, bytes).await?;
         self.sink = Some(sink);
         Ok(())
     }

@@ -14,9 +14,9 @@ pub(super) async fn over_quota(
     ctx: &Context,
     account: AccountId,
     quotas: Quotas,
-    octets: u64,
+    bytes: u64,
 ) -> Option<Reply> {
-    let message = Usage::of_messages(1, octets);
+    let message = Usage::of_messages(1, bytes);
     match ctx.usage.lacks(account, quotas, message).await {
         Ok(None) => None,
         // It would be too much for an empty account too: there is no use in trying again.
@@ -30,15 +30,15 @@ pub(super) async fn over_quota(
 }
 
 /// For each account the reply if the message, now that its size is known, is too much for it.
-pub(super) async fn over_quota_each(ctx: &Context, accounts: &[Account], octets: u64) -> Vec<Option<Reply>> {
+pub(super) async fn over_quota_each(ctx: &Context, accounts: &[Account], bytes: u64) -> Vec<Option<Reply>> {
     let mut replies = Vec::with_capacity(accounts.len());
     for account in accounts {
-        replies.push(over_quota(ctx, account.id, account.quotas, octets).await);
+        replies.push(over_quota(ctx, account.id, account.quotas, bytes).await);
     }
     replies
 }
 
 /// A message was delivered.
-pub(super) async fn delivered(ctx: &Context, account: Account, octets: u64) {
-    ctx.usage.delivered(account.id, account.quotas, Usage::of_messages(1, octets)).await;
+pub(super) async fn delivered(ctx: &Context, account: Account, bytes: u64) {
+    ctx.usage.delivered(account.id, account.quotas, Usage::of_messages(1, bytes)).await;
 }

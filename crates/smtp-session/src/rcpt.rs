@@ -168,9 +168,9 @@ async fn check_room(
     if *to == ForwardPath::Postmaster {
         return Ok(());
     }
-    let octets = declared.unwrap_or(0).max(1);
+    let bytes = declared.unwrap_or(0).max(1);
     for recipient in &resolved.recipients {
-        if let Some(reply) = quota_check::over_quota(ctx, recipient.id, recipient.quotas, octets).await {
+        if let Some(reply) = quota_check::over_quota(ctx, recipient.id, recipient.quotas, bytes).await {
             return Err(reply);
         }
     }

@@ -117,8 +117,8 @@ impl Session {
                 self.flush().await
             }
             Event::AuthLine(line) => Box::pin(self.auth_line(line)).await,
-            Event::Data(octets) => {
-                Box::pin(self.receive(&octets)).await;
+            Event::Data(bytes) => {
+                Box::pin(self.receive(&bytes)).await;
                 Ok(())
             }
             Event::DataEnd(end) => {

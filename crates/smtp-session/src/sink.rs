@@ -79,24 +79,24 @@ impl Sink {
     }
 
     /// Takes the next bytes.
-    pub(super) async fn write(self, ctx: &Context, octets: &[u8]) -> Result<Self> {
+    pub(super) async fn write(self, ctx: &Context, bytes: &[u8]) -> Result<Self> {
         match self {
             Sink::Direct(mut ingest) => {
-                ingest.write(octets).await?;
+                ingest.write(bytes).await?;
                 Ok(Sink::Direct(ingest))
             }
-            Sink::Memory(mut memory) if memory.bytes.len() + octets.len() <= memory.limit => {
-                memory.bytes.extend_from_slice(octets);
+            Sink::Memory(mut memory) if memory.bytes.len() + bytes.len() <= memory.limit => {
+                memory.bytes.extend_from_slice(bytes);
                 Ok(Sink::Memory(memory))
             }
             Sink::Memory(memory) => {
                 let mut writer = Box::new(SpoolWriter::new(&ctx.store, &ctx.budget, &*ctx.random).await?);
                 writer.write(&memory.bytes).await?;
-                writer.write(octets).await?;
+                writer.write(bytes).await?;
                 Ok(Sink::Spool(writer, memory.gate))
             }
             Sink::Spool(mut writer, gate) => {
-                writer.write(octets).await?;
+                writer.write(bytes).await?;
                 Ok(Sink::Spool(writer, gate))
             }
         }

@@ -28,7 +28,7 @@ pub(super) struct Submitting {
     /// Names the message in its Received field and in the log.
     pub(super) id: String,
     pub(super) sender: Option<Arc<AccountRecord>>,
-    octets: u64,
+    bytes: u64,
     submission: Option<Submission>,
     failure: Option<Reply>,
 }
@@ -36,12 +36,12 @@ pub(super) struct Submitting {
 impl Submitting {
     /// A message that has begun.
     pub(super) fn new(id: String, sender: Option<Arc<AccountRecord>>, submission: Submission) -> Self {
-        Submitting { id, sender, octets: 0, submission: Some(submission), failure: None }
+        Submitting { id, sender, bytes: 0, submission: Some(submission), failure: None }
     }
 
     /// Bytes so far.
-    pub(super) fn octets(&self) -> u64 {
-        self.octets
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// Why the message will be refused, if that is known already.
@@ -61,10 +61,10 @@ impl Submitting {
     }
 
     /// Takes the next bytes.
-    pub(super) async fn push(&mut self, octets: &[u8]) {
-        self.octets += octets.len() as u64;
+    pub(super) async fn push(&mut self, bytes: &[u8]) {
+        self.bytes += bytes.len() as u64;
         let Some(submission) = &mut self.submission else { return };
-        if let Err(refusal) = submission.write(octets).await {
+        if let Err(refusal) = submission.write(bytes).await {
             let reply = replies::submission(&refusal, self.sender.as_deref(), &self.id);
             self.refuse(reply);
         }

@@ -174,9 +174,9 @@ impl Client {
     }
 
     /// BDAT with its bytes (RFC 3030).
-    pub fn chunk(&mut self, octets: &[u8], last: bool, out: &mut BytesMut) {
-        self.begin_chunk(Chunk { size: octets.len() as u64, last }, out);
-        out.put_slice(octets);
+    pub fn chunk(&mut self, bytes: &[u8], last: bool, out: &mut BytesMut) {
+        self.begin_chunk(Chunk { size: bytes.len() as u64, last }, out);
+        out.put_slice(bytes);
     }
 
     /// BDAT without its bytes: exactly `chunk.size` of them must be sent next.

@@ -78,7 +78,7 @@ impl DataDecoder {
     /// [`Piece::End`], the rest of `input` is not mail data.
     pub fn next_piece(&mut self, input: &mut BytesMut) -> Option<Piece> {
         let mut kept = 0;
-        while let Some(&octet) = input.get(kept) {
+        while let Some(&byte) = input.get(kept) {
             if self.state == State::Middle {
                 // The fast path: nothing happens before the next CR or LF.
                 let rest = &input[kept..];
@@ -88,7 +88,7 @@ impl DataDecoder {
                     continue;
                 }
             }
-            match self.step(octet) {
+            match self.step(byte) {
                 Step::Keep(state) => {
                     self.state = state;
                     kept += 1;
@@ -115,8 +115,8 @@ impl DataDecoder {
         (kept > 0).then(|| Piece::Data(input.split_to(kept).freeze()))
     }
 
-    fn step(&mut self, octet: u8) -> Step {
-        match (self.state, octet) {
+    fn step(&mut self, byte: u8) -> Step {
+        match (self.state, byte) {
             (State::LineStart, b'.') => Step::Hold(State::Dot),
             (State::Cr, b'\n') => Step::Keep(State::LineStart),
             (State::Cr | State::BareLf, b'.') => Step::Keep(State::LooseDot),
@@ -126,7 +126,7 @@ impl DataDecoder {
             (State::DotCr, _) => Step::GiveCr,
             (State::Dot, b'\n') | (State::LooseDot, b'\r' | b'\n') => {
                 self.lookalike = true;
-                Step::Keep(if octet == b'\r' { State::Cr } else { State::BareLf })
+                Step::Keep(if byte == b'\r' { State::Cr } else { State::BareLf })
             }
             (_, b'\r') => Step::Keep(State::Cr),
             (_, b'\n') => Step::Keep(State::BareLf),
@@ -252,10 +252,10 @@ mod tests {
     }
 
     fn mail_bytes() -> impl Strategy<Value = Vec<u8>> {
-        let octet = prop_oneof![
+        let byte = prop_oneof![
             3 => Just(b'.'), 3 => Just(b'\r'), 3 => Just(b'\n'), 2 => Just(b'a'), 1 => any::<u8>()
         ];
-        proptest::collection::vec(octet, 0..64)
+        proptest::collection::vec(byte, 0..64)
     }
 
     proptest! {

@@ -54,13 +54,13 @@ enum Mode {
     /// Reading the answer to a challenge of AUTH.
     AuthLine,
     /// Dropping the rest of a bad line; how many bytes so far, and whether the last one was CR.
-    Discard { octets: usize, cr: bool },
+    Discard { bytes: usize, cr: bool },
     /// Mail data of DATA.
     Data(DataDecoder),
     /// Bytes of a BDAT chunk still to come.
     Chunk(u64),
     /// Bytes to drop after a BDAT line that was wrong, which is reported after them.
-    Swallow { octets: u64, misuse: Misuse },
+    Swallow { bytes: u64, misuse: Misuse },
     /// After [`Event::Fatal`].
     Dead,
 }
@@ -94,9 +94,9 @@ impl Decoder {
         Self::with_line_limit(limits::SMTP_COMMAND_BYTES)
     }
 
-    /// A decoder that takes command lines of up to `octets`, CRLF included.
-    pub fn with_line_limit(octets: usize) -> Self {
-        Decoder { input: BytesMut::new(), mode: Mode::Line, searched: 0, line_limit: octets }
+    /// A decoder that takes command lines of up to `bytes`, CRLF included.
+    pub fn with_line_limit(bytes: usize) -> Self {
+        Decoder { input: BytesMut::new(), mode: Mode::Line, searched: 0, line_limit: bytes }
     }
 
     /// Takes bytes as they came.
@@ -105,8 +105,8 @@ impl Decoder {
     }
 
     /// Where to read into directly, instead of [`Decoder::feed`]: append only.
-    pub fn space(&mut self, octets: usize) -> &mut BytesMut {
-        self.input.reserve(octets);
+    pub fn space(&mut self, bytes: usize) -> &mut BytesMut {
+        self.input.reserve(bytes);
         &mut self.input
     }
 
@@ -165,12 +165,12 @@ impl Decoder {
             Mode::Chunk(left) => {
                 take(&mut self.input, left).map_or(Step::Starved, |data| Step::Event(Event::Data(data)))
             }
-            Mode::Swallow { octets: 0, misuse } => {
+            Mode::Swallow { bytes: 0, misuse } => {
                 let misuse = *misuse;
                 self.back_to_lines(Event::Bad(misuse))
             }
-            Mode::Swallow { octets, .. } => {
-                take(&mut self.input, octets).map_or(Step::Starved, |_| Step::Again)
+            Mode::Swallow { bytes, .. } => {
+                take(&mut self.input, bytes).map_or(Step::Starved, |_| Step::Again)
             }
             Mode::Dead => {
                 self.input.clear();
@@ -237,28 +237,28 @@ impl Decoder {
         };
         match parse::bdat_digits(line).map(str::parse) {
             None => Step::Event(Event::Bad(misuse)),
-            Some(Ok(octets)) => {
-                self.mode = Mode::Swallow { octets, misuse };
+            Some(Ok(bytes)) => {
+                self.mode = Mode::Swallow { bytes, misuse };
                 Step::Again
             }
             Some(Err(_)) => self.fatal(Fatal::ChunkSize),
         }
     }
 
-    fn bad_line(&mut self, octets: usize, misuse: Misuse) -> Step {
+    fn bad_line(&mut self, bytes: usize, misuse: Misuse) -> Step {
         if is_http(&self.input) {
             return self.fatal(Fatal::Http);
         }
-        let cr = self.input[octets - 1] == b'\r';
-        self.input.advance(octets);
+        let cr = self.input[bytes - 1] == b'\r';
+        self.input.advance(bytes);
         self.searched = 0;
-        self.mode = Mode::Discard { octets: 0, cr };
+        self.mode = Mode::Discard { bytes: 0, cr };
         Step::Event(Event::Bad(misuse))
     }
 
     fn discard(&mut self) -> Step {
-        let Mode::Discard { octets, cr } = &mut self.mode else { return Step::Again };
-        let window = self.input.len().min(limits::SMTP_DISCARD_BYTES - *octets);
+        let Mode::Discard { bytes, cr } = &mut self.mode else { return Step::Again };
+        let window = self.input.len().min(limits::SMTP_DISCARD_BYTES - *bytes);
         let line_end = memchr::memchr_iter(b'\n', &self.input[..window])
             .find(|&lf| if lf == 0 { *cr } else { self.input[lf - 1] == b'\r' });
         if let Some(lf) = line_end {
@@ -269,8 +269,8 @@ impl Decoder {
         if let Some(&last) = self.input[..window].last() {
             *cr = last == b'\r';
         }
-        *octets += window;
-        let endless = *octets == limits::SMTP_DISCARD_BYTES;
+        *bytes += window;
+        let endless = *bytes == limits::SMTP_DISCARD_BYTES;
         self.input.advance(window);
         if endless { self.fatal(Fatal::EndlessLine) } else { Step::Starved }
     }
@@ -293,7 +293,7 @@ fn take(input: &mut BytesMut, left: &mut u64) -> Option<Bytes> {
     if input.is_empty() {
         return None;
     }
-    let octets = usize::try_from(*left).unwrap_or(usize::MAX).min(input.len());
-    *left -= octets as u64;
-    Some(input.split_to(octets).freeze())
+    let bytes = usize::try_from(*left).unwrap_or(usize::MAX).min(input.len());
+    *left -= bytes as u64;
+    Some(input.split_to(bytes).freeze())
 }

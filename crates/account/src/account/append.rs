@@ -235,8 +235,8 @@ fn decide(
 ) -> Result<()> {
     let mailbox = waiting.mailbox;
     state.mailbox(mailbox).ok_or_else(|| Error::not_found("no such mailbox"))?;
-    let octets = waiting.messages.iter().map(|new| new.stored.size()).sum();
-    let usage = taken.usage.with(Usage::of_messages(waiting.messages.len() as u64, octets));
+    let bytes = waiting.messages.iter().map(|new| new.stored.size()).sum();
+    let usage = taken.usage.with(Usage::of_messages(waiting.messages.len() as u64, bytes));
     if let Some(check) = &waiting.check {
         check(state, usage)?;
     }

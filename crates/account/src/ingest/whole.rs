@@ -47,8 +47,8 @@ impl IngestBatch {
     /// # Errors
     /// What the store says; the batch is of no more use then.
     pub async fn add(&self, messages: Vec<Vec<u8>>) -> Result<Vec<Stored>> {
-        let octets: usize = messages.iter().map(|message| GROWTH * message.len() + BESIDE_BYTES).sum();
-        let permit = self.env.storing().acquire(octets + SCANNED_BYTES).await;
+        let bytes: usize = messages.iter().map(|message| GROWTH * message.len() + BESIDE_BYTES).sum();
+        let permit = self.env.storing().acquire(bytes + SCANNED_BYTES).await;
         let (env, account) = (self.env.clone(), self.account);
         let sealed = spawn_blocking(move || seal(&env, account, messages));
         let ((wholes, mut stored), large) =

@@ -20,7 +20,7 @@ pub struct Candidate<T> {
     /// Its message.
     pub message: T,
     /// Bytes that it takes on disk.
-    pub octets: u64,
+    pub bytes: u64,
     /// When the server received the message; 0, not known, counts as very old.
     pub received: Timestamp,
 }
@@ -28,14 +28,14 @@ pub struct Candidate<T> {
 impl<T> Candidate<T> {
     fn weight(&self, now: Timestamp) -> u128 {
         let hours = (now.0.saturating_sub(self.received.0) / HOUR_MS).max(1);
-        u128::from(self.octets) * u128::try_from(hours).unwrap_or(1)
+        u128::from(self.bytes) * u128::try_from(hours).unwrap_or(1)
     }
 }
 
 /// Those to evict, in order, so that at least `over` bytes are gained, or as many as possible.
 pub fn choose<T: Ord>(candidates: Vec<Candidate<T>>, over: u64, now: Timestamp) -> Vec<Candidate<T>> {
     let mut candidates: Vec<_> =
-        candidates.into_iter().filter(|candidate| candidate.octets >= WORTH_BYTES).collect();
+        candidates.into_iter().filter(|candidate| candidate.bytes >= WORTH_BYTES).collect();
     candidates.sort_by(|a, b| {
         let heavier = b.weight(now).cmp(&a.weight(now));
         heavier.then(a.received.0.cmp(&b.received.0)).then_with(|| a.message.cmp(&b.message))
@@ -45,7 +45,7 @@ pub fn choose<T: Ord>(candidates: Vec<Candidate<T>>, over: u64, now: Timestamp) 
         .iter()
         .take_while(|candidate| {
             let more = gained < over;
-            gained = gained.saturating_add(candidate.octets);
+            gained = gained.saturating_add(candidate.bytes);
             more
         })
         .count();
@@ -64,9 +64,9 @@ mod tests {
     fn candidates() -> impl Strategy<Value = Vec<Candidate<usize>>> {
         let one = (0u64..200_000, prop_oneof![Just(0i64), -1000i64..400_000]);
         prop::collection::vec(one, 0..60).prop_map(|all| {
-            let candidate = |(message, (octets, hours)): (usize, (u64, i64))| {
+            let candidate = |(message, (bytes, hours)): (usize, (u64, i64))| {
                 let received = Timestamp(if hours == 0 { 0 } else { NOW.0 - hours * HOUR_MS });
-                Candidate { message, octets, received }
+                Candidate { message, bytes, received }
             };
             all.into_iter().enumerate().map(candidate).collect()
         })
@@ -76,17 +76,17 @@ mod tests {
         #[test]
         fn as_many_go_as_must_and_no_more(all in candidates(), over in 0u64..3_000_000) {
             let chosen = choose(all.clone(), over, NOW);
-            let gained: u64 = chosen.iter().map(|c| c.octets).sum();
-            let possible: u64 = all.iter().map(|c| c.octets).filter(|octets| *octets >= WORTH_BYTES).sum();
+            let gained: u64 = chosen.iter().map(|c| c.bytes).sum();
+            let possible: u64 = all.iter().map(|c| c.bytes).filter(|bytes| *bytes >= WORTH_BYTES).sum();
             prop_assert!(gained >= over.min(possible));
             // Without the last one the gain would be too small.
-            let last = chosen.last().map_or(0, |c| c.octets);
+            let last = chosen.last().map_or(0, |c| c.bytes);
             prop_assert!(chosen.is_empty() || gained - last < over);
             let mut messages: Vec<usize> = chosen.iter().map(|c| c.message).collect();
             messages.sort_unstable();
             messages.dedup();
             prop_assert_eq!(messages.len(), chosen.len());
-            prop_assert!(chosen.iter().all(|c| all.contains(c) && c.octets >= WORTH_BYTES));
+            prop_assert!(chosen.iter().all(|c| all.contains(c) && c.bytes >= WORTH_BYTES));
         }
 
         /// No message goes while one stays that is at least as old and at least as large, and one
@@ -95,10 +95,10 @@ mod tests {
         fn older_and_larger_go_first(all in candidates(), over in 0u64..3_000_000) {
             let chosen = choose(all.clone(), over, NOW);
             let hours = |c: &Candidate<usize>| ((NOW.0 - c.received.0) / HOUR_MS).max(1);
-            for stays in all.iter().filter(|c| c.octets >= WORTH_BYTES && !chosen.contains(c)) {
+            for stays in all.iter().filter(|c| c.bytes >= WORTH_BYTES && !chosen.contains(c)) {
                 for goes in &chosen {
-                    let no_less = stays.octets >= goes.octets && hours(stays) >= hours(goes);
-                    let more = stays.octets > goes.octets || hours(stays) > hours(goes);
+                    let no_less = stays.bytes >= goes.bytes && hours(stays) >= hours(goes);
+                    let more = stays.bytes > goes.bytes || hours(stays) > hours(goes);
                     prop_assert!(!(no_less && more), "{:?} stays, {:?} goes", stays, goes);
                 }
             }

@@ -25,7 +25,7 @@ pub struct Transferred {
     /// Messages that were written.
     pub messages: u64,
     /// Their bytes.
-    pub octets: u64,
+    pub bytes: u64,
     /// Messages that the target had already.
     pub present: u64,
     /// Messages that could not be read: the UID (0: not known), and why. They are not in the other
@@ -48,7 +48,7 @@ pub fn transfer(
     progress: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Transferred> {
     let mut done = Transferred { failed: unread(from), ..Transferred::default() };
-    let (mut messages, mut octets) = (0, 0);
+    let (mut messages, mut bytes) = (0, 0);
     let (resume, superfluous) = (from.resume(), superfluous(from, twins));
     for stored in from.messages()? {
         if !progress(0) {
@@ -74,9 +74,9 @@ pub fn transfer(
             match hand_over(from, stored.uid, &mut *to, &arrived, stored.size, progress)? {
                 Ok(()) => {
                     done.messages += 1;
-                    done.octets += stored.size;
+                    done.bytes += stored.size;
                     messages += 1;
-                    octets += stored.size;
+                    bytes += stored.size;
                 }
                 Err(why) => done.failed.push((stored.uid, why)),
             }
@@ -84,9 +84,9 @@ pub fn transfer(
         if stored.gone {
             to.mark_deleted_upstream(stored.uid)?;
         }
-        if messages >= COMMIT_MESSAGES || octets >= COMMIT_BYTES {
+        if messages >= COMMIT_MESSAGES || bytes >= COMMIT_BYTES {
             to.commit(&super::Resume::default())?;
-            (messages, octets) = (0, 0);
+            (messages, bytes) = (0, 0);
         }
     }
     let whole = super::Resume { whole: resume.whole && done.failed.is_empty(), ..resume };
@@ -109,7 +109,7 @@ pub fn planned(from: &dyn Folder, twins: &[BTreeSet<u32>], there: &KnownMessages
             Ok(stored) if there.contains(stored.uid) => planned.present += 1,
             Ok(stored) => {
                 planned.messages += 1;
-                planned.octets += stored.size;
+                planned.bytes += stored.size;
             }
             Err(e) => planned.failed.push((0, e.to_string())),
         }
@@ -157,14 +157,14 @@ pub(crate) fn hand_over(
     size: u64,
     progress: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Result<(), String>> {
-    let mut octets = match from.read(uid) {
-        Ok(octets) => octets,
+    let mut bytes = match from.read(uid) {
+        Ok(bytes) => bytes,
         Err(e) => return Ok(Err(e.to_string())),
     };
     to.begin(size)?;
     let mut piece = vec![0; PIECE_BYTES];
     loop {
-        match octets.read(&mut piece) {
+        match bytes.read(&mut piece) {
             Ok(0) => {
                 to.finish(arrived)?;
                 return Ok(Ok(()));
@@ -209,19 +209,19 @@ mod tests {
         let mut seen = 0;
         let plan = planned(&*folder, &[], &KnownMessages::new()).unwrap();
         let to = target.open(&name, &identity(7)).unwrap();
-        let done = transfer(&*folder, &[], to, &mut |octets| {
-            seen += octets;
+        let done = transfer(&*folder, &[], to, &mut |bytes| {
+            seen += bytes;
             true
         })
         .unwrap();
-        assert_eq!((done.messages, done.octets, done.failed.len()), (3, seen, 0));
+        assert_eq!((done.messages, done.bytes, done.failed.len()), (3, seen, 0));
         assert_eq!(plan, done);
         let there = target.look(&name).unwrap();
         assert_eq!(read_all(&*there), mails);
         assert!(there.known().is_gone(2));
         assert_eq!(there.resume(), resume(6));
         let plan = planned(&*folder, &[], there.known()).unwrap();
-        assert_eq!((plan.messages, plan.octets, plan.present), (0, 0, 3));
+        assert_eq!((plan.messages, plan.bytes, plan.present), (0, 0, 3));
         drop(there);
         let again =
             transfer(&*folder, &[], target.open(&name, &identity(7)).unwrap(), &mut |_| true).unwrap();
@@ -239,10 +239,10 @@ mod tests {
         }
         folder.commit(&resume(6)).unwrap();
         let target = maildir::open(&directory.path().join("target")).unwrap();
-        let mut octets = 0;
+        let mut bytes = 0;
         let stopped = transfer(&*folder, &[], target.open(&name, &identity(7)).unwrap(), &mut |more| {
-            octets += more;
-            octets < 25
+            bytes += more;
+            bytes < 25
         });
         let stopped = stopped.unwrap();
         assert_eq!((stopped.messages, stopped.interrupted), (3, true));
@@ -261,9 +261,8 @@ mod tests {
         let source = imap_backup::open(&directory.path().join("source")).unwrap();
         let name = folder_name("a");
         let mut folder = source.open(&name, &identity(7)).unwrap();
-        for (uid, octets) in [(1, "Date: Mon, 16 Nov 2020 09:05:07 +0100\r\n\r\nx\r\n"), (2, "A: b\r\n\r\n")]
-        {
-            give(&mut *folder, uid, &Mail { date: None, ..mail(octets) }, 9).unwrap();
+        for (uid, bytes) in [(1, "Date: Mon, 16 Nov 2020 09:05:07 +0100\r\n\r\nx\r\n"), (2, "A: b\r\n\r\n")] {
+            give(&mut *folder, uid, &Mail { date: None, ..mail(bytes) }, 9).unwrap();
         }
         folder.commit(&resume(3)).unwrap();
         let target = maildir::open(&directory.path().join("target")).unwrap();

@@ -51,10 +51,10 @@ impl Digesting {
     }
 
     /// Takes the next bytes.
-    pub fn push(&mut self, octets: &[u8]) {
+    pub fn push(&mut self, bytes: &[u8]) {
         match self {
-            Digesting::Sha256(context) => context.update(octets),
-            Digesting::Blake3(hasher) => drop(hasher.update(octets)),
+            Digesting::Sha256(context) => context.update(bytes),
+            Digesting::Blake3(hasher) => drop(hasher.update(bytes)),
         }
     }
 
@@ -129,9 +129,9 @@ pub fn finish(context: Context) -> [u8; HASH_BYTES] {
 mod tests {
     use super::*;
 
-    /// The digest of `octets`, of the kind of `like`, in two pieces.
-    fn digest(like: Digest, octets: &[u8]) -> Digest {
-        let (a, b) = octets.split_at(octets.len() / 2);
+    /// The digest of `bytes`, of the kind of `like`, in two pieces.
+    fn digest(like: Digest, bytes: &[u8]) -> Digest {
+        let (a, b) = bytes.split_at(bytes.len() / 2);
         let mut digesting = Digesting::like(&like);
         digesting.push(a);
         digesting.push(b);

@@ -20,7 +20,7 @@ use super::contents::Contents;
 use super::digest::Digesting;
 use super::journal::{Commit, FlagsRecord, Message, Record};
 use super::line_ends::ToText;
-use super::octets::StoredMessage;
+use super::stored_message::StoredMessage;
 use super::{Arrived, Flags, Folder, KnownMessages, Resume, Stored, is_among, possible};
 
 /// Bytes of recorded line ends that are collected before they go to the journal.
@@ -88,7 +88,7 @@ pub(super) struct FileFolder<F> {
 #[derive(Default)]
 struct Writing {
     digesting: Digesting,
-    octets: u64,
+    bytes: u64,
     to_text: ToText,
     runs: Vec<u8>,
     /// Where the first record of line ends begins; 0: there is none.
@@ -167,12 +167,12 @@ impl<F: Files> Folder for FileFolder<F> {
         Ok(())
     }
 
-    fn write(&mut self, octets: &[u8]) -> Result<()> {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
         let Some(writing) = &mut self.writing else { return Ok(()) };
-        writing.digesting.push(octets);
-        writing.octets += octets.len() as u64;
+        writing.digesting.push(bytes);
+        writing.bytes += bytes.len() as u64;
         self.text.clear();
-        writing.to_text.push(octets, &mut self.text, &mut writing.runs);
+        writing.to_text.push(bytes, &mut self.text, &mut writing.runs);
         self.files.write(&self.text)?;
         self.note_runs(RUNS_BYTES)
     }
@@ -208,7 +208,7 @@ impl<F: Files> Folder for FileFolder<F> {
             flags: FlagsRecord::of(&arrived.flags),
             received: arrived.internaldate.map(|date| date.timestamp().seconds()),
             zone: arrived.internaldate.map_or(0, DateTime::zone_minutes),
-            octets: writing.octets,
+            bytes: writing.bytes,
             digest: writing.digesting.finish(),
             foreign: false,
             offset,
@@ -353,7 +353,7 @@ impl<F: Files> Folder for FileFolder<F> {
                 uid: message.uid,
                 flags: known.flags(message.uid).cloned().unwrap_or_default(),
                 internaldate: message.received.and_then(|seconds| date_time(seconds, message.zone)),
-                size: message.octets,
+                size: message.bytes,
                 gone: known.is_gone(message.uid),
             })
         })))

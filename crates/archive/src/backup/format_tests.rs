@@ -15,7 +15,7 @@ use super::*;
 pub struct Mail {
     pub flags: Flags,
     pub date: Option<DateTime>,
-    pub octets: Vec<u8>,
+    pub bytes: Vec<u8>,
 }
 
 /// By UID.
@@ -25,9 +25,9 @@ pub fn mail(text: &str) -> Mail {
     mail_of(text.as_bytes())
 }
 
-pub fn mail_of(octets: &[u8]) -> Mail {
+pub fn mail_of(bytes: &[u8]) -> Mail {
     let date = sealpost_imap::types::Date::new(2020, 11, 16).and_then(|d| DateTime::new(d, 9, 5, 7, 60));
-    Mail { flags: Flags::from_names(["\\Seen", "$Work"]), date, octets: octets.to_vec() }
+    Mail { flags: Flags::from_names(["\\Seen", "$Work"]), date, bytes: bytes.to_vec() }
 }
 
 pub fn identity(uidvalidity: u32) -> Identity {
@@ -44,8 +44,8 @@ pub fn resume(uidnext: u32) -> Resume {
 
 /// Writes a message to a folder, in pieces.
 pub fn give(folder: &mut dyn Folder, uid: u32, mail: &Mail, piece: usize) -> Result<()> {
-    folder.begin(mail.octets.len() as u64)?;
-    for piece in mail.octets.chunks(piece.max(1)) {
+    folder.begin(mail.bytes.len() as u64)?;
+    for piece in mail.bytes.chunks(piece.max(1)) {
         folder.write(piece)?;
     }
     folder.finish(&Arrived { uid, flags: mail.flags.clone(), internaldate: mail.date })
@@ -64,16 +64,16 @@ pub fn read_all(folder: &dyn Folder) -> Mails {
     let mut mails = Mails::new();
     for stored in folder.messages().unwrap() {
         let stored = stored.unwrap();
-        let mut octets = Vec::new();
+        let mut bytes = Vec::new();
         folder
             .read(stored.uid)
             .unwrap()
-            .read_to_end(&mut octets)
+            .read_to_end(&mut bytes)
             .unwrap_or_else(|e| panic!("{}: {e}", stored.uid));
-        assert_eq!(stored.size, octets.len() as u64);
+        assert_eq!(stored.size, bytes.len() as u64);
         let known = folder.known().flags(stored.uid).unwrap();
         assert_eq!(*known, stored.flags);
-        let twice = mails.insert(stored.uid, Mail { flags: stored.flags, date: stored.internaldate, octets });
+        let twice = mails.insert(stored.uid, Mail { flags: stored.flags, date: stored.internaldate, bytes });
         assert!(twice.is_none(), "{} twice", stored.uid);
     }
     assert_eq!(folder.known().uids().len(), mails.len());
@@ -81,7 +81,7 @@ pub fn read_all(folder: &dyn Folder) -> Mails {
 }
 
 /// Bytes that are difficult for formats, more often than at random.
-pub fn octets() -> impl Strategy<Value = Vec<u8>> {
+pub fn bytes() -> impl Strategy<Value = Vec<u8>> {
     let tokens: Vec<&[u8]> = vec![
         b"From ",
         b"From a@b Thu Jan  1 00:00:10 1970",
@@ -111,8 +111,8 @@ pub fn mails() -> impl Strategy<Value = Vec<(Mail, usize)>> {
         let (seconds, zone) = date?;
         folder::date_time(seconds, zone)
     });
-    let mail = (octets(), flags, date, 1usize..20).prop_map(|(octets, flags, date, piece)| {
-        (Mail { flags: Flags::from_names(flags), date, octets }, piece)
+    let mail = (bytes(), flags, date, 1usize..20).prop_map(|(bytes, flags, date, piece)| {
+        (Mail { flags: Flags::from_names(flags), date, bytes }, piece)
     });
     prop::collection::vec(mail, 0..6)
 }
@@ -157,8 +157,8 @@ pub fn swapped_names_are_recognized(open: impl Fn() -> Box<dyn Backup>) {
             let backup = open();
             let identity = if folder == "a" { second } else { first };
             let open = backup.open(&name(folder), &server(identity)).unwrap();
-            let read: Vec<_> = read_all(&*open).into_values().map(|mail| mail.octets).collect();
-            assert_eq!(read, [mail(was).octets], "{case}{folder}");
+            let read: Vec<_> = read_all(&*open).into_values().map(|mail| mail.bytes).collect();
+            assert_eq!(read, [mail(was).bytes], "{case}{folder}");
         }
         let kept = open().folders().unwrap();
         let mut kept: Vec<_> =
@@ -179,7 +179,7 @@ pub fn messages_are_replaced(open: impl Fn() -> Box<dyn Backup>) {
         (backup, folder)
     };
     let date = sealpost_imap::types::Date::new(2021, 1, 2).and_then(|d| DateTime::new(d, 3, 4, 5, 0));
-    let new = |octets: &str| Mail { flags: Flags::from_names(["\\Draft"]), date, octets: octets.into() };
+    let new = |bytes: &str| Mail { flags: Flags::from_names(["\\Draft"]), date, bytes: bytes.into() };
     let old = |nth: u32| Mail { date, ..mail(&format!("A: {nth}\r\n\r\nline\nend\r\n")) };
     {
         let (_copy, mut folder) = opened();
@@ -348,8 +348,7 @@ pub fn superseded_folders_are_read(open: impl Fn() -> Box<dyn Backup>) {
         assert_eq!(names(aside), wanted);
         for (name, text) in wanted.into_iter().zip(["seven", "eight"]) {
             let folder = backup.look(&folder_name(name)).unwrap();
-            let texts: Vec<_> =
-                read_all(&*folder).into_iter().map(|(uid, mail)| (uid, mail.octets)).collect();
+            let texts: Vec<_> = read_all(&*folder).into_iter().map(|(uid, mail)| (uid, mail.bytes)).collect();
             assert_eq!(texts, [1, 3, 9].map(|uid| (uid, format!("{text} {uid}").into_bytes())));
             assert!(folder.known().is_gone(3) && !folder.known().is_gone(9));
         }
@@ -364,5 +363,5 @@ pub fn superseded_folders_are_read(open: impl Fn() -> Box<dyn Backup>) {
     folder.commit(&resume(2)).unwrap();
     drop((folder, backup));
     check(["a/b-7-1", "a/b-8"]);
-    assert_eq!(read_all(&*open().look(&folder_name("a/b-7")).unwrap())[&1].octets, b"another");
+    assert_eq!(read_all(&*open().look(&folder_name("a/b-7")).unwrap())[&1].bytes, b"another");
 }

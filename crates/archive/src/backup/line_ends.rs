@@ -17,25 +17,25 @@ pub struct ToText {
 }
 
 impl ToText {
-    /// Appends `octets` to `text`, and finished runs to `runs`. A CR at the very end is held until
+    /// Appends `bytes` to `text`, and finished runs to `runs`. A CR at the very end is held until
     /// the next byte is known.
-    pub fn push(&mut self, octets: &[u8], text: &mut Vec<u8>, runs: &mut Vec<u8>) {
-        let Some((last, _)) = octets.split_last() else { return };
-        if self.held_cr && octets[0] != b'\n' {
+    pub fn push(&mut self, bytes: &[u8], text: &mut Vec<u8>, runs: &mut Vec<u8>) {
+        let Some((last, _)) = bytes.split_last() else { return };
+        if self.held_cr && bytes[0] != b'\n' {
             text.push(b'\r');
         }
         let held_before = std::mem::replace(&mut self.held_cr, *last == b'\r');
-        let octets = if self.held_cr { &octets[..octets.len() - 1] } else { octets };
+        let bytes = if self.held_cr { &bytes[..bytes.len() - 1] } else { bytes };
         // The next copy begins with the LF before it, so that a line is one copy.
         let mut from = 0;
-        for at in memchr::memchr_iter(b'\n', octets) {
-            let after_cr = if at == 0 { held_before } else { octets[at - 1] == b'\r' };
+        for at in memchr::memchr_iter(b'\n', bytes) {
+            let after_cr = if at == 0 { held_before } else { bytes[at - 1] == b'\r' };
             let end = if after_cr { at.saturating_sub(1).max(from) } else { at };
-            text.extend_from_slice(&octets[from..end]);
+            text.extend_from_slice(&bytes[from..end]);
             from = at;
             self.line(!after_cr, runs);
         }
-        text.extend_from_slice(&octets[from..]);
+        text.extend_from_slice(&bytes[from..]);
     }
 
     /// Ends the message: writes a CR that is still held, and the last run if it matters. Returns
@@ -79,14 +79,14 @@ pub struct ToBytes {
 }
 
 impl ToBytes {
-    /// Appends `text` to `octets`. `next` gives the next byte of the runs; `None` when there is no more.
+    /// Appends `text` to `bytes`. `next` gives the next byte of the runs; `None` when there is no more.
     ///
     /// # Errors
     /// The errors of `next`.
     pub fn push<E>(
         &mut self,
         text: &[u8],
-        octets: &mut Vec<u8>,
+        bytes: &mut Vec<u8>,
         mut next: impl FnMut() -> Result<Option<u8>, E>,
     ) -> Result<(), E> {
         if !std::mem::replace(&mut self.begun, true) {
@@ -98,12 +98,12 @@ impl ToBytes {
                 self.left = read_run(&mut next)?;
                 self.bare = self.left.is_some() && !self.bare;
             }
-            octets.extend_from_slice(&text[from..at]);
-            octets.extend_from_slice(if self.bare { b"\n" } else { b"\r\n" });
+            bytes.extend_from_slice(&text[from..at]);
+            bytes.extend_from_slice(if self.bare { b"\n" } else { b"\r\n" });
             self.left = self.left.map(|left| left - 1);
             from = at + 1;
         }
-        octets.extend_from_slice(&text[from..]);
+        bytes.extend_from_slice(&text[from..]);
         Ok(())
     }
 }
@@ -137,12 +137,12 @@ mod tests {
     }
 
     fn to_bytes(text: &[u8], runs: &[u8], piece: usize) -> Vec<u8> {
-        let (mut octets, mut convert) = (Vec::new(), ToBytes::default());
+        let (mut bytes, mut convert) = (Vec::new(), ToBytes::default());
         let mut runs = runs.iter().copied();
         for piece in text.chunks(piece) {
-            convert.push(piece, &mut octets, || Ok::<_, Infallible>(runs.next())).unwrap();
+            convert.push(piece, &mut bytes, || Ok::<_, Infallible>(runs.next())).unwrap();
         }
-        octets
+        bytes
     }
 
     #[test]

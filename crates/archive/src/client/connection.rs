@@ -240,14 +240,14 @@ impl Connection {
     ///
     /// # Errors
     /// `Retry` if the connection is lost.
-    pub async fn put(&mut self, octets: &[u8]) -> Result<()> {
-        if self.writer.len() + octets.len() > TOGETHER {
+    pub async fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        if self.writer.len() + bytes.len() > TOGETHER {
             self.flush().await?;
         }
-        if octets.len() > TOGETHER {
-            return self.io.send(octets).await;
+        if bytes.len() > TOGETHER {
+            return self.io.send(bytes).await;
         }
-        self.writer.raw(octets);
+        self.writer.raw(bytes);
         Ok(())
     }
 
@@ -268,8 +268,8 @@ impl Connection {
     ///
     /// # Errors
     /// `Retry` if the connection is lost.
-    pub async fn send(&mut self, octets: &[u8]) -> Result<()> {
-        self.io.send(octets).await
+    pub async fn send(&mut self, bytes: &[u8]) -> Result<()> {
+        self.io.send(bytes).await
     }
 
     /// The next event, if it came already.

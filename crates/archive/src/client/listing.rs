@@ -223,9 +223,9 @@ fn utf8(wire: &[u8]) -> Option<String> {
 /// A name for a mailbox whose name cannot be decoded: its bytes, and U+FFFD with the number of
 /// those that are no printable ASCII, or among `also`. No two are the same.
 fn readable(wire: &[u8], also: &[u8]) -> String {
-    let escaped = |octet: &u8| match octet {
-        b' '..=b'~' if !also.contains(octet) => char::from(*octet).to_string(),
-        octet => format!("\u{fffd}{octet:02X}"),
+    let escaped = |byte: &u8| match byte {
+        b' '..=b'~' if !also.contains(byte) => char::from(*byte).to_string(),
+        byte => format!("\u{fffd}{byte:02X}"),
     };
     wire.iter().map(escaped).collect()
 }

@@ -30,7 +30,7 @@ pub(super) struct Batches {
     alone: UidSet,
     attempts: HashMap<u32, u32>,
     messages: u64,
-    octets: u64,
+    bytes: u64,
     /// Commands that were completed since the last message came.
     empty: u32,
     failed: Vec<Failure>,
@@ -60,8 +60,8 @@ impl Batches {
     }
 
     /// Bytes that came, as [`Batches::bytes_left`] counts them.
-    pub(super) fn octets(&self) -> u64 {
-        self.octets + self.messages * AROUND
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes + self.messages * AROUND
     }
 
     /// Estimated bytes that no command has asked for yet.
@@ -93,10 +93,10 @@ impl Batches {
     }
 
     /// A message came.
-    pub(super) fn arrived(&mut self, octets: u64) {
+    pub(super) fn arrived(&mut self, bytes: u64) {
         self.messages += 1;
         self.empty = 0;
-        self.octets += octets;
+        self.bytes += bytes;
     }
 
     /// A command was completed.
@@ -180,7 +180,7 @@ impl Batches {
         if self.messages == 0 {
             return FIRST_GUESS;
         }
-        self.octets / self.messages + AROUND
+        self.bytes / self.messages + AROUND
     }
 }
 

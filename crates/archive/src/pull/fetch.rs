@@ -85,7 +85,7 @@ impl Fetching<'_> {
                 }
                 match self.incoming.take(event).await? {
                     // Messages that were not asked for are no progress.
-                    Came::Message(octets) => self.job.batches(|batches| batches.arrived(octets)),
+                    Came::Message(bytes) => self.job.batches(|batches| batches.arrived(bytes)),
                     Came::Unreadable => self.job.unreadable(),
                     Came::Empty(_) | Came::Flags(_) | Came::Nothing => {}
                 }

@@ -76,7 +76,7 @@ struct TaskState {
 impl TaskState {
     fn progress(&self, at: Duration) -> Progress {
         let waited = self.work.as_ref().map_or(Duration::ZERO, ToWriter::waited);
-        Progress { at, octets: self.batches.octets(), waited }
+        Progress { at, bytes: self.batches.bytes(), waited }
     }
 }
 
@@ -334,7 +334,7 @@ impl FolderTask {
             Err(e) => return (report, Err(Error::internal("the writer did not finish").with_source(e))),
         };
         report.new = written.new;
-        report.octets = written.octets;
+        report.bytes = written.bytes;
         (report.recognized, report.doubles) = (written.recognized, written.doubles);
         report.flags = written.flags;
         report.gone = written.gone;

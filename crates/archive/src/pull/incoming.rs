@@ -42,7 +42,7 @@ pub(super) struct Incoming {
     to: ToWriter,
     clock: Arc<dyn Clock>,
     messages: Vec<(Arrived, Vec<u8>)>,
-    octets: usize,
+    bytes: usize,
     since: Duration,
     changes: Vec<(u32, Flags)>,
     unread: Vec<Failure>,
@@ -115,7 +115,7 @@ impl Incoming {
             to,
             clock,
             messages: Vec::new(),
-            octets: 0,
+            bytes: 0,
             since: Duration::ZERO,
             changes: Vec::new(),
             unread: Vec::new(),
@@ -179,7 +179,7 @@ impl Incoming {
             Event::LiteralBegin(..) => self.current.body = Body::Ignored,
             Event::LiteralData(bytes) => {
                 if let Body::Pieces(sender, _) = &self.current.body {
-                    self.to.piece(sender, Piece::Octets(bytes)).await?;
+                    self.to.piece(sender, Piece::Bytes(bytes)).await?;
                 }
             }
             Event::FetchEnd => return self.complete().await,
@@ -209,8 +209,8 @@ impl Incoming {
                 current.unread.push(format!("it has no date, since this is none: \"{date}\""));
             }
             FetchData::InternalDate(date) => current.internaldate = Some(date),
-            FetchData::Body(name, octets) if is_whole(&name) => {
-                current.body = octets.map_or(Body::Nil, Body::Whole);
+            FetchData::Body(name, bytes) if is_whole(&name) => {
+                current.body = bytes.map_or(Body::Nil, Body::Whole);
             }
             FetchData::Other(name, value) if &*name == "X-GM-LABELS" => current.labels = Some(labels(&value)),
             _ => {}
@@ -229,11 +229,11 @@ impl Incoming {
         flags.labels = current.labels.unwrap_or_default();
         let arrived = |flags| Arrived { uid, flags, internaldate: current.internaldate };
         match current.body {
-            Body::Whole(octets) => {
+            Body::Whole(bytes) => {
                 let Some(at) = self.arrived(uid) else { return Ok(Came::Nothing) };
-                let size = octets.len();
+                let size = bytes.len();
                 self.held += size;
-                self.asked[at].held.push((arrived(flags), octets));
+                self.asked[at].held.push((arrived(flags), bytes));
                 if self.held > limits::ARCHIVE_HELD_BYTES {
                     self.let_go().await?;
                 }
@@ -356,23 +356,23 @@ impl Incoming {
         if !sure.is_empty() {
             self.to.send(Work::Sure(sure)).await?;
         }
-        for (arrived, octets) in asked.held {
-            self.held = self.held.saturating_sub(octets.len());
+        for (arrived, bytes) in asked.held {
+            self.held = self.held.saturating_sub(bytes.len());
             if !is_refused(arrived.uid) {
-                self.give(arrived, octets).await?;
+                self.give(arrived, bytes).await?;
             }
         }
         Ok(Ended { missing: asked.missing, refused, taken })
     }
 
     /// Collects a complete message for the writer.
-    async fn give(&mut self, arrived: Arrived, octets: Vec<u8>) -> Result<()> {
+    async fn give(&mut self, arrived: Arrived, bytes: Vec<u8>) -> Result<()> {
         if self.messages.is_empty() {
             self.since = self.clock.monotonic();
         }
-        self.octets += octets.len();
-        self.messages.push((arrived, octets));
-        if self.messages.len() >= BATCH_MESSAGES || self.octets >= BATCH_BYTES || self.lingers() {
+        self.bytes += bytes.len();
+        self.messages.push((arrived, bytes));
+        if self.messages.len() >= BATCH_MESSAGES || self.bytes >= BATCH_BYTES || self.lingers() {
             self.flush().await?;
         }
         Ok(())
@@ -392,7 +392,7 @@ impl Incoming {
             self.drop_whole();
         }
         if !self.messages.is_empty() {
-            self.octets = 0;
+            self.bytes = 0;
             let messages = std::mem::replace(&mut self.messages, Vec::with_capacity(BATCH_MESSAGES));
             self.to.send(Work::Messages(messages)).await?;
         }
@@ -420,14 +420,14 @@ impl Incoming {
 /// Divides messages into portions of the size that is handed over at once.
 fn divided(messages: Vec<(Arrived, Vec<u8>)>) -> Vec<Vec<(Arrived, Vec<u8>)>> {
     let mut parts: Vec<Vec<_>> = Vec::new();
-    let mut octets = BATCH_BYTES;
+    let mut bytes = BATCH_BYTES;
     for message in messages {
-        let is_full = octets >= BATCH_BYTES || parts.last().is_some_and(|part| part.len() >= BATCH_MESSAGES);
+        let is_full = bytes >= BATCH_BYTES || parts.last().is_some_and(|part| part.len() >= BATCH_MESSAGES);
         if is_full {
-            octets = 0;
+            bytes = 0;
             parts.push(Vec::new());
         }
-        octets += message.1.len();
+        bytes += message.1.len();
         parts.last_mut().expect("there is one").push(message);
     }
     parts

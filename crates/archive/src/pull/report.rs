@@ -40,7 +40,7 @@ pub struct FolderReport {
     /// Messages that are in the backup now and were not before.
     pub new: u64,
     /// Their bytes.
-    pub octets: u64,
+    pub bytes: u64,
     /// Messages of the backup that the server has under other UIDs now, since they were put back there.
     pub recognized: u64,
     /// Messages that were in the backup twice, since they were put back at the server.
@@ -115,7 +115,7 @@ impl FolderReport {
 impl Report {
     /// New messages, and their bytes.
     pub fn new_messages(&self) -> (u64, u64) {
-        self.of.iter().fold((0, 0), |(n, octets), folder| (n + folder.new, octets + folder.octets))
+        self.of.iter().fold((0, 0), |(n, bytes), folder| (n + folder.new, bytes + folder.bytes))
     }
 
     /// Whether the backup is what the server has.
@@ -129,11 +129,11 @@ pub trait Observer: Send + Sync {
     /// So many messages of the folder will be fetched.
     fn begins(&self, folder: &str, messages: u64);
     /// So many more are in the backup.
-    fn stored(&self, folder: &str, messages: u64, octets: u64);
+    fn stored(&self, folder: &str, messages: u64, bytes: u64);
     /// Nothing more will be done in the folder.
     fn ended(&self, folder: &FolderReport);
     /// Bodies were evicted, with so many bytes on disk.
-    fn evicted(&self, _messages: u64, _octets: u64) {}
+    fn evicted(&self, _messages: u64, _bytes: u64) {}
     /// A connection was lost, and when the next one is tried.
     fn waits(&self, text: &str) {
         self.note(text);

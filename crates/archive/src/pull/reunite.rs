@@ -77,7 +77,7 @@ impl Recorded {
                     Event::FetchBegin(_) => (uid, fields) = (0, None),
                     Event::UidFetchBegin(its) => (uid, fields) = (its, None),
                     Event::Fetch(FetchData::Uid(its)) => uid = its,
-                    Event::Fetch(FetchData::Body(_, octets)) => fields = octets,
+                    Event::Fetch(FetchData::Body(_, bytes)) => fields = bytes,
                     Event::FetchEnd => {
                         let is_it = |fields: Vec<u8>| {
                             self.marks.get(&uid).is_some_and(|mark| mark.is_like(&Mark::of(&fields)))
@@ -193,19 +193,19 @@ impl Reuniting<'_> {
         let Ok(stored) = from.messages() else { return Ok(0) };
         let stored = stored.filter_map(|stored| stored.ok().filter(|stored| uids.contains_key(&stored.uid)));
         let stored: Vec<Stored> = stored.collect();
-        let (mut moved, mut octets, mut taken) = (Vec::new(), 0, 0);
+        let (mut moved, mut bytes, mut taken) = (Vec::new(), 0, 0);
         for stored in stored {
             if *self.stop.borrow() {
                 break;
             }
             let Some(there) = uids.get(&stored.uid) else { continue };
             if is_moved(&*from, folder, &stored, *there)? {
-                octets += stored.size;
+                bytes += stored.size;
                 moved.push(stored.uid);
             }
-            if moved.len() >= TOGETHER || octets >= TOGETHER_BYTES {
+            if moved.len() >= TOGETHER || bytes >= TOGETHER_BYTES {
                 taken += leave(&mut *from, folder, std::mem::take(&mut moved))?;
-                octets = 0;
+                bytes = 0;
             }
         }
         taken += leave(&mut *from, folder, moved)?;

@@ -35,7 +35,7 @@ pub(super) struct Progress {
     /// When it was taken.
     pub(super) at: Duration,
     /// Bytes that have come.
-    pub(super) octets: u64,
+    pub(super) bytes: u64,
     /// How long its connections have waited for the writer, summed.
     pub(super) waited: Duration,
 }
@@ -84,7 +84,7 @@ impl WorkerScaling {
             return false;
         };
         let since = measured.since;
-        let (took, new) = (now.at.saturating_sub(since.at), now.octets.saturating_sub(since.octets));
+        let (took, new) = (now.at.saturating_sub(since.at), now.bytes.saturating_sub(since.bytes));
         // A large message arrives all at once: no bytes so far means nothing.
         if took < measured.wait || (new == 0 && took < NOT_BEFORE) {
             return false;
@@ -116,8 +116,8 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    fn progress(at: Duration, octets: u64) -> Progress {
-        Progress { at, octets, waited: Duration::ZERO }
+    fn progress(at: Duration, bytes: u64) -> Progress {
+        Progress { at, bytes, waited: Duration::ZERO }
     }
 
     /// How many connections there are after so many seconds of a folder of so many MiB, if `rate`
@@ -208,7 +208,7 @@ mod tests {
             let at = Duration::from_secs(second);
             // Six tenths of the time, for the first half minute.
             let waited = at.min(Duration::from_secs(30)) * 6 / 10;
-            let helped = worker_scaling.help(Progress { at, octets: second * MIB, waited }, 1000 * MIB);
+            let helped = worker_scaling.help(Progress { at, bytes: second * MIB, waited }, 1000 * MIB);
             assert_eq!(helped, second == 31, "{second}");
             if helped {
                 return;

@@ -71,7 +71,7 @@ pub(super) enum Work {
 /// arrive.
 pub(super) enum Piece {
     /// Bytes.
-    Octets(Bytes),
+    Bytes(Bytes),
     /// It is complete.
     End(Arrived),
     /// It is complete, and unsure as those of [`Work::Unsure`].
@@ -168,7 +168,7 @@ pub(super) struct CommitStats {
     /// Messages that are committed now and were not there before.
     pub(super) new: u64,
     /// Their bytes.
-    pub(super) octets: u64,
+    pub(super) bytes: u64,
     /// Messages that were there before under other UIDs.
     pub(super) recognized: u64,
     /// Messages that were there twice.
@@ -211,7 +211,7 @@ pub(super) struct Writer {
 struct PendingBatch {
     messages: u64,
     recognized: u64,
-    octets: u64,
+    bytes: u64,
     changes: u64,
     since: Option<Duration>,
 }
@@ -261,7 +261,7 @@ impl Writer {
             self.take(next)?;
             let is_due = *hold_up.borrow()
                 || self.open.messages >= COMMIT_MESSAGES
-                || self.open.octets >= COMMIT_BYTES
+                || self.open.bytes >= COMMIT_BYTES
                 || self.is_old();
             if is_due && self.unsure.is_empty() {
                 self.commit()?;
@@ -278,10 +278,10 @@ impl Writer {
     /// Drops unsure messages.
     fn undo(&mut self, uids: Vec<u32>) -> Result<()> {
         for uid in uids {
-            if let Some(octets) = self.unsure.remove(&uid) {
+            if let Some(bytes) = self.unsure.remove(&uid) {
                 self.folder.remove(uid)?;
                 self.open.messages -= 1;
-                self.open.octets -= octets;
+                self.open.bytes -= bytes;
                 self.changed();
             }
         }
@@ -291,13 +291,13 @@ impl Writer {
     fn take(&mut self, work: Work) -> Result<()> {
         match work {
             Work::Messages(messages) => {
-                for (arrived, octets) in messages {
-                    self.message(arrived, octets, true)?;
+                for (arrived, bytes) in messages {
+                    self.message(arrived, bytes, true)?;
                 }
             }
             Work::Unsure(messages) => {
-                for (arrived, octets) in messages {
-                    self.message(arrived, octets, false)?;
+                for (arrived, bytes) in messages {
+                    self.message(arrived, bytes, false)?;
                 }
             }
             Work::Sure(uids) => self.unsure.retain(|uid, _| !uids.contains(uid)),
@@ -333,25 +333,25 @@ impl Writer {
         Ok(())
     }
 
-    fn message(&mut self, mut arrived: Arrived, octets: Vec<u8>, sure: bool) -> Result<()> {
+    fn message(&mut self, mut arrived: Arrived, bytes: Vec<u8>, sure: bool) -> Result<()> {
         if self.is_there(&arrived)? {
             return Ok(());
         }
-        let size = octets.len() as u64;
-        let before = self.returned(&arrived, size, || sha256(&octets))?;
+        let size = bytes.len() as u64;
+        let before = self.returned(&arrived, size, || sha256(&bytes))?;
         self.fit(&mut arrived);
-        let stored = self.folder.put(&arrived, octets);
+        let stored = self.folder.put(&arrived, bytes);
         self.stored(stored, (arrived.uid, sure), size, before)
     }
 
     fn large(&mut self, size: u64, mut pieces: mpsc::Receiver<Piece>) -> Result<()> {
         let mut stored = self.folder.begin(size);
-        let (mut octets, mut last) = (0, None);
+        let (mut received, mut last) = (0, None);
         let mut hash = self.returning()?.may_be(size).then(Hasher::new);
         while let Some(piece) = pieces.blocking_recv() {
             match piece {
-                Piece::Octets(bytes) => {
-                    octets += bytes.len() as u64;
+                Piece::Bytes(bytes) => {
+                    received += bytes.len() as u64;
                     if let Some(hash) = &mut hash {
                         hash.push(&bytes);
                     }
@@ -373,12 +373,12 @@ impl Writer {
             return self.folder.abandon();
         }
         let before = match hash {
-            Some(hash) => self.returned(&arrived, octets, || hash.finish())?,
+            Some(hash) => self.returned(&arrived, received, || hash.finish())?,
             None => None,
         };
         self.fit(&mut arrived);
         let stored = stored.and_then(|()| self.folder.finish(&arrived));
-        self.stored(stored, (arrived.uid, sure), octets, before)
+        self.stored(stored, (arrived.uid, sure), received, before)
     }
 
     /// The UID that the arriving message had before, if the server had it under another one.
@@ -463,7 +463,7 @@ impl Writer {
         &mut self,
         stored: Result<()>,
         (uid, sure): (u32, bool),
-        octets: u64,
+        bytes: u64,
         before: Option<u32>,
     ) -> Result<()> {
         match stored {
@@ -471,13 +471,13 @@ impl Writer {
                 self.open.messages += 1;
                 // A returned message has the bytes that were here before: it is not unsure.
                 if !sure && before.is_none() {
-                    self.unsure.insert(uid, octets);
+                    self.unsure.insert(uid, bytes);
                 }
                 if let Some(before) = before {
                     self.folder.remove(before)?;
                     self.open.recognized += 1;
                 }
-                self.open.octets += octets;
+                self.open.bytes += bytes;
                 self.changed();
                 Ok(())
             }
@@ -577,17 +577,17 @@ impl Writer {
         self.folder.commit(&resume)?;
         self.written.new += open.messages - open.recognized;
         self.written.recognized += open.recognized;
-        self.written.octets += open.octets;
+        self.written.bytes += open.bytes;
         if open.messages > 0 {
-            self.observer.stored(&self.name, open.messages, open.octets);
+            self.observer.stored(&self.name, open.messages, open.bytes);
         }
         Ok(())
     }
 }
 
-fn sha256(octets: &[u8]) -> [u8; 32] {
+fn sha256(bytes: &[u8]) -> [u8; 32] {
     let mut hash = Hasher::new();
-    hash.push(octets);
+    hash.push(bytes);
     hash.finish()
 }
 

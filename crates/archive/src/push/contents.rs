@@ -222,7 +222,7 @@ async fn fetch(
                 let names: Vec<String> = flags.iter().map(ToString::to_string).collect();
                 read.flags = Flags::from_names(names.iter().map(String::as_str));
             }
-            Event::Fetch(FetchData::Body(_, octets)) => read.header = Some(octets.unwrap_or_default()),
+            Event::Fetch(FetchData::Body(_, bytes)) => read.header = Some(bytes.unwrap_or_default()),
             // A field of more than 64 KiB.
             Event::LiteralBegin(..) => read.header = Some(Vec::new()),
             Event::FetchEnd if read.uid > 0 => on(&read),

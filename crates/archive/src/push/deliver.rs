@@ -153,7 +153,7 @@ impl<'a> Delivery<'a> {
                 Some(MessageChunk::Begin(meta)) => return Ok(Some(meta)),
                 Some(MessageChunk::Failed(uid, why)) => self.tried.failed(uid, why),
                 // Of a message that was refused.
-                Some(MessageChunk::Octets(_) | MessageChunk::End) => {}
+                Some(MessageChunk::Bytes(_) | MessageChunk::End) => {}
             }
         }
     }
@@ -170,7 +170,7 @@ impl<'a> Delivery<'a> {
     /// Sends a command with this message, and those that fit behind it; returns the head of the
     /// first that does not.
     async fn command(&mut self, mut meta: MessageMeta) -> Result<Option<MessageMeta>> {
-        let (mut tag, mut octets) = (None, 0);
+        let (mut tag, mut bytes) = (None, 0);
         loop {
             let at_once = self.at_once(meta.size);
             let plus = if at_once { "+" } else { "" };
@@ -199,13 +199,13 @@ impl<'a> Delivery<'a> {
             if !at_once && !self.may_go_on(begin).await? {
                 return Ok(None);
             }
-            self.octets(&meta).await?;
-            octets += meta.size;
+            self.bytes(&meta).await?;
+            bytes += meta.size;
             let messages = self.asked.back().map_or(0, |asked| asked.messages.len());
-            let full = octets >= MULTI_BYTES || messages >= MULTI_MESSAGES;
+            let full = bytes >= MULTI_BYTES || messages >= MULTI_MESSAGES;
             let next = if self.multi && !full { self.begin(false).await? } else { None };
             match next {
-                Some(next) if octets + next.size <= MULTI_BYTES && self.hopeless(&next).is_none() => {
+                Some(next) if bytes + next.size <= MULTI_BYTES && self.hopeless(&next).is_none() => {
                     meta = next;
                 }
                 next => {
@@ -224,11 +224,11 @@ impl<'a> Delivery<'a> {
     }
 
     /// Sends a message's bytes.
-    async fn octets(&mut self, meta: &MessageMeta) -> Result<()> {
+    async fn bytes(&mut self, meta: &MessageMeta) -> Result<()> {
         let mut left = meta.size;
         let why = loop {
             match self.chunks.recv().await {
-                Some(MessageChunk::Octets(bytes)) if bytes.len() as u64 <= left => {
+                Some(MessageChunk::Bytes(bytes)) if bytes.len() as u64 <= left => {
                     left -= bytes.len() as u64;
                     self.connection.put(&bytes).await?;
                 }
@@ -303,9 +303,9 @@ impl<'a> Delivery<'a> {
             _ => {}
         }
         match &*messages {
-            [(uid, octets)] => {
+            [(uid, bytes)] => {
                 if over_quota {
-                    self.room.refused(*octets, &e.to_string());
+                    self.room.refused(*bytes, &e.to_string());
                 } else if self.tried.leave_keywords(*uid) {
                     return Ok(());
                 }

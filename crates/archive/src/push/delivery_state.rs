@@ -189,15 +189,15 @@ impl SizeRefusals {
     }
 
     /// A message of this size was refused.
-    pub(super) fn refused(&mut self, octets: u64, why: &str) {
-        self.least = Some(self.least.map_or(octets, |least| least.min(octets)));
+    pub(super) fn refused(&mut self, bytes: u64, why: &str) {
+        self.least = Some(self.least.map_or(bytes, |least| least.min(bytes)));
         self.in_a_row += 1;
         why.clone_into(&mut self.why);
     }
 
     /// Why a message of this size need not be tried.
-    pub(super) fn why_not(&self, octets: u64) -> Option<&str> {
-        self.least.filter(|least| octets >= *least).map(|_| &*self.why)
+    pub(super) fn why_not(&self, bytes: u64) -> Option<&str> {
+        self.least.filter(|least| bytes >= *least).map(|_| &*self.why)
     }
 
     /// Why no message need be tried.

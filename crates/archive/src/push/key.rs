@@ -66,8 +66,8 @@ fn half(text: &[u8]) -> Key {
 }
 
 /// Whether these bytes contain the end of the header.
-pub(super) fn ends(octets: &[u8]) -> bool {
-    octets.split(|b| *b == b'\n').any(is_end)
+pub(super) fn ends(bytes: &[u8]) -> bool {
+    bytes.split(|b| *b == b'\n').any(is_end)
 }
 
 /// Whether the line ends a header: a line of white space continues the field before it.

@@ -131,14 +131,14 @@ pub(super) fn send(
         let date = received_or_sent(&*folder, &stored);
         let meta = MessageMeta { uid, flags: stored.flags, date, size: stored.size };
         let begin = std::iter::once(MessageChunk::Begin(meta));
-        if !begin.chain(held.into_iter().map(MessageChunk::Octets)).all(give) {
+        if !begin.chain(held.into_iter().map(MessageChunk::Bytes)).all(give) {
             return Ok(());
         }
         let mut rest = rest;
         while let Some(reader) = &mut rest {
             let chunk = match piece(reader) {
-                Ok(octets) if octets.is_empty() => break,
-                Ok(octets) => MessageChunk::Octets(octets),
+                Ok(bytes) if bytes.is_empty() => break,
+                Ok(bytes) => MessageChunk::Bytes(bytes),
                 Err(e) => {
                     rest = None;
                     MessageChunk::Failed(uid, e.to_string())
@@ -173,7 +173,7 @@ fn good<'a>(
     to: &mpsc::Sender<MessageChunk>,
 ) -> Result<Option<Good<'a>>, String> {
     let open = || folder.read(uid).map_err(|e| e.to_string());
-    let (mut reader, mut held, mut octets) = (open()?, Vec::new(), 0);
+    let (mut reader, mut held, mut bytes) = (open()?, Vec::new(), 0);
     // A reader fails at its end if the message differs from what was stored.
     loop {
         let piece = piece(&mut reader).map_err(|e| e.to_string())?;
@@ -183,14 +183,14 @@ fn good<'a>(
         if to.is_closed() {
             return Ok(None);
         }
-        octets += piece.len();
-        if octets <= HELD_BYTES {
+        bytes += piece.len();
+        if bytes <= HELD_BYTES {
             held.push(piece);
         } else {
             held.clear();
         }
     }
-    let rest = (octets > HELD_BYTES).then(open).transpose()?;
+    let rest = (bytes > HELD_BYTES).then(open).transpose()?;
     Ok(Some(Good { held, rest }))
 }
 

@@ -12,7 +12,7 @@ use crate::backup::Flags;
 /// A message in transfer: its head, its bytes, its end. Without an end it did not arrive.
 pub(super) enum MessageChunk {
     Begin(MessageMeta),
-    Octets(Bytes),
+    Bytes(Bytes),
     End,
     /// This one cannot be read.
     Failed(u32, String),

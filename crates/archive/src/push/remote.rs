@@ -144,7 +144,7 @@ async fn send_group(
                 flags = Some(Flags::from_names(names.iter().map(String::as_str)));
             }
             Event::Fetch(FetchData::InternalDate(at)) => date = Some(at),
-            Event::Fetch(FetchData::Body(_, octets)) => body = octets,
+            Event::Fetch(FetchData::Body(_, bytes)) => body = bytes,
             Event::LiteralBegin(_, size) => {
                 let Some(uid) = uid else {
                     return Err(Error::retry("the server sends a message before its UID"));
@@ -159,20 +159,20 @@ async fn send_group(
                 }
             }
             Event::LiteralData(bytes) => {
-                let refused = large && to.send(MessageChunk::Octets(bytes)).await.is_err();
+                let refused = large && to.send(MessageChunk::Bytes(bytes)).await.is_err();
                 if refused {
                     return Ok((Sent::Refused, None));
                 }
             }
             Event::FetchEnd => {
                 let Some(uid) = uid else { continue };
-                if let Some(octets) = body.take().filter(|_| took(uid, &mut missing, left)) {
+                if let Some(bytes) = body.take().filter(|_| took(uid, &mut missing, left)) {
                     let (flags, date) = heads.remove(&uid).unwrap_or_default();
-                    let date = date.or_else(|| sent(&octets));
-                    let meta = MessageMeta { uid, flags, date, size: octets.len() as u64 };
-                    let octets = (!octets.is_empty()).then(|| MessageChunk::Octets(octets.into()));
+                    let date = date.or_else(|| sent(&bytes));
+                    let meta = MessageMeta { uid, flags, date, size: bytes.len() as u64 };
+                    let bytes = (!bytes.is_empty()).then(|| MessageChunk::Bytes(bytes.into()));
                     large = true;
-                    for chunk in [Some(MessageChunk::Begin(meta)), octets].into_iter().flatten() {
+                    for chunk in [Some(MessageChunk::Begin(meta)), bytes].into_iter().flatten() {
                         if to.send(chunk).await.is_err() {
                             return Ok((Sent::Refused, None));
                         }

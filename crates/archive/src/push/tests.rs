@@ -54,7 +54,7 @@ fn mailbox() -> Box_ {
     inbox
 }
 
-fn octets(script: &Script, name: &str) -> Vec<(String, Vec<u8>)> {
+fn bytes(script: &Script, name: &str) -> Vec<(String, Vec<u8>)> {
     script
         .world
         .lock()
@@ -83,7 +83,7 @@ async fn what_is_restored_is_there_once_however_often() {
         let (options, nobody) = (options(&watched), Arc::new(Nobody));
         let report = restore(backup.clone(), &to.server(), &options, nobody.clone()).await.unwrap();
         assert_eq!(counts(&report), (53, 0, 0), "{capabilities}: {report:?}");
-        assert_eq!(octets(&to, "INBOX"), octets(&from, "INBOX"), "{capabilities}");
+        assert_eq!(bytes(&to, "INBOX"), bytes(&from, "INBOX"), "{capabilities}");
         let pairs: Vec<_> = {
             let map = options.map.lock().unwrap();
             map.known("INBOX", "INBOX").unwrap().pairs(7, 7).collect()
@@ -91,7 +91,7 @@ async fn what_is_restored_is_there_once_however_often() {
         assert_eq!((pairs.len(), pairs[2]), (53, (3, 3)), "{capabilities}");
         let report = restore(backup, &to.server(), &options, nobody).await.unwrap();
         assert_eq!(counts(&report), (0, 53, 0));
-        assert_eq!(octets(&to, "INBOX").len(), 53);
+        assert_eq!(bytes(&to, "INBOX").len(), 53);
     }
 }
 
@@ -99,9 +99,9 @@ async fn what_is_restored_is_there_once_however_often() {
 #[tokio::test]
 async fn a_message_is_read_once_to_be_restored() {
     let mut inbox = Box_::with(3);
-    let large = |octets| [b"Subject: x\r\n\r\n".to_vec(), vec![b'z'; octets]].concat();
-    for octets in [100_000, 1_000_000, 4_000_000, 5_000_000] {
-        inbox.add(Some(large(octets)));
+    let large = |bytes| [b"Subject: x\r\n\r\n".to_vec(), vec![b'z'; bytes]].concat();
+    for bytes in [100_000, 1_000_000, 4_000_000, 5_000_000] {
+        inbox.add(Some(large(bytes)));
     }
     let from = Script::start(inbox, "", &[]).await;
     let backup = Arc::new(copy_of(&from).await);
@@ -109,7 +109,7 @@ async fn a_message_is_read_once_to_be_restored() {
     let (_stop, watched) = watch::channel(false);
     let report = restore(backup.clone(), &to.server(), &options(&watched), Arc::new(Nobody)).await.unwrap();
     assert_eq!(counts(&report), (7, 0, 0));
-    assert!(octets(&to, "INBOX") == octets(&from, "INBOX"));
+    assert!(bytes(&to, "INBOX") == bytes(&from, "INBOX"));
     assert_eq!(backup.reads.load(Ordering::Relaxed), 8);
 }
 
@@ -127,7 +127,7 @@ async fn superseded_folders_are_restored_once() {
         uids.for_each(|uid| give(folder, uid, &message(uid), 99).unwrap());
         folder.commit(&resume(9)).unwrap();
     }
-    to.inbox(|inbox| _ = inbox.add(Some(message(6).octets)));
+    to.inbox(|inbox| _ = inbox.add(Some(message(6).bytes)));
     let (_stop, watched) = watch::channel(false);
     let restored = async |include_superseded| {
         let options = Options { include_superseded, ..options(&watched) };
@@ -136,7 +136,7 @@ async fn superseded_folders_are_restored_once() {
     assert_eq!(counts(&restored(false).await), (1, 1, 0));
     let report = restored(true).await;
     assert_eq!(counts(&report), (4, 3, 0), "{report:?}");
-    assert_eq!((octets(&to, "INBOX").len(), octets(&to, "INBOX-7").len()), (6, 0));
+    assert_eq!((bytes(&to, "INBOX").len(), bytes(&to, "INBOX-7").len()), (6, 0));
     assert_eq!(counts(&restored(true).await), (0, 7, 0));
 }
 
@@ -168,7 +168,7 @@ async fn damaged_messages_are_named_and_all_others_are_restored() {
     assert_eq!((counts(&report), report.reconnects), ((14, 0, 16), 0), "{report:?}");
     let failed: Vec<u32> = report.folders[0].failed.iter().map(|(uid, _)| *uid).collect();
     assert_eq!(failed, (5..=20).collect::<Vec<u32>>());
-    assert_eq!(octets(&to, "INBOX").len(), 14);
+    assert_eq!(bytes(&to, "INBOX").len(), 14);
 }
 
 /// A message that a damaged journal does not name does not count as deleted: the rest is restored
@@ -247,7 +247,7 @@ async fn undated_messages_are_recognized_and_get_header_dates() {
     // Exported messages have only their header's date, too.
     for folder in backup.folders.lock().unwrap().values_mut() {
         folder.messages.values_mut().for_each(|message| {
-            message.arrived.internaldate = crate::backup::sent::sent(&message.octets);
+            message.arrived.internaldate = crate::backup::sent::sent(&message.bytes);
         });
     }
     let report = restore(backup, &to.server(), &options(&watched), Arc::new(Nobody)).await.unwrap();
@@ -264,8 +264,8 @@ async fn a_mailbox_migrates_and_refusals_are_reported() {
     let (_stop, watched) = watch::channel(false);
     let report = migrate(&from.server(), &to.server(), &options(&watched), Arc::new(Nobody)).await.unwrap();
     assert_eq!(counts(&report), (63, 0, 1), "{report:?}");
-    assert_eq!(octets(&to, "INBOX"), octets(&from, "INBOX")[..53]);
-    assert_eq!(octets(&to, "Work"), octets(&from, "Work"));
+    assert_eq!(bytes(&to, "INBOX"), bytes(&from, "INBOX")[..53]);
+    assert_eq!(bytes(&to, "Work"), bytes(&from, "Work"));
     from.inbox(|inbox| {
         inbox.add(Some(b"Message-ID: <new@x>\r\n\r\n".to_vec()));
     });
@@ -288,7 +288,7 @@ async fn keywords_that_are_refused_cost_no_message() {
             migrate(&from.server(), &to.server(), &options(&watched), Arc::new(Nobody)).await.unwrap();
         assert_eq!(counts(&report), (53, 0, 1), "{capabilities}: {report:?}");
         assert_eq!(report.folders[0].without_keywords, 2);
-        let mut flags: Vec<String> = octets(&to, "INBOX").into_iter().map(|(flags, _)| flags).collect();
+        let mut flags: Vec<String> = bytes(&to, "INBOX").into_iter().map(|(flags, _)| flags).collect();
         flags.sort();
         assert_eq!((&*flags[0], &*flags[52]), ("\\Flagged", "\\Seen"));
     }
@@ -305,7 +305,7 @@ async fn a_folder_whose_name_is_refused_gets_another_one() {
     for (options, counted) in [(&options, (63, 0, 0)), (&options, (0, 63, 0)), (&dry, (0, 63, 0))] {
         let report = migrate(&from.server(), &to.server(), options, Arc::new(Nobody)).await.unwrap();
         assert_eq!(counts(&report), counted, "{report:?}");
-        assert_eq!(octets(&to, "v1_2"), octets(&from, "v1.2"));
+        assert_eq!(bytes(&to, "v1_2"), bytes(&from, "v1.2"));
     }
 }
 
@@ -318,7 +318,7 @@ async fn a_folder_that_cannot_be_selected_is_made() {
     let (_stop, watched) = watch::channel(false);
     let report = migrate(&from.server(), &to.server(), &options(&watched), Arc::new(Nobody)).await.unwrap();
     assert_eq!(counts(&report), (63, 0, 0), "{report:?}");
-    assert_eq!(octets(&to, "Work"), octets(&from, "Work"));
+    assert_eq!(bytes(&to, "Work"), bytes(&from, "Work"));
 }
 
 #[tokio::test]
@@ -332,7 +332,7 @@ async fn below_and_dry() {
     assert_eq!((counts(&report).0, to.asked("CREATE"), to.asked("APPEND")), (53, 0, 0));
     let below = Options { dry_run: false, ..below };
     restore(backup, &to.server(), &below, Arc::new(Nobody)).await.unwrap();
-    assert_eq!(octets(&to, "Old/INBOX").len(), 53);
+    assert_eq!(bytes(&to, "Old/INBOX").len(), 53);
 }
 
 /// From a server to another one with these faults.
@@ -350,7 +350,7 @@ async fn migrate_between(from: &Script, to: &Script) -> Report {
 
 /// Bytes in sorted order.
 fn sorted(script: &Script) -> Vec<Vec<u8>> {
-    let mut all: Vec<_> = octets(script, "INBOX").into_iter().map(|(_, octets)| octets).collect();
+    let mut all: Vec<_> = bytes(script, "INBOX").into_iter().map(|(_, bytes)| bytes).collect();
     all.sort();
     all
 }
@@ -417,7 +417,7 @@ async fn several_messages_share_a_command_if_the_server_can() {
 async fn an_account_that_is_full_is_left_alone() {
     for capabilities in ["", "LITERAL+ MULTIAPPEND"] {
         let (_, to, report) = migrated(capabilities, &[Fault::Room(10)]).await;
-        assert_eq!(octets(&to, "INBOX").len(), 10, "{capabilities}");
+        assert_eq!(bytes(&to, "INBOX").len(), 10, "{capabilities}");
         let folder = &report.folders[0];
         assert!(folder.error.as_ref().is_some_and(|e| e.contains("no more")), "{folder:?}");
         assert!(to.asked("APPEND") < 53 + 10, "{}", to.asked("APPEND"));
@@ -427,7 +427,7 @@ async fn an_account_that_is_full_is_left_alone() {
 #[tokio::test]
 async fn messages_above_append_limit_are_not_sent() {
     let (_, to, report) = migrated("LITERAL+ APPENDLIMIT=1000", &[]).await;
-    assert_eq!((counts(&report), octets(&to, "INBOX").len()), ((52, 0, 1), 52));
+    assert_eq!((counts(&report), bytes(&to, "INBOX").len()), ((52, 0, 1), 52));
     assert_eq!(to.asked("APPEND"), 52);
 }
 
@@ -446,7 +446,7 @@ async fn nothing_is_appended_to_an_incomplete_listing() {
     to.change(|world| world.faults.push(Fault::HalfListed));
     let report = migrate_between(&from, &to).await;
     assert!(report.folders[0].error.is_some(), "{report:?}");
-    assert_eq!(octets(&to, "INBOX").len(), 53);
+    assert_eq!(bytes(&to, "INBOX").len(), 53);
 }
 
 #[tokio::test]
@@ -455,11 +455,11 @@ async fn complete_messages_count_when_the_source_ends_early() {
         let to = Script::start(Box_::with(0), capabilities, &[]).await;
         let mut connection = Connection::open(&to.server()).await.unwrap();
         let (sender, items) = mpsc::channel(8);
-        for (uid, octets, ends) in [(1, "first", true), (2, "sec", false)] {
+        for (uid, bytes, ends) in [(1, "first", true), (2, "sec", false)] {
             let size = if uid == 1 { 5 } else { 1 << 20 };
             let head = MessageMeta { uid, flags: Flags::default(), date: None, size };
             sender.send(MessageChunk::Begin(head)).await.unwrap();
-            sender.send(MessageChunk::Octets(octets.into())).await.unwrap();
+            sender.send(MessageChunk::Bytes(bytes.into())).await.unwrap();
             if ends {
                 sender.send(MessageChunk::End).await.unwrap();
             }
@@ -478,6 +478,6 @@ async fn complete_messages_count_when_the_source_ends_early() {
         let parts = (&mut tried, &mut room, &mut told);
         let delivery = Delivery::new(&mut connection, b"INBOX", items, stop, false, parts);
         assert!(delivery.run().await.is_err());
-        assert_eq!((report.put, octets(&to, "INBOX").len()), (1, 1), "{capabilities}");
+        assert_eq!((report.put, bytes(&to, "INBOX").len()), (1, 1), "{capabilities}");
     }
 }

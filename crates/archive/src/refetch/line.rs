@@ -175,21 +175,21 @@ impl OpenConnection {
                 Event::FetchBegin(_) => (hash, its) = (None, None),
                 Event::Fetch(FetchData::Uid(n)) => its = Some(n),
                 // Only the one message that was asked for is taken.
-                Event::Fetch(FetchData::Body(_, Some(octets))) if !taken => {
+                Event::Fetch(FetchData::Body(_, Some(bytes))) if !taken => {
                     taken = true;
                     let mut context = Context::new(&SHA256);
-                    context.update(&octets);
-                    write(writer, &octets, wanted).await?;
+                    context.update(&bytes);
+                    write(writer, &bytes, wanted).await?;
                     hash = Some(context);
                 }
                 Event::LiteralBegin(..) if !taken => {
                     taken = true;
                     hash = Some(Context::new(&SHA256));
                 }
-                Event::LiteralData(octets) => {
+                Event::LiteralData(bytes) => {
                     if let Some(context) = &mut hash {
-                        context.update(&octets);
-                        write(writer, &octets, wanted).await?;
+                        context.update(&bytes);
+                        write(writer, &bytes, wanted).await?;
                     }
                 }
                 Event::FetchEnd => {
@@ -203,11 +203,11 @@ impl OpenConnection {
     }
 }
 
-async fn write(writer: &mut SpoolWriter, octets: &[u8], wanted: Wanted) -> Result<()> {
-    if writer.size() + octets.len() as u64 > wanted.size {
+async fn write(writer: &mut SpoolWriter, bytes: &[u8], wanted: Wanted) -> Result<()> {
+    if writer.size() + bytes.len() as u64 > wanted.size {
         return Err(Error::offloaded(
             "the body is evicted, and the server's message is longer now: it is not used",
         ));
     }
-    writer.write(octets).await
+    writer.write(bytes).await
 }

@@ -30,9 +30,9 @@ impl<K: PartialEq> SpooledBodies<K> {
     /// Keeps a body; returns those to remove for it.
     pub(super) fn keep(&mut self, key: K, spooled: Arc<Spooled>) -> Vec<Spooled> {
         self.kept.push((key, spooled));
-        let octets = |kept: &[(K, Arc<Spooled>)]| kept.iter().map(|(_, spooled)| spooled.size()).sum::<u64>();
+        let bytes = |kept: &[(K, Arc<Spooled>)]| kept.iter().map(|(_, spooled)| spooled.size()).sum::<u64>();
         while self.kept.len() > BODIES_SPOOLED
-            || (self.kept.len() > 1 && octets(&self.kept) > BODIES_SPOOLED_BYTES)
+            || (self.kept.len() > 1 && bytes(&self.kept) > BODIES_SPOOLED_BYTES)
         {
             self.leaving.push(self.kept.remove(0).1);
         }

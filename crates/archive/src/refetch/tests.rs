@@ -44,7 +44,7 @@ struct Opened {
     refetch: Arc<Refetch>,
 }
 
-fn octets(uid: u32) -> Vec<u8> {
+fn bytes(uid: u32) -> Vec<u8> {
     let mut noise = vec![0; SIZE];
     SeededRandom::new(uid.into()).fill(&mut noise);
     // Lines, so that it is a mail.
@@ -61,7 +61,7 @@ fn octets(uid: u32) -> Vec<u8> {
 fn inbox(messages: u32) -> Box_ {
     let mut inbox = Box_::with(0);
     for uid in 1..=messages {
-        inbox.add(Some(octets(uid)));
+        inbox.add(Some(bytes(uid)));
     }
     inbox
 }
@@ -91,7 +91,7 @@ impl Fixture {
         let refetch = Refetch::new(&self.store, random, [(ID, server)]);
         accounts.set_bodies(Arc::new(Anywhere(refetch.clone())));
         let account = accounts.open(ID, &self.root).await.unwrap();
-        let keep = keep.map(|octets| BodyLimit { slack: 100_000, ..BodyLimit::new(octets, clock) });
+        let keep = keep.map(|bytes| BodyLimit { slack: 100_000, ..BodyLimit::new(bytes, clock) });
         let backup = loop {
             let bodies = BodyOptions { keep: keep.clone(), refetch: Some(refetch.clone()) };
             match open_with(Handle::current(), account.clone(), self.lock.path(), bodies) {
@@ -158,14 +158,14 @@ async fn evicted_bodies_are_fetched_when_read() {
     let report = world.pulled(&opened).await;
     assert!(report.is_complete());
     let bodies = report.bodies.unwrap();
-    assert!(bodies.kept_octets <= 200_000 && bodies.kept_octets > 150_000, "{bodies:?}");
+    assert!(bodies.kept_bytes <= 200_000 && bodies.kept_bytes > 150_000, "{bodies:?}");
     assert_eq!((bodies.kept + bodies.without, bodies.now), (40, bodies.without));
-    assert_eq!(opened.counts().await, BodyCounts { now: 0, now_octets: 0, ..bodies.clone() });
+    assert_eq!(opened.counts().await, BodyCounts { now: 0, now_bytes: 0, ..bodies.clone() });
     let (asked, connections) =
         (world.script.asked("UID FETCH"), world.script.world.lock().unwrap().connections);
     for uid in 1..=40 {
         for _ in 0..2 {
-            assert!(opened.read(uid).await.unwrap() == octets(uid), "{uid}");
+            assert!(opened.read(uid).await.unwrap() == bytes(uid), "{uid}");
         }
     }
     assert_eq!(world.script.asked("UID FETCH") - asked, bodies.without as usize, "once for each");
@@ -186,7 +186,7 @@ async fn bodies_go_while_messages_come() {
     let (before, after) = spawn_blocking(move || {
         let mut folder = backup.open(&folder_name("INBOX"), &identity(7)).unwrap();
         let mut commit = |uids: std::ops::Range<u32>| {
-            uids.for_each(|uid| give(&mut *folder, uid, &mail_of(&octets(uid)), 9000).unwrap());
+            uids.for_each(|uid| give(&mut *folder, uid, &mail_of(&bytes(uid)), 9000).unwrap());
             folder.commit(&resume(1)).unwrap();
             let counts = backup.bodies().unwrap().unwrap();
             folder.in_step();
@@ -198,7 +198,7 @@ async fn bodies_go_while_messages_come() {
     .await
     .unwrap();
     assert_eq!((before.kept, before.without), (19, 0));
-    assert!(after.kept_octets <= 50_000 && after.kept + after.without == 22, "{after:?}");
+    assert!(after.kept_bytes <= 50_000 && after.kept + after.without == 22, "{after:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -220,7 +220,7 @@ async fn bodies_gone_upstream_are_reported_and_never_evicted() {
     let opened = world.open(Some(0)).await;
     let bodies = world.pulled(&opened).await.bodies.unwrap();
     assert_eq!((bodies.kept, bodies.without), (1, 19));
-    assert!(opened.read(whole).await.unwrap() == octets(whole));
+    assert!(opened.read(whole).await.unwrap() == bytes(whole));
     // A body that is known to be gone is not asked for.
     let asked = world.script.asked("UID FETCH");
     assert!(opened.read(thin[0]).await.unwrap_err().contains("no longer has the message"));
@@ -254,12 +254,12 @@ async fn other_bytes_than_were_kept_are_not_given_out() {
     let world = Fixture::new(5).await;
     let opened = world.open(Some(0)).await;
     assert_eq!(world.pulled(&opened).await.bodies.unwrap().without, 5);
-    let mut changed = octets(2);
+    let mut changed = bytes(2);
     changed[500] ^= 1;
-    let others = [changed, [&octets(3)[..], b"x"].concat(), octets(4)[..9000].to_vec(), Vec::new()];
+    let others = [changed, [&bytes(3)[..], b"x"].concat(), bytes(4)[..9000].to_vec(), Vec::new()];
     world.script.inbox(|inbox| {
-        for (uid, octets) in (2..).zip(others) {
-            inbox.messages.get_mut(&uid).unwrap().1 = octets;
+        for (uid, bytes) in (2..).zip(others) {
+            inbox.messages.get_mut(&uid).unwrap().1 = bytes;
         }
     });
     for uid in 2..=5 {
@@ -271,7 +271,7 @@ async fn other_bytes_than_were_kept_are_not_given_out() {
     let found =
         verify(&world.script.server(), opened.backup.clone(), &options, &SeededRandom::new(1)).await.unwrap();
     assert_eq!(found.folders[0].different.to_string(), "2:5", "verify says so without any body here");
-    assert!(opened.read(1).await.unwrap() == octets(1), "the connection is still usable");
+    assert!(opened.read(1).await.unwrap() == bytes(1), "the connection is still usable");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -283,7 +283,7 @@ async fn another_mailbox_of_the_same_name_is_not_asked() {
     assert!(opened.read(3).await.unwrap_err().contains("UIDVALIDITY"));
     let report = world.pulled(&opened).await;
     assert_eq!((report.of[0].lost, report.of[0].new), (6, 6), "reported at once, and fetched again");
-    assert!(opened.read(3).await.unwrap() == octets(3));
+    assert!(opened.read(3).await.unwrap() == bytes(3));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -293,16 +293,16 @@ async fn concurrent_readers_share_a_fetch_and_failures_are_retried() {
     world.pulled(&opened).await;
     let asked = world.script.asked("UID FETCH");
     for read in join_all((0..20).map(|_| opened.by_account(1))).await {
-        assert!(read.unwrap() == octets(1));
+        assert!(read.unwrap() == bytes(1));
     }
     assert_eq!(world.script.asked("UID FETCH") - asked, 1);
     // The connection that was kept has ended meanwhile, and the next one is lost.
     world.script.change(|world| world.faults = vec![Fault::CutOnceAt(2)]);
-    assert!(opened.by_account(2).await.unwrap() == octets(2));
+    assert!(opened.by_account(2).await.unwrap() == bytes(2));
     world.script.change(|world| world.faults = vec![Fault::CutAt(3)]);
     assert_eq!(opened.by_account(3).await.unwrap_err().kind(), Kind::Retry);
     world.script.change(|world| world.faults.clear());
-    assert!(opened.by_account(3).await.unwrap() == octets(3));
+    assert!(opened.by_account(3).await.unwrap() == bytes(3));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -358,7 +358,7 @@ async fn an_interrupted_eviction_continues_next_time() {
         all.into_iter().zip(heads).collect::<Vec<_>>()
     });
     for (stored, head) in messages.await.unwrap() {
-        let whole = octets(stored.uid);
+        let whole = bytes(stored.uid);
         assert_eq!((stored.size, stored.flags.system), (whole.len() as u64, Flags::SEEN));
         assert!(whole.starts_with(&head) && head.ends_with(b"\r\n\r\n"));
     }

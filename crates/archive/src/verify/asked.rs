@@ -55,9 +55,9 @@ pub(super) async fn hashes(
         match event {
             Event::FetchBegin(_) => (uid, hash) = (None, None),
             Event::Fetch(FetchData::Uid(n)) => uid = Some(n),
-            Event::Fetch(FetchData::Body(_, Some(octets))) => {
+            Event::Fetch(FetchData::Body(_, Some(bytes))) => {
                 let mut whole = Context::new(&SHA256);
-                whole.update(&octets);
+                whole.update(&bytes);
                 hash = Some(whole);
             }
             Event::LiteralBegin(..) => hash = Some(Context::new(&SHA256)),

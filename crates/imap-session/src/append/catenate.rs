@@ -46,12 +46,12 @@ pub(super) async fn catenate(
         Failure::Reply(_) => bad("there is no such message"),
         end => end,
     })?;
-    let octets = if url.section == Default::default() {
+    let bytes = if url.section == Default::default() {
         SectionBytes::At(Span { range: 0..message.size(), ..Span::default() })
     } else {
         section::locate(&url.section, &account.structure(&message).await?.outline())
     };
-    match octets {
+    match bytes {
         SectionBytes::Nowhere => Err(bad("the message has no such part")),
         SectionBytes::At(span) => {
             let span = Span { range: section::cut(span.range, url.partial), ..span };
@@ -79,7 +79,7 @@ async fn copy_bytes(
 ) -> Result<(), Failure> {
     for range in windows(span.range) {
         let mut left = range.end - range.start;
-        let mut raw = account.octets(message, Span { range, layers: span.layers.clone() }).await?;
+        let mut raw = account.bytes(message, Span { range, layers: span.layers.clone() }).await?;
         while let Some(piece) = raw.next().await {
             let piece = piece?;
             left = left.saturating_sub(piece.len() as u64);
@@ -104,15 +104,15 @@ async fn copy_fields(
     let wanted = section::cut(0..u64::MAX, partial);
     let (mut at, mut passed) = (0, Vec::new());
     for range in windows(header.range) {
-        let mut raw = account.octets(message, Span { range, layers: header.layers.clone() }).await?;
+        let mut raw = account.bytes(message, Span { range, layers: header.layers.clone() }).await?;
         while let Some(piece) = raw.next().await {
-            filter.push(&piece?, &mut |octets| within(&wanted, &mut at, octets, &mut passed));
+            filter.push(&piece?, &mut |bytes| within(&wanted, &mut at, bytes, &mut passed));
             received.expect(user, responses, passed.len() as u64).await?;
             received.write(&passed).await?;
             passed.clear();
         }
     }
-    filter.finish(&mut |octets| within(&wanted, &mut at, octets, &mut passed));
+    filter.finish(&mut |bytes| within(&wanted, &mut at, bytes, &mut passed));
     received.expect(user, responses, passed.len() as u64).await?;
     received.write(&passed).await
 }
@@ -145,11 +145,11 @@ fn windows(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
 }
 
 /// Adds those of the bytes, which begin at `at`, that are wanted.
-fn within(wanted: &Range<u64>, at: &mut u64, octets: &[u8], out: &mut Vec<u8>) {
-    let len = octets.len() as u64;
+fn within(wanted: &Range<u64>, at: &mut u64, bytes: &[u8], out: &mut Vec<u8>) {
+    let len = bytes.len() as u64;
     let start = wanted.start.saturating_sub(*at).min(len);
     let end = wanted.end.saturating_sub(*at).min(len).max(start);
-    out.extend_from_slice(&octets[start as usize..end as usize]);
+    out.extend_from_slice(&bytes[start as usize..end as usize]);
     *at += len;
 }
 

@@ -62,7 +62,7 @@ pub(crate) async fn receive(
                 }
                 responses.connection.set_bulk(true);
             }
-            Event::AppendData(octets) => received.data(&octets).await?,
+            Event::AppendData(bytes) => received.data(&bytes).await?,
             Event::NeedContinuation => {
                 responses.out().continuation("go on");
             }
@@ -140,15 +140,15 @@ impl Received {
         Ok(responses.await_with_progress(expecting).await??)
     }
 
-    async fn data(&mut self, octets: &Bytes) -> Result<(), Failure> {
+    async fn data(&mut self, bytes: &Bytes) -> Result<(), Failure> {
         let Some(unbinary) = &mut self.unbinary else {
-            if self.binary && memchr::memchr(0, octets).is_some() {
+            if self.binary && memchr::memchr(0, bytes).is_some() {
                 return Err(unknown_encoding());
             }
-            return self.write(octets).await;
+            return self.write(bytes).await;
         };
-        let mut encoded = Vec::with_capacity(octets.len());
-        unbinary.push(octets, &mut encoded);
+        let mut encoded = Vec::with_capacity(bytes.len());
+        unbinary.push(bytes, &mut encoded);
         if unbinary.has_nul() {
             return Err(unknown_encoding());
         }
@@ -156,9 +156,9 @@ impl Received {
     }
 
     /// The next bytes of the message, expected before.
-    pub(super) async fn write(&mut self, octets: &[u8]) -> Result<(), Failure> {
+    pub(super) async fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         self.check_begun()?;
-        Ok(self.append.write(octets).await?)
+        Ok(self.append.write(bytes).await?)
     }
 
     /// The present message is all there.

@@ -63,19 +63,19 @@ impl Connection {
     }
 
     /// Bytes of a literal: copied if they are few, sent from where they are if they are many.
-    pub(crate) async fn literal_bytes(&mut self, octets: &[u8]) -> Result<(), End> {
-        if self.out.len() + octets.len() <= self.may_wait(octets.len()) {
-            self.out.raw(octets);
+    pub(crate) async fn literal_bytes(&mut self, bytes: &[u8]) -> Result<(), End> {
+        if self.out.len() + bytes.len() <= self.may_wait(bytes.len()) {
+            self.out.raw(bytes);
             return Ok(());
         }
         let waiting = self.take_output();
-        self.send(&[&waiting, octets]).await
+        self.send(&[&waiting, bytes]).await
     }
 
     /// As [`Connection::literal_bytes`] for several pieces at once.
     pub(crate) async fn literal_pieces(&mut self, pieces: &[Bytes]) -> Result<(), End> {
-        let octets: usize = pieces.iter().map(Bytes::len).sum();
-        if self.out.len() + octets <= self.may_wait(octets) {
+        let bytes: usize = pieces.iter().map(Bytes::len).sum();
+        if self.out.len() + bytes <= self.may_wait(bytes) {
             for piece in pieces {
                 self.out.raw(piece);
             }

@@ -11,7 +11,7 @@ use sealpost_imap::types::{Section, SectionText};
 use sealpost_mime::decode::Encoding;
 use sealpost_mime::{Layer, Outline};
 
-use super::octets::Reads;
+use super::ranges::Reads;
 use super::section::{SectionBytes, locate};
 
 /// What BINARY.SIZE comes to.

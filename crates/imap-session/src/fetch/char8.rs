@@ -15,13 +15,13 @@ use bytes::{Bytes, BytesMut};
 const SUBSTITUTE: u8 = 0x80;
 
 /// These bytes as a literal may have them.
-pub(super) fn octets(octets: &[u8]) -> Cow<'_, [u8]> {
-    match memchr::memchr(0, octets) {
-        None => Cow::Borrowed(octets),
+pub(super) fn bytes(bytes: &[u8]) -> Cow<'_, [u8]> {
+    match memchr::memchr(0, bytes) {
+        None => Cow::Borrowed(bytes),
         Some(first) => {
-            let mut octets = octets.to_vec();
-            substitute(&mut octets[first..]);
-            Cow::Owned(octets)
+            let mut bytes = bytes.to_vec();
+            substitute(&mut bytes[first..]);
+            Cow::Owned(bytes)
         }
     }
 }
@@ -36,8 +36,8 @@ pub(super) fn piece(piece: Bytes) -> Bytes {
     piece.freeze()
 }
 
-fn substitute(octets: &mut [u8]) {
-    octets.iter_mut().filter(|octet| **octet == 0).for_each(|octet| *octet = SUBSTITUTE);
+fn substitute(bytes: &mut [u8]) {
+    bytes.iter_mut().filter(|byte| **byte == 0).for_each(|byte| *byte = SUBSTITUTE);
 }
 
 #[cfg(test)]
@@ -48,13 +48,13 @@ mod tests {
     fn each_nul_is_one_other_byte_and_nothing_else_changes() {
         for text in [&b""[..], b"abc", b"\0", b"\0a\0\0", b"\x7f\x80\xff\0", b"a\r\n\0\r\n"] {
             let expected: Vec<u8> = text.iter().map(|b| if *b == 0 { SUBSTITUTE } else { *b }).collect();
-            assert_eq!(*octets(text), expected[..]);
+            assert_eq!(*bytes(text), expected[..]);
             let shared = Bytes::copy_from_slice(text);
             let other = shared.clone();
             assert_eq!(piece(shared), expected);
             assert_eq!(other, text, "another owner's bytes stay");
             assert_eq!(piece(other), expected);
         }
-        assert!(matches!(octets(b"plain"), Cow::Borrowed(_)));
+        assert!(matches!(bytes(b"plain"), Cow::Borrowed(_)));
     }
 }

@@ -12,7 +12,7 @@ use sealpost_index::{Index, PackReads, Packed, PieceReads, Pieces};
 use sealpost_mime::structure::StoredStructure;
 
 use super::items::{FetchField, HeaderPart, Plan};
-use super::octets::{Opened, OpenedBytes};
+use super::ranges::{Opened, OpenedBytes};
 use super::section::cut;
 use super::{FetchRow, Response, send};
 use crate::connection::End;
@@ -53,7 +53,7 @@ impl Derived {
 impl Sources {
     /// Reads nothing yet. Packs are of structures alone if the plan asks for no bytes.
     pub(super) fn new(selected: &Selected, plan: &Plan) -> Self {
-        let kind = if plan.reads_octets() { Packed::Messages } else { Packed::Structures };
+        let kind = if plan.reads_bytes() { Packed::Messages } else { Packed::Structures };
         let account = selected.account();
         let (index, memory) = (Index::of(account), account.reading());
         Sources {
@@ -116,7 +116,7 @@ pub(super) async fn write(
             (FetchField::Body(wanted), _) => {
                 response.begin();
                 wanted.write_name(response.out);
-                let octets = match parts.next() {
+                let bytes = match parts.next() {
                     Some(HeaderPart::Fields(filter)) => {
                         let mut fields = Vec::with_capacity(header.len().min(1024));
                         filter.apply(header, &mut fields);
@@ -124,10 +124,10 @@ pub(super) async fn write(
                     }
                     _ => header.to_vec(),
                 };
-                let window = cut(0..octets.len() as u64, wanted.partial);
-                let octets = OpenedBytes::kept(octets, window);
+                let window = cut(0..bytes.len() as u64, wanted.partial);
+                let bytes = OpenedBytes::kept(bytes, window);
                 // Nothing of it can fail any more but the connection.
-                send(responses, Opened::Bytes(octets)).await?;
+                send(responses, Opened::Bytes(bytes)).await?;
                 begun = true;
                 continue;
             }

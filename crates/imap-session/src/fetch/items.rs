@@ -86,11 +86,11 @@ pub(super) enum HeaderPart {
 
 impl HeaderPart {
     /// `None` if it asks for something else.
-    fn of(octets: &BodySection) -> Option<Self> {
-        if octets.binary || !octets.section.path.is_empty() {
+    fn of(bytes: &BodySection) -> Option<Self> {
+        if bytes.binary || !bytes.section.path.is_empty() {
             return None;
         }
-        match &octets.section.text {
+        match &bytes.section.text {
             SectionText::Header => Some(HeaderPart::All),
             text => fields(text).map(HeaderPart::Fields),
         }
@@ -105,7 +105,7 @@ pub(super) struct Plan {
     structure: bool,
     /// Sections have to be found.
     outline: bool,
-    octets: bool,
+    bytes: bool,
     /// What the items that ask for bytes ask for, if that is in the message's own header alone.
     header_parts: Option<Vec<HeaderPart>>,
     dialect: Dialect,
@@ -131,23 +131,23 @@ impl Plan {
         if since && !items.contains(&FetchField::ModSeq) {
             items.push(FetchField::ModSeq);
         }
-        let octets = items.iter().any(|item| matches!(item, FetchField::Body(_) | FetchField::BinarySize(_)));
+        let bytes = items.iter().any(|item| matches!(item, FetchField::Body(_) | FetchField::BinarySize(_)));
         let is_structure = |item: &FetchField| {
             matches!(item, FetchField::Envelope | FetchField::Structure { .. } | FetchField::Preview)
         };
         let structure = items.iter().any(is_structure);
         let outline = items.iter().any(|item| match item {
             FetchField::BinarySize(_) => true,
-            FetchField::Body(octets) => octets.binary || !octets.is_whole(),
+            FetchField::Body(bytes) => bytes.binary || !bytes.is_whole(),
             _ => false,
         });
         let parts = items.iter().filter_map(|item| match item {
-            FetchField::Body(octets) => Some(HeaderPart::of(octets)),
+            FetchField::Body(bytes) => Some(HeaderPart::of(bytes)),
             FetchField::BinarySize(_) => Some(None),
             _ => None,
         });
-        let header_parts: Option<Vec<HeaderPart>> = if octets { parts.collect() } else { None };
-        Plan { items, sets_seen, structure, outline, octets, header_parts, dialect }
+        let header_parts: Option<Vec<HeaderPart>> = if bytes { parts.collect() } else { None };
+        Plan { items, sets_seen, structure, outline, bytes, header_parts, dialect }
     }
 
     pub(super) fn items(&self) -> &[FetchField] {
@@ -210,14 +210,14 @@ impl Plan {
 
     /// Whether headers and structures are all that is needed.
     pub(super) fn is_derived(&self) -> bool {
-        self.header_parts.is_some() || self.structure && !self.octets
+        self.header_parts.is_some() || self.structure && !self.bytes
     }
 
     /// Whether bytes of a message with that outline are needed, as they are in the message.
     pub(super) fn reads_bytes_of(&self, outline: &Outline) -> bool {
         self.items.iter().any(|item| match item {
-            FetchField::Body(octets) if !octets.binary => {
-                span_of(&octets.section, outline).is_some_and(|span| span.layers.is_empty())
+            FetchField::Body(bytes) if !bytes.binary => {
+                span_of(&bytes.section, outline).is_some_and(|span| span.layers.is_empty())
             }
             _ => false,
         })
@@ -226,32 +226,32 @@ impl Plan {
     /// Whether transfer encodings are undone.
     pub(super) fn decodes(&self) -> bool {
         self.items.iter().any(|item| match item {
-            FetchField::Body(octets) => octets.binary,
+            FetchField::Body(bytes) => bytes.binary,
             FetchField::BinarySize(_) => true,
             _ => false,
         })
     }
 
     /// Whether bytes of messages are needed.
-    pub(super) fn reads_octets(&self) -> bool {
-        self.octets
+    pub(super) fn reads_bytes(&self) -> bool {
+        self.bytes
     }
 
     /// Whether the first thing that is read of a message is all of it.
     pub(super) fn begins_with_all(&self) -> bool {
-        let all = |octets: &BodySection| octets.is_whole() && !octets.binary && octets.partial.is_none();
+        let all = |bytes: &BodySection| bytes.is_whole() && !bytes.binary && bytes.partial.is_none();
         !self.structure && !self.outline && self.first_bytes().is_some_and(all)
     }
 
     /// Whether anything beyond the rows is needed.
     pub(super) fn reads_anything(&self) -> bool {
-        self.structure || self.octets
+        self.structure || self.bytes
     }
 
     /// The bytes that are sent first.
     pub(super) fn first_bytes(&self) -> Option<&BodySection> {
         self.items.iter().find_map(|item| match item {
-            FetchField::Body(octets) => Some(octets),
+            FetchField::Body(bytes) => Some(bytes),
             _ => None,
         })
     }

@@ -9,7 +9,7 @@ use sealpost_mime::Outline;
 
 use super::FetchRow;
 use super::items::Plan;
-use super::octets::{Opened, Reads};
+use super::ranges::{Opened, Reads};
 use crate::connection::End;
 use crate::reply::{Failure, Reply};
 
@@ -44,8 +44,8 @@ impl ReadPlan for Plan {
         Plan::reads_outline(self)
     }
 
-    fn reads_octets(&self) -> bool {
-        Plan::reads_octets(self)
+    fn reads_bytes(&self) -> bool {
+        Plan::reads_bytes(self)
     }
 
     fn begins_with_all(&self) -> bool {

@@ -24,8 +24,8 @@ impl UrlMarks {
     pub(super) fn token(&self, owner: AccountId, key: &AccessKey, rump: &str) -> String {
         let mark = hmac::sign(&self.0, &message(owner, rump.as_bytes()));
         let tag = key.sign(rump.as_bytes());
-        let octets = [&[VERSION], mark.as_ref(), tag.as_ref()].concat();
-        octets.iter().map(|octet| format!("{octet:02x}")).collect()
+        let bytes = [&[VERSION], mark.as_ref(), tag.as_ref()].concat();
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// The tag to verify with the mailbox access key, if this server made the token for that URL.
@@ -60,8 +60,8 @@ mod tests {
         let (key, other) = (AccessKey::generate(&random, 0), AccessKey::generate(&random, 1));
         let (me, you) = (AccountId([1; 16]), AccountId([2; 16]));
         let hex = marks.token(me, &key, "url");
-        let octet = |at: usize| u8::from_str_radix(&hex[at * 2..at * 2 + 2], 16).unwrap();
-        let token: Vec<u8> = (0..hex.len() / 2).map(octet).collect();
+        let byte = |at: usize| u8::from_str_radix(&hex[at * 2..at * 2 + 2], 16).unwrap();
+        let token: Vec<u8> = (0..hex.len() / 2).map(byte).collect();
         let tag = marks.genuine(me, b"url", &token).unwrap();
         assert!(key.verifies(b"url", tag) && !other.verifies(b"url", tag) && !key.verifies(b"urk", tag));
         assert!(marks.genuine(you, b"url", &token).is_none());

@@ -257,14 +257,14 @@ impl<'a> Cursor<'a> {
         if self.command && self.rest().is_empty() {
             return Err(Failure::Incomplete);
         }
-        let octets = usize::try_from(header.size).ok().and_then(|size| self.rest().get(..size));
-        let octets = octets.ok_or(Failure::Incomplete)?;
-        self.at += octets.len();
+        let bytes = usize::try_from(header.size).ok().and_then(|size| self.rest().get(..size));
+        let bytes = bytes.ok_or(Failure::Incomplete)?;
+        self.at += bytes.len();
         // CHAR8 = %x01-ff, unless it is a literal8 (RFC 3516 §4.4).
-        if !header.binary && memchr::memchr(0, octets).is_some() {
+        if !header.binary && memchr::memchr(0, bytes).is_some() {
             return Err(Failure::Bad("NUL in a literal"));
         }
-        Ok(octets)
+        Ok(bytes)
     }
 
     /// `string = quoted / literal`

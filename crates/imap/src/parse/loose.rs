@@ -30,10 +30,10 @@ impl Cursor<'_> {
             }
             let word = self.loose_word(|b| b != b')')?;
             // A quoted string or a literal is no flag, whatever its content.
-            let flag = std::str::from_utf8(&word.octets).ok().filter(|_| word.bare);
+            let flag = std::str::from_utf8(&word.bytes).ok().filter(|_| word.bare);
             match flag.and_then(|text| Flag::new(text).ok()) {
                 Some(flag) => flags.push(flag),
-                None if unread.len() < NAMED => unread.push(shown(&word.octets)),
+                None if unread.len() < NAMED => unread.push(shown(&word.bytes)),
                 None => {}
             }
         }
@@ -51,8 +51,8 @@ impl Cursor<'_> {
             return Ok(FetchData::InternalDate(date));
         }
         let word = self.loose_word(|b| b != b')')?;
-        let date = std::str::from_utf8(&word.octets).ok().and_then(loose_date);
-        Ok(date.map_or_else(|| FetchData::NoDate(shown(&word.octets)), FetchData::InternalDate))
+        let date = std::str::from_utf8(&word.bytes).ok().and_then(loose_date);
+        Ok(date.map_or_else(|| FetchData::NoDate(shown(&word.bytes)), FetchData::InternalDate))
     }
 
     /// A quoted string, a literal, or the bytes up to a space, the end of the line or one that
@@ -64,27 +64,27 @@ impl Cursor<'_> {
             Some(b'{') => probe.literal().ok().map(<[u8]>::to_vec),
             _ => None,
         };
-        if let Some(octets) = string {
+        if let Some(bytes) = string {
             *self = probe;
-            return Ok(Word { octets, bare: false });
+            return Ok(Word { bytes, bare: false });
         }
-        let octets = self.take_while(|b| !matches!(b, b' ' | b'\r' | b'\n') && keep(b));
-        match octets.is_empty() {
+        let bytes = self.take_while(|b| !matches!(b, b' ' | b'\r' | b'\n') && keep(b));
+        match bytes.is_empty() {
             true => Err(Failure::Bad("a value is missing")),
-            false => Ok(Word { octets: octets.to_vec(), bare: true }),
+            false => Ok(Word { bytes: bytes.to_vec(), bare: true }),
         }
     }
 }
 
 struct Word {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     /// Neither quoted nor a literal.
     bare: bool,
 }
 
 /// In a form to report: without control characters, and short.
-fn shown(octets: &[u8]) -> Box<str> {
-    let text = String::from_utf8_lossy(octets);
+fn shown(bytes: &[u8]) -> Box<str> {
+    let text = String::from_utf8_lossy(bytes);
     let mut short: String = text.chars().take(SHOWN).flat_map(char::escape_debug).collect();
     if text.chars().nth(SHOWN).is_some() {
         short.push('…');

@@ -420,11 +420,11 @@ fn step(input: &[u8], large: u64, utf8: bool) -> Parsed<FetchStep> {
                 cursor.literal_header()?;
                 return Ok(FetchStep::Literal(name, header.size, cursor.position()));
             }
-            let octets = literal_any(&mut cursor)?;
-            return Ok(FetchStep::Item(FetchData::Body(name, Some(octets)), cursor.position()));
+            let bytes = literal_any(&mut cursor)?;
+            return Ok(FetchStep::Item(FetchData::Body(name, Some(bytes)), cursor.position()));
         }
-        let octets = cursor.nstring()?;
-        return Ok(FetchStep::Item(FetchData::Body(name, octets), cursor.position()));
+        let bytes = cursor.nstring()?;
+        return Ok(FetchStep::Item(FetchData::Body(name, bytes), cursor.position()));
     }
     let data = match word.as_str() {
         "UID" => FetchData::Uid(cursor.number32()?),
@@ -450,7 +450,7 @@ fn step(input: &[u8], large: u64, utf8: bool) -> Parsed<FetchStep> {
 fn literal_any(cursor: &mut Cursor<'_>) -> Parsed<Vec<u8>> {
     let header = cursor.literal_header()?;
     let size = usize::try_from(header.size).map_err(|_| Failure::Incomplete)?;
-    let octets = cursor.rest().get(..size).ok_or(Failure::Incomplete)?.to_vec();
+    let bytes = cursor.rest().get(..size).ok_or(Failure::Incomplete)?.to_vec();
     cursor.advance(size);
-    Ok(octets)
+    Ok(bytes)
 }

@@ -121,7 +121,7 @@ impl Decoder {
         match piece {
             Piece::Message(message) => Step::Event(Event::AppendMessage(message)),
             Piece::Url(url) => Step::Event(Event::AppendUrl(url)),
-            Piece::Literal(literal) => self.octets(literal),
+            Piece::Literal(literal) => self.bytes(literal),
             Piece::End => {
                 self.state = State::command();
                 Step::Event(Event::AppendEnd)
@@ -172,7 +172,7 @@ impl Decoder {
     }
 
     /// Bytes of a message are announced, and all before them was taken.
-    fn octets(&mut self, literal: AppendLiteral) -> Step {
+    fn bytes(&mut self, literal: AppendLiteral) -> Step {
         let AppendLiteral { size, sync, binary, .. } = literal;
         let State::Append(append) = std::mem::replace(&mut self.state, State::Dead) else {
             return Step::Again;

@@ -34,7 +34,7 @@ fn write_fetch(w: &mut Writer, number: u32, items: &[FetchData]) {
             FetchData::Envelope(value) => write_value(w.raw("ENVELOPE "), value),
             FetchData::BodyStructure(value) => write_value(w.raw("BODYSTRUCTURE "), value),
             FetchData::Other(name, value) => write_value(w.raw(name.as_bytes()).space(), value),
-            FetchData::Body(name, octets) => {
+            FetchData::Body(name, bytes) => {
                 match name {
                     BodyName::Section { section, start } => {
                         w.body_section(section, start.map(|start| Partial { start, count: 1 }))
@@ -44,9 +44,9 @@ fn write_fetch(w: &mut Writer, number: u32, items: &[FetchData]) {
                     BodyName::Rfc822Text => w.raw("RFC822.TEXT"),
                 };
                 w.space();
-                match octets {
+                match bytes {
                     None => w.nil(),
-                    Some(octets) => w.literal(octets),
+                    Some(bytes) => w.literal(bytes),
                 }
             }
         };
@@ -162,14 +162,14 @@ proptest! {
                         if message.catenate && !literal.utf8 {
                             writer.raw("TEXT ");
                         }
-                        let octets = vec![b'x'; literal.size as usize];
-                        writer.append_literal(*literal).raw(&octets);
+                        let bytes = vec![b'x'; literal.size as usize];
+                        writer.append_literal(*literal).raw(&bytes);
                         if literal.utf8 {
                             writer.close();
                         }
                         expected.push(Event::AppendLiteral(*literal));
-                        if !octets.is_empty() {
-                            expected.push(Event::AppendData(octets.into()));
+                        if !bytes.is_empty() {
+                            expected.push(Event::AppendData(bytes.into()));
                         }
                     }
                     Err(url) => {

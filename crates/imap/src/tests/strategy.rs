@@ -27,7 +27,7 @@ pub(super) fn astring() -> impl Strategy<Value = AString> {
 }
 
 /// Bytes of any kind, for strings that imap-codec does not parse further.
-pub(super) fn octets() -> impl Strategy<Value = AString> {
+pub(super) fn bytes() -> impl Strategy<Value = AString> {
     vec(1u8..=255, 0..12).prop_map(|bytes| AString::new(bytes).unwrap())
 }
 
@@ -236,8 +236,8 @@ fn search_key() -> impl Strategy<Value = SearchKey> {
         astring().prop_map(SearchKey::From),
         astring().prop_map(SearchKey::Subject),
         astring().prop_map(SearchKey::To),
-        octets().prop_map(SearchKey::Body),
-        octets().prop_map(SearchKey::Text),
+        bytes().prop_map(SearchKey::Body),
+        bytes().prop_map(SearchKey::Text),
         ("[A-Za-z-]{1,8}", astring()).prop_map(|(name, text)| SearchKey::Header(AString::from(&*name), text)),
         any::<u32>().prop_map(|n| SearchKey::Larger(u64::from(n))),
         any::<u32>().prop_map(|n| SearchKey::Smaller(u64::from(n))),
@@ -714,7 +714,7 @@ pub(super) fn fetch_data() -> impl Strategy<Value = FetchData> {
     let leaf = prop_oneof![
         Just(Value::Nil),
         any::<u32>().prop_map(|n| Value::Atom(n.to_string())),
-        octets().prop_map(|bytes| Value::String(bytes.into_bytes())),
+        bytes().prop_map(|bytes| Value::String(bytes.into_bytes())),
     ];
     let value = leaf.prop_recursive(4, 16, 4, |inner| vec(inner, 0..4).prop_map(Value::List));
     prop_oneof![

@@ -27,7 +27,7 @@ pub(super) fn of(texts: [&str; 2]) -> String {
         // A place in the half is the place in the whole without its first digit.
         let (one, other) = bits.split_at(bits.len() / 2);
         let half: Vec<u8> = one.iter().zip(other).map(|(one, other)| one | other).collect();
-        let set: usize = half.iter().map(|octet| octet.count_ones() as usize).sum();
+        let set: usize = half.iter().map(|byte| byte.count_ones() as usize).sum();
         if set * 8 > half.len() * BITS * FULL_EIGHTHS {
             break;
         }
@@ -78,9 +78,9 @@ mod tests {
             let signature = of([&header, &body]);
             prop_assert!(signature.len() <= limits::TEXT_SIGNATURE_BYTES);
             for text in [&header, &body] {
-                let octets = text.as_bytes();
-                let from = from.min(octets.len());
-                let needle = &octets[from..octets.len().min(from + length)];
+                let bytes = text.as_bytes();
+                let from = from.min(bytes.len());
+                let needle = &bytes[from..bytes.len().min(from + length)];
                 prop_assert!(may_hold(&signature, needle));
             }
         }

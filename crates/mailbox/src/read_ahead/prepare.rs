@@ -120,7 +120,7 @@ async fn read_parts<R: MessageRow, P: ReadPlan>(
     readers: &[MessageReader],
     known: &[Option<Known>],
 ) -> Vec<Option<Vec<Bytes>>> {
-    if !plan.reads_octets() || plan.begins_with_all() {
+    if !plan.reads_bytes() || plan.begins_with_all() {
         return Vec::new();
     }
     let is_read = |(row, known): (&R, &Option<Known>)| {

@@ -45,7 +45,7 @@ impl ReadPlan for Plan {
         false
     }
 
-    fn reads_octets(&self) -> bool {
+    fn reads_bytes(&self) -> bool {
         self.whole
     }
 

@@ -290,8 +290,8 @@ impl Attacker {
 
     /// Sends `head` and then filling forever, a byte at a time.
     async fn dribble(&mut self, head: &[u8], filling: u8) -> Result<()> {
-        for octet in head.iter().copied().chain(std::iter::repeat(filling)) {
-            self.say(&[octet]).await?;
+        for byte in head.iter().copied().chain(std::iter::repeat(filling)) {
+            self.say(&[byte]).await?;
             self.pace.rest().await;
         }
         Ok(())

@@ -10,7 +10,7 @@ pub(crate) struct Strings {
     /// The number of each row's string.
     rows: Vec<u32>,
     ends: Vec<u32>,
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     /// The first string of each hash. Another one with the same hash is kept as often as it comes, which does
     /// no harm.
     known: HashMap<u64, u32>,
@@ -29,8 +29,8 @@ impl Strings {
             return 0;
         }
         let number = self.ends.len() as u32;
-        self.octets.extend_from_slice(string);
-        self.ends.push(self.octets.len() as u32);
+        self.bytes.extend_from_slice(string);
+        self.ends.push(self.bytes.len() as u32);
         self.known.entry(hash).or_insert(number);
         self.rows.push(number);
         string.len() + STRING_BYTES
@@ -41,12 +41,12 @@ impl Strings {
         let (mut start, mut to) = (0, 0);
         for end in &mut self.ends {
             let kept = (*end as usize - start).min(most);
-            self.octets.copy_within(start..start + kept, to);
+            self.bytes.copy_within(start..start + kept, to);
             (start, to) = (*end as usize, to + kept);
             *end = to as u32;
         }
-        self.octets.truncate(to);
-        self.octets.shrink_to_fit();
+        self.bytes.truncate(to);
+        self.bytes.shrink_to_fit();
         self.known = (0..self.ends.len() as u32)
             .map(|number| (self.hasher.hash_one(self.string(number)), number))
             .collect();
@@ -71,7 +71,7 @@ impl Strings {
     fn string(&self, number: u32) -> &[u8] {
         let at = number as usize;
         let start = at.checked_sub(1).map_or(0, |before| self.ends[before] as usize);
-        &self.octets[start..self.ends[at] as usize]
+        &self.bytes[start..self.ends[at] as usize]
     }
 }
 

@@ -62,7 +62,7 @@ async fn request(stream: &mut Stream) -> std::io::Result<Option<Request>> {
         let mut piece = [0; 1024];
         match stream.read(&mut piece).await? {
             0 => return Ok(None),
-            octets => head.extend_from_slice(&piece[..octets]),
+            bytes => head.extend_from_slice(&piece[..bytes]),
         }
     }
 }

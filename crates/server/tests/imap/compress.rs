@@ -61,9 +61,9 @@ async fn commands_literals_messages_and_idle() {
         for reader in [&mut client, &mut other] {
             reader.ok("EXAMINE INBOX").await;
             let lines = reader.ok("FETCH * BODY.PEEK[]").await;
-            let (head, octets) = lines[0].split_once("}\r\n").unwrap();
+            let (head, bytes) = lines[0].split_once("}\r\n").unwrap();
             assert!(head.ends_with(&format!("{{{}", message.len())));
-            assert!(octets.as_bytes()[..message.len()] == message[..], "byte for byte");
+            assert!(bytes.as_bytes()[..message.len()] == message[..], "byte for byte");
         }
     }
     // What happens elsewhere is seen at once.

@@ -194,7 +194,7 @@ async fn who_sends_messages_slowly_keeps_nobody_from_reading() {
     client.ok("SELECT INBOX").await;
     client.send(b"1 FETCH 1 BODY.PEEK[]<0.100000>\r\n").await;
     assert!(client.line().await.starts_with("* 1 FETCH"));
-    client.octets(100_000).await;
+    client.bytes(100_000).await;
 }
 
 #[tokio::test]

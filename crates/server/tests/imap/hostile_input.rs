@@ -72,8 +72,8 @@ async fn literals_that_do_not_wait_are_thrown_away_or_end_the_connection() {
     for who in EVERYBODY {
         // Short enough to be read to its end.
         let mut client = client(&mut world, who).await;
-        let octets = vec![b'x'; 40_000];
-        client.send(&[b"x NOOP {40000+}\r\n", &octets[..], b"\r\nx NOOP\r\n"].concat()).await;
+        let bytes = vec![b'x'; 40_000];
+        client.send(&[b"x NOOP {40000+}\r\n", &bytes[..], b"\r\nx NOOP\r\n"].concat()).await;
         assert!(is_refusal(&client.line().await), "{who:?}");
         assert_eq!(client.line().await, "x OK NOOP completed");
         // Longer than anything that is ever thrown away: nothing of it is waited for.

@@ -24,8 +24,8 @@ fn message() -> Vec<u8> {
     message
 }
 
-fn as_text(octets: &[u8]) -> Vec<u8> {
-    octets.iter().map(|octet| if *octet == 0 { 0x80 } else { *octet }).collect()
+fn as_text(bytes: &[u8]) -> Vec<u8> {
+    bytes.iter().map(|byte| if *byte == 0 { 0x80 } else { *byte }).collect()
 }
 
 /// The bytes of the one literal in the answer to FETCH, after what announces it.
@@ -34,8 +34,8 @@ async fn fetched(client: &mut Client, item: &str) -> (String, Vec<u8>) {
     let response = client.response().await;
     let (head, rest) = split(&response);
     assert!(client.line().await.starts_with("x OK"), "{item}");
-    let octets = rest.strip_suffix(b")").unwrap().to_vec();
-    (String::from_utf8_lossy(head).into_owned(), octets)
+    let bytes = rest.strip_suffix(b")").unwrap().to_vec();
+    (String::from_utf8_lossy(head).into_owned(), bytes)
 }
 
 fn split(response: &[u8]) -> (&[u8], &[u8]) {
@@ -85,9 +85,9 @@ async fn no_literal_has_a_nul_and_sizes_stay() {
         }
         client.ok("EXAMINE INBOX").await;
         for item in ITEMS {
-            let (head, octets) = fetched(&mut client, item).await;
-            assert!(head.ends_with(&format!(" {{{}}}", octets.len())), "{head}");
-            assert!(octets.contains(&0x80) && !octets.contains(&0), "{item}");
+            let (head, bytes) = fetched(&mut client, item).await;
+            assert!(head.ends_with(&format!(" {{{}}}", bytes.len())), "{head}");
+            assert!(bytes.contains(&0x80) && !bytes.contains(&0), "{item}");
         }
         assert_eq!(fetched(&mut client, "BODY.PEEK[]").await.1, as_text(&raw));
         assert_eq!(fetched(&mut client, "BODY.PEEK[]<65530.20>").await.1, as_text(&raw[65_530..65_550]));
@@ -107,11 +107,11 @@ async fn a_literal8_has_the_bytes_as_they_are() {
     let mut client = appended(&mut world).await;
     client.ok("EXAMINE INBOX").await;
     let raw = message();
-    let (head, octets) = fetched(&mut client, "BINARY.PEEK[]").await;
-    assert!(head.ends_with(&format!(" ~{{{}}}", raw.len())) && octets == raw, "{head}");
-    let (head, octets) = fetched(&mut client, "BINARY.PEEK[1]").await;
+    let (head, bytes) = fetched(&mut client, "BINARY.PEEK[]").await;
+    assert!(head.ends_with(&format!(" ~{{{}}}", raw.len())) && bytes == raw, "{head}");
+    let (head, bytes) = fetched(&mut client, "BINARY.PEEK[1]").await;
     assert!(head.ends_with(" ~{14}"), "{head}");
-    assert_eq!(octets, b"text \0\0 \x80 text");
+    assert_eq!(bytes, b"text \0\0 \x80 text");
 }
 
 #[tokio::test]

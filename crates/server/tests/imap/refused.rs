@@ -203,7 +203,7 @@ async fn messages_of_a_refused_command_are_removed() {
     })
     .take(200_000)
     .collect();
-    let literal = |octets: &[u8]| [format!("{{{}+}}\r\n", octets.len()).as_bytes(), octets].concat();
+    let literal = |bytes: &[u8]| [format!("{{{}+}}\r\n", bytes.len()).as_bytes(), bytes].concat();
     let (small, large, empty) = (literal(b"a\r\n"), literal(&large), literal(b""));
     let too_big = literal(&vec![b'x'; 300_001]);
     for (what, refused) in [("empty", &empty), ("too big", &too_big)] {

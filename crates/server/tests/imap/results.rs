@@ -40,7 +40,7 @@ async fn results_that_are_not_read_are_counted_and_have_an_end() {
         let budget = world.ctx.budget.clone();
         let mut slow = selected(&mut world, "INBOX").await;
         slow.send(format!("1 {search}\r\n").as_bytes()).await;
-        let begun = slow.octets(1000).await;
+        let begun = slow.bytes(1000).await;
         assert!(begun.starts_with(b"* S"), "{search}");
         assert!(budget.in_use() >= 8 * MANY, "{search}: {} are drawn", budget.in_use());
 
@@ -72,7 +72,7 @@ async fn very_many_results_are_drawn_for_too_and_have_a_limit() {
     client.ok("COPY 1:* INBOX").await;
     let mut slow = selected(&mut world, "INBOX").await;
     slow.send(b"1 SEARCH ALL\r\n").await;
-    assert!(slow.octets(1000).await.starts_with(b"* S"));
+    assert!(slow.bytes(1000).await.starts_with(b"* S"));
     assert!(budget.in_use() >= 16 * MANY, "{} are drawn", budget.in_use());
     // Mailboxes that are not so large are searched meanwhile.
     let mut other = selected(&mut world, "Few").await;

@@ -33,7 +33,7 @@ async fn a_structure_that_is_not_read_is_counted() {
     let mut slow = world.login().await;
     slow.ok("SELECT INBOX").await;
     slow.send(b"1 FETCH 1 BODYSTRUCTURE\r\n").await;
-    slow.octets(1000).await;
+    slow.bytes(1000).await;
     assert!(budget.in_use() >= PARTS * 300, "{} are drawn", budget.in_use());
     drop(slow);
     while budget.in_use() > 0 {

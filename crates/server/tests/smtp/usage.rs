@@ -106,7 +106,7 @@ async fn who_cannot_read_a_mailbox_goes_by_what_was_written_down_and_delivered_s
     let ctx = &world.ctx;
     let me = id(&world).await;
     let quotas = Quotas { storage: Some(1000), messages: Some(1_000_000), ..Quotas::default() };
-    let message = |octets| Usage::of_messages(1, octets);
+    let message = |bytes| Usage::of_messages(1, bytes);
     let begun = usage::settle(&ctx.directory, me).await.unwrap();
     assert_eq!((begun.usage.messages, begun.usage.mailboxes, begun.complete), (0, 6, true));
 

@@ -301,7 +301,7 @@ impl Client {
 
     /// So many bytes, whatever they are.
     #[allow(dead_code, reason = "not all of those who share this use it")]
-    pub async fn octets(&mut self, count: usize) -> Vec<u8> {
+    pub async fn bytes(&mut self, count: usize) -> Vec<u8> {
         while self.input.len() < count {
             self.fill().await;
         }

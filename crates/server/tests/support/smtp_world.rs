@@ -173,9 +173,9 @@ impl transcript::TestServer for TestServer {
         }
         let words: Vec<_> = line.split(' ').collect();
         match words[..] {
-            ["quota", name, octets] => {
+            ["quota", name, bytes] => {
                 let limit = |record: &mut AccountRecord| {
-                    record.quota = Some(octets.parse().unwrap());
+                    record.quota = Some(bytes.parse().unwrap());
                     Ok(())
                 };
                 self.ctx.directory.update(&AccountName::parse(name).unwrap(), limit).await.unwrap();

@@ -208,7 +208,7 @@ fn refused() {
         assert_eq!(code(line.as_bytes()), Err(expected), "{line:?}");
     }
     assert_eq!(code(b"MAIL FROM:<\xff@b>"), Err(500));
-    let path = |octets: usize| format!("MAIL FROM:<{}@b>", "a".repeat(octets - 2));
+    let path = |bytes: usize| format!("MAIL FROM:<{}@b>", "a".repeat(bytes - 2));
     assert!(code(path(limits::SMTP_PATH_BYTES).as_bytes()).is_ok());
     assert_eq!(code(path(limits::SMTP_PATH_BYTES + 1).as_bytes()), Err(501));
 }

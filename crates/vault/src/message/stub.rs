@@ -57,15 +57,15 @@ impl MessageStub {
             source.check_section(section, sealed, SECTION_BYTES)?;
         }
         let keep = head.min(HEAD_BYTES as u64).min(layout.raw_bytes) as usize;
-        let (mut kept, mut digest, mut octets) = (vec![0; DIGEST_BYTES], sha256_of(), 0);
+        let (mut kept, mut digest, mut bytes) = (vec![0; DIGEST_BYTES], sha256_of(), 0);
         let mut raw = reader.whole_object();
         while let Some(piece) = raw.try_next().await? {
             digest.update(&piece);
-            octets += piece.len() as u64;
+            bytes += piece.len() as u64;
             let room = DIGEST_BYTES + keep - kept.len();
             kept.extend_from_slice(&piece[..room.min(piece.len())]);
         }
-        if octets != layout.raw_bytes {
+        if bytes != layout.raw_bytes {
             return Err(Error::corrupt(format!("{} is shorter than it should be", source.path)));
         }
         kept[..DIGEST_BYTES].copy_from_slice(&digest.finish());
@@ -174,8 +174,8 @@ impl Source {
         let known = self.known(elsewhere).await;
         let known = known.map_err(|e| if e.kind() == Kind::NotFound { missing } else { e })?;
         if range.end <= known.head.len() as u64 {
-            let octets = known.head.slice(range.start as usize..range.end as usize);
-            return Ok(stream::once(async { Ok(vec![octets]) }).boxed());
+            let bytes = known.head.slice(range.start as usize..range.end as usize);
+            return Ok(stream::once(async { Ok(vec![bytes]) }).boxed());
         }
         let Some(bodies) = &elsewhere.bodies else {
             let why = "the body of this message is evicted and not fetched here: open the message on its \

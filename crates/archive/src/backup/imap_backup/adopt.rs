@@ -22,7 +22,7 @@ use crate::backup::damaged::put_aside;
 use crate::backup::digest::Digesting;
 use crate::backup::journal::{FlagsRecord, Header, Journal, Message, Record};
 use crate::backup::line_ends::ToBytes;
-use crate::backup::octets::StoredMessage;
+use crate::backup::stored_message::StoredMessage;
 use crate::backup::{Flags, Resume};
 
 /// The files of a folder.
@@ -206,7 +206,7 @@ fn take_over(
         flags: FlagsRecord::of(&flags),
         received: None,
         zone: 0,
-        octets: 0,
+        bytes: 0,
         digest: Digesting::default().finish(),
         foreign: true,
         offset,
@@ -228,25 +228,25 @@ fn take_over(
     }
     // The line that the format added is not part of the message: with it, two LF end the text.
     let mut text = text(&paths.mbox, offset, length)?;
-    let (mut to_bytes, mut piece, mut octets) = (ToBytes::default(), vec![0; 32 * 1024], Vec::new());
+    let (mut to_bytes, mut piece, mut bytes) = (ToBytes::default(), vec![0; 32 * 1024], Vec::new());
     let (mut digesting, mut held) = (Digesting::default(), Vec::new());
     loop {
         let n = text.read(&mut piece).map_err(|e| io_error(&paths.mbox, e))?;
         if n == 0 {
             break;
         }
-        octets.append(&mut held);
-        let _ = to_bytes.push(&piece[..n], &mut octets, || Ok::<_, std::convert::Infallible>(None));
-        let keep = octets.len().saturating_sub(4);
-        held.extend_from_slice(&octets[keep..]);
-        octets.truncate(keep);
-        digesting.push(&octets);
-        record.octets += octets.len() as u64;
-        octets.clear();
+        bytes.append(&mut held);
+        let _ = to_bytes.push(&piece[..n], &mut bytes, || Ok::<_, std::convert::Infallible>(None));
+        let keep = bytes.len().saturating_sub(4);
+        held.extend_from_slice(&bytes[keep..]);
+        bytes.truncate(keep);
+        digesting.push(&bytes);
+        record.bytes += bytes.len() as u64;
+        bytes.clear();
     }
     let rest = held.strip_suffix(b"\r\n").filter(|rest| rest.ends_with(b"\r\n")).unwrap_or(&held);
     digesting.push(rest);
-    record.octets += rest.len() as u64;
+    record.bytes += rest.len() as u64;
     record.digest = digesting.finish();
     new.push(Record::Message(record))
 }
@@ -267,8 +267,8 @@ pub fn text(mbox: &Path, offset: u64, length: u64) -> Result<Unquoting<std::io::
 /// `Retry` if the files cannot be opened.
 pub fn reads_back(paths: &Paths, old: &Contents, message: &Message) -> Result<bool> {
     let text = Box::new(text(&paths.mbox, message.offset, message.length)?);
-    let mut octets = StoredMessage::new(text, &old.journal, message)?;
-    Ok(std::io::copy(&mut octets, &mut std::io::sink()).is_ok())
+    let mut bytes = StoredMessage::new(text, &old.journal, message)?;
+    Ok(std::io::copy(&mut bytes, &mut std::io::sink()).is_ok())
 }
 
 /// The bytes of the mbox from `end` on: copied to a separate file if they may be another program's;

@@ -65,8 +65,8 @@ impl Layout for ImapBackup {
         let file = open_file(&paths.json).map_err(|e| io_error(&paths.json, e))?;
         let mut messages = 0;
         let read = json::read(file, |_| messages += 1);
-        let octets = length(&paths.mbox)?;
-        Ok(read.is_ok().then_some((messages, octets)))
+        let bytes = length(&paths.mbox)?;
+        Ok(read.is_ok().then_some((messages, bytes)))
     }
 
     fn foreign(&self, root: &Path, place: &str) -> Result<Option<(FolderName, u32)>> {

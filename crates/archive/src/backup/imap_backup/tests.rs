@@ -76,7 +76,7 @@ fn messages_of_earlier_versions_are_known_by_their_sha256() {
         let mut record = record.unwrap().1;
         if let Record::Message(message) = &mut record {
             let mut digesting = Digesting::like(&Digest::Sha256([0; 32]));
-            digesting.push(&mails[&message.uid].octets);
+            digesting.push(&mails[&message.uid].bytes);
             message.digest = digesting.finish();
         }
         again.add(record).unwrap();

@@ -102,11 +102,11 @@ pub struct Message {
     pub zone: i16,
     /// Its bytes.
     #[n(4)]
-    pub octets: u64,
+    pub bytes: u64,
     /// The digest of its bytes.
     #[n(5)]
     pub digest: Digest,
-    /// `octets` and `digest` describe the bytes that can be read back, not those that the server
+    /// `bytes` and `digest` describe the bytes that can be read back, not those that the server
     /// sent: another program wrote it.
     #[n(6)]
     pub foreign: bool,

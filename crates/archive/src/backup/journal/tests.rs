@@ -24,13 +24,13 @@ fn message(uid: u32) -> Record {
 }
 
 /// With a keyword of this size.
-fn long_message(uid: u32, octets: usize) -> Record {
+fn long_message(uid: u32, bytes: usize) -> Record {
     Record::Message(Message {
         uid,
-        flags: FlagsRecord { system: 1, keywords: Some(vec!["w".repeat(octets).into()]), labels: None },
+        flags: FlagsRecord { system: 1, keywords: Some(vec!["w".repeat(bytes).into()]), labels: None },
         received: Some(1_600_000_000),
         zone: -90,
-        octets: 52,
+        bytes: 52,
         digest: Digest::Blake3([uid as u8; 32]),
         foreign: false,
         offset: u64::from(uid) * 80,
@@ -66,12 +66,12 @@ fn written(path: &Path) -> Vec<u64> {
 }
 
 /// The same, of messages with a keyword of this size.
-fn written_long(path: &Path, octets: usize) -> Vec<u64> {
+fn written_long(path: &Path, bytes: usize) -> Vec<u64> {
     let mut journal = Journal::create(path, header("INBOX")).unwrap();
     let mut ends = vec![journal.committed];
     for transaction in 0..3 {
         for uid in 1..=4 {
-            journal.push(&long_message(transaction * 4 + uid, octets)).unwrap();
+            journal.push(&long_message(transaction * 4 + uid, bytes)).unwrap();
         }
         let commit = Commit { present: u64::from(transaction + 1) * 4, ..Commit::default() };
         journal.commit(&commit).unwrap();
@@ -213,8 +213,8 @@ fn what_is_between_two_damaged_places_is_read() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a");
     // Shorter and longer than one read.
-    for (octets, second) in [(5, 2), (5, 4), (30_000, 2), (30_000, 4)] {
-        let ends = written_long(&path, octets);
+    for (bytes, second) in [(5, 2), (5, 4), (30_000, 2), (30_000, 4)] {
+        let ends = written_long(&path, bytes);
         let whole = fs::read(&path).unwrap();
         let second = if second == 2 { ends[2] as usize - 3 } else { whole.len() + 2 };
         let mut changed = whole.clone();

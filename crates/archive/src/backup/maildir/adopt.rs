@@ -53,18 +53,18 @@ fn message(uid: u32, path: &Path) -> std::io::Result<Message> {
         Ok(since) => i64::try_from(since.as_secs()).ok(),
         Err(before) => i64::try_from(before.duration().as_secs()).ok().map(|seconds| -seconds),
     };
-    let (mut piece, mut octets, mut to_bytes) = (vec![0; PIECE_BYTES], Vec::new(), ToBytes::default());
+    let (mut piece, mut bytes, mut to_bytes) = (vec![0; PIECE_BYTES], Vec::new(), ToBytes::default());
     let (mut digesting, mut length, mut size) = (Digesting::default(), 0, 0);
     loop {
         let n = file.read(&mut piece)?;
         if n == 0 {
             break;
         }
-        octets.clear();
-        let _ = to_bytes.push(&piece[..n], &mut octets, || Ok::<_, Infallible>(None));
-        digesting.push(&octets);
+        bytes.clear();
+        let _ = to_bytes.push(&piece[..n], &mut bytes, || Ok::<_, Infallible>(None));
+        digesting.push(&bytes);
         length += n as u64;
-        size += octets.len() as u64;
+        size += bytes.len() as u64;
     }
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let flags = Flags::from_names(name::flags(name, &[]).iter().map(String::as_str));
@@ -73,7 +73,7 @@ fn message(uid: u32, path: &Path) -> std::io::Result<Message> {
         flags: FlagsRecord::of(&flags),
         received,
         zone: 0,
-        octets: size,
+        bytes: size,
         digest: digesting.finish(),
         foreign: true,
         offset: 0,

@@ -16,7 +16,7 @@ use super::names::{Change, Names};
 use crate::backup::contents::Contents;
 use crate::backup::folder::Files;
 use crate::backup::journal::{FlagsRecord, Message, Record};
-use crate::backup::octets::StoredMessage;
+use crate::backup::stored_message::StoredMessage;
 use crate::backup::{Arrived, Flags, KnownMessages, Resume};
 
 /// Bytes of a message that are collected before its file is written: smaller ones are complete
@@ -424,8 +424,8 @@ fn is_what_was_kept(path: &Path, uid: u32, contents: &Contents) -> Result<bool> 
         Err(e) if e.kind() == Kind::Corrupt => return Ok(false),
         file => file?,
     };
-    let mut octets = StoredMessage::new(Box::new(file), &contents.journal, &message)?;
-    Ok(io::copy(&mut octets, &mut io::sink()).is_ok())
+    let mut bytes = StoredMessage::new(Box::new(file), &contents.journal, &message)?;
+    Ok(io::copy(&mut bytes, &mut io::sink()).is_ok())
 }
 
 /// The file of a message, with nothing behind it: readers stop at its end.

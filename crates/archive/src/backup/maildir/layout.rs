@@ -81,8 +81,8 @@ impl Layout for Maildir {
         let directory = root.join(place);
         let Some(uidvalidity) = names::uidvalidity(&directory)? else { return Ok(None) };
         let files = Names::new(directory, uidvalidity).unknown(&KnownMessages::new())?;
-        let octets = files.iter().filter_map(|(_, path)| Some(fs::symlink_metadata(path).ok()?.len())).sum();
-        Ok(Some((files.len() as u64, octets)))
+        let bytes = files.iter().filter_map(|(_, path)| Some(fs::symlink_metadata(path).ok()?.len())).sum();
+        Ok(Some((files.len() as u64, bytes)))
     }
 
     fn prepare(&self, root: &Path, place: &str) -> Result<()> {

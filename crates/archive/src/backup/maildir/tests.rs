@@ -142,9 +142,9 @@ fn a_damaged_journal_loses_only_unreadable_records() {
         };
         let known = folder.known().uids();
         let good = known.iter().map(sealpost_base::Uid::get).filter(|uid| {
-            let mut octets = Vec::new();
-            let read = folder.read(*uid).is_ok_and(|mut reader| reader.read_to_end(&mut octets).is_ok());
-            assert!(!read || octets == mails[uid].octets, "{at}: UID {uid}");
+            let mut content = Vec::new();
+            let read = folder.read(*uid).is_ok_and(|mut reader| reader.read_to_end(&mut content).is_ok());
+            assert!(!read || content == mails[uid].bytes, "{at}: UID {uid}");
             read
         });
         let good = good.count();
@@ -195,7 +195,7 @@ fn a_missing_journal_is_rebuilt_from_the_files() {
             assert_eq!(untaken.map(|(messages, _)| messages), Some(9), "{name} {damage:?}");
             let folder = backup.look(&folder_name(name)).unwrap();
             let read = read_all(&*folder);
-            assert!(read.iter().all(|(uid, read)| read.octets == mails[uid].octets));
+            assert!(read.iter().all(|(uid, read)| read.bytes == mails[uid].bytes));
             assert_eq!((read.len(), folder.unread(), folder.resume()), (9, 0, Resume::default()));
             assert!(backup.unreported().iter().any(|told| told.contains("adopted 9 messages")), "{name}");
             drop((folder, backup));
@@ -263,7 +263,7 @@ fn a_file_without_a_record_is_adopted() {
     fs::write(&path, &journal).unwrap();
     let (_copy, folder) = opened(directory.path(), INBOX, 7);
     let all = read_all(&*folder);
-    assert_eq!((&all[&1].octets[..], &all[&2].octets[..]), (&b"again"[..], &b"other"[..]));
+    assert_eq!((&all[&1].bytes[..], &all[&2].bytes[..]), (&b"again"[..], &b"other"[..]));
     assert_eq!((&all[&1].flags, all[&1].date), (&Flags::from_names(["\\Seen"]), date_in_utc()));
     assert_eq!((folder.unread(), folder.resume()), (0, Resume::default()));
 }

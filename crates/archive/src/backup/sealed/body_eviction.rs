@@ -26,7 +26,7 @@ const SLACK_PART: u64 = 8;
 #[derive(Clone)]
 pub struct BodyLimit {
     /// Bytes on disk.
-    pub octets: u64,
+    pub bytes: u64,
     /// The time, for the age of messages.
     pub clock: Arc<dyn Clock>,
     /// Excess over the limit that is tolerated while a pull runs.
@@ -35,8 +35,8 @@ pub struct BodyLimit {
 
 impl BodyLimit {
     /// At most this many bytes on disk.
-    pub fn new(octets: u64, clock: Arc<dyn Clock>) -> Self {
-        BodyLimit { octets, clock, slack: SLACK_BYTES.max(octets / SLACK_PART) }
+    pub fn new(bytes: u64, clock: Arc<dyn Clock>) -> Self {
+        BodyLimit { bytes, clock, slack: SLACK_BYTES.max(bytes / SLACK_PART) }
     }
 }
 
@@ -75,8 +75,8 @@ impl BodyEviction {
     /// Counts kept and evicted bodies of messages that are in a mailbox; bytes on disk include
     /// those of others, which stay for a while after a message was deleted.
     pub(super) fn counts(&self, runtime: &Handle, account: &Account) -> Result<BodyCounts> {
-        let kept_octets = self.with(runtime, account, |known| known.kept)?;
-        let mut counts = BodyCounts { kept_octets, limit: self.limit(), ..BodyCounts::default() };
+        let kept_bytes = self.with(runtime, account, |known| known.kept)?;
+        let mut counts = BodyCounts { kept_bytes, limit: self.limit(), ..BodyCounts::default() };
         let all: Vec<(ObjectId, u64)> = {
             let state = account.state();
             let rows = state.mailboxes().flat_map(|mailbox| mailbox.all_rows());
@@ -87,10 +87,10 @@ impl BodyEviction {
             messages.map(|message| (message.object, body_bytes(&message))).collect()
         };
         self.with(runtime, account, |known| {
-            for (object, octets) in &all {
+            for (object, bytes) in &all {
                 if known.evicted.contains(object) {
                     counts.without += 1;
-                    counts.without_bytes += octets;
+                    counts.without_bytes += bytes;
                 } else {
                     counts.kept += 1;
                 }
@@ -100,15 +100,15 @@ impl BodyEviction {
     }
 
     fn limit(&self) -> Option<u64> {
-        self.keep.as_ref().map(|keep| keep.octets)
+        self.keep.as_ref().map(|keep| keep.bytes)
     }
 
     /// Messages were committed whose bodies take so many bytes: evicts some if the limit is far
     /// exceeded.
-    pub(super) fn committed(&self, runtime: &Handle, account: &Account, octets: u64) -> Result<()> {
-        let Some(BodyLimit { octets: limit, slack, .. }) = self.keep else { return Ok(()) };
+    pub(super) fn committed(&self, runtime: &Handle, account: &Account, bytes: u64) -> Result<()> {
+        let Some(BodyLimit { bytes: limit, slack, .. }) = self.keep else { return Ok(()) };
         // The first look counts them too.
-        let more = if lock(&self.known).is_some() { octets } else { 0 };
+        let more = if lock(&self.known).is_some() { bytes } else { 0 };
         let kept = self.with(runtime, account, |known| {
             known.kept += more;
             known.kept
@@ -119,7 +119,7 @@ impl BodyEviction {
         // Another folder's thread evicts already: one is enough.
         let Ok(mut unreported) = self.giving.try_lock() else { return Ok(()) };
         let done = self.reduce(runtime, account, limit, &EvictBodies::default())?;
-        *unreported = (unreported.0 + done.now, unreported.1 + done.now_octets);
+        *unreported = (unreported.0 + done.now, unreported.1 + done.now_bytes);
         Ok(())
     }
 
@@ -135,10 +135,10 @@ impl BodyEviction {
         // Another process may have changed the backup, and the running count is approximate.
         *lock(&self.known) = None;
         let done = self.reduce(runtime, account, limit, request)?;
-        let (messages, octets) = std::mem::take(&mut *unreported);
-        let (now, now_octets) = (done.now + messages, done.now_octets + octets);
+        let (messages, bytes) = std::mem::take(&mut *unreported);
+        let (now, now_bytes) = (done.now + messages, done.now_bytes + bytes);
         let counts = self.counts(runtime, account)?;
-        Ok(Some(BodyCounts { now, now_octets, damaged: done.damaged, ..counts }))
+        Ok(Some(BodyCounts { now, now_bytes, damaged: done.damaged, ..counts }))
     }
 
     fn reduce(
@@ -156,15 +156,15 @@ impl BodyEviction {
         let mut done = BodyCounts::default();
         if request.dry_run {
             done.now = chosen.len() as u64;
-            done.now_octets = chosen.iter().map(|candidate| candidate.octets).sum();
+            done.now_bytes = chosen.iter().map(|candidate| candidate.bytes).sum();
             return Ok(done);
         }
         let messages: Vec<Message> = {
             let state = account.state();
             chosen.iter().filter_map(|candidate| state.message(candidate.message)).collect()
         };
-        let progress = |messages: usize, octets: u64| {
-            (request.progress)(messages as u64, octets);
+        let progress = |messages: usize, bytes: u64| {
+            (request.progress)(messages as u64, bytes);
             !(request.stop)()
         };
         let evicted = runtime.block_on(account.evict_bodies(messages, progress));
@@ -174,11 +174,11 @@ impl BodyEviction {
         }
         let evicted = evicted?;
         self.with(runtime, account, |known| {
-            known.kept = known.kept.saturating_sub(evicted.octets);
+            known.kept = known.kept.saturating_sub(evicted.bytes);
             known.evicted.extend(evicted.objects.iter().copied());
         })?;
         done.now = evicted.objects.len() as u64;
-        done.now_octets = evicted.octets;
+        done.now_bytes = evicted.bytes;
         done.damaged =
             evicted.damaged.into_iter().map(|(object, e)| format!("message {object}: {e}")).collect();
         Ok(done)
@@ -198,10 +198,9 @@ impl BodyEviction {
                     }
                     let Some(row) = mailbox.row(uid(local)) else { continue };
                     let Some(message) = state.message(row.message) else { continue };
-                    let octets = body_bytes(&message);
-                    if octets >= WORTH_BYTES {
-                        let candidate =
-                            Candidate { message: row.message, octets, received: message.received };
+                    let bytes = body_bytes(&message);
+                    if bytes >= WORTH_BYTES {
+                        let candidate = Candidate { message: row.message, bytes, received: message.received };
                         all.push((message.object, candidate));
                     }
                 }

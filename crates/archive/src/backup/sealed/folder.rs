@@ -87,7 +87,7 @@ type Storing = JoinHandle<Result<Vec<Sealed>>>;
 struct Gathered {
     arrived: Vec<Arrived>,
     messages: Vec<Vec<u8>>,
-    octets: usize,
+    bytes: usize,
 }
 
 /// Messages that become durable together.
@@ -96,7 +96,7 @@ struct Group {
     arrived: Vec<Arrived>,
     /// Messages that are being sealed, in their order.
     sealing: Vec<Storing>,
-    octets: usize,
+    bytes: usize,
 }
 
 /// The message that is arriving.
@@ -175,13 +175,13 @@ impl SealedFolder {
     }
 
     /// Takes a message that is complete.
-    fn gather(&mut self, arrived: &Arrived, octets: Vec<u8>) -> Result<()> {
+    fn gather(&mut self, arrived: &Arrived, bytes: Vec<u8>) -> Result<()> {
         let gathered = &self.gathered;
-        if gathered.octets + octets.len() > TOGETHER_BYTES || gathered.messages.len() == TOGETHER {
+        if gathered.bytes + bytes.len() > TOGETHER_BYTES || gathered.messages.len() == TOGETHER {
             self.seal_gathered()?;
         }
-        self.gathered.octets += octets.len();
-        self.gathered.messages.push(octets);
+        self.gathered.bytes += bytes.len();
+        self.gathered.messages.push(bytes);
         self.gathered.arrived.push(arrived.clone());
         self.took(arrived);
         Ok(())
@@ -206,7 +206,7 @@ impl SealedFolder {
 
     /// Starts sealing the collected messages, as soon as not too many are being sealed.
     fn seal_gathered(&mut self) -> Result<()> {
-        let Gathered { arrived, messages, octets } = std::mem::take(&mut self.gathered);
+        let Gathered { arrived, messages, bytes } = std::mem::take(&mut self.gathered);
         if messages.is_empty() {
             return Ok(());
         }
@@ -215,16 +215,16 @@ impl SealedFolder {
             batch: Arc::new(self.account.ingest_batch()),
             arrived: Vec::new(),
             sealing: Vec::new(),
-            octets: 0,
+            bytes: 0,
         });
         let batch = group.batch.clone();
         group.sealing.push(self.runtime.spawn(async move {
             let _permit = permit;
             batch.add(messages).await
         }));
-        group.octets += octets;
+        group.bytes += bytes;
         group.arrived.extend(arrived);
-        if group.octets >= GROUP_BYTES || group.arrived.len() >= GROUP {
+        if group.bytes >= GROUP_BYTES || group.arrived.len() >= GROUP {
             self.store_group()?;
         }
         Ok(())
@@ -412,10 +412,10 @@ impl Folder for SealedFolder {
         Ok(())
     }
 
-    fn write(&mut self, octets: &[u8]) -> Result<()> {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
         match &mut self.writing {
-            Some(Writing::Whole(whole)) if whole.len() + octets.len() <= WHOLE_BYTES => {
-                whole.extend_from_slice(octets);
+            Some(Writing::Whole(whole)) if whole.len() + bytes.len() <= WHOLE_BYTES => {
+                whole.extend_from_slice(bytes);
                 Ok(())
             }
             Some(Writing::Whole(whole)) => {
@@ -426,13 +426,13 @@ impl Folder for SealedFolder {
                 let ingest = self.runtime.block_on(async {
                     let mut ingest = account.ingest().await?;
                     ingest.write(&head).await?;
-                    ingest.write(octets).await?;
+                    ingest.write(bytes).await?;
                     Ok::<_, Error>(ingest)
                 })?;
                 self.writing = Some(Writing::Large(Box::new(ingest)));
                 Ok(())
             }
-            Some(Writing::Large(ingest)) => self.runtime.block_on(ingest.write(octets)),
+            Some(Writing::Large(ingest)) => self.runtime.block_on(ingest.write(bytes)),
             None => Ok(()),
         }
     }
@@ -452,16 +452,16 @@ impl Folder for SealedFolder {
         Ok(())
     }
 
-    fn put(&mut self, arrived: &Arrived, octets: Vec<u8>) -> Result<()> {
+    fn put(&mut self, arrived: &Arrived, bytes: Vec<u8>) -> Result<()> {
         self.check()?;
         if arrived.uid == 0 || !self.takes(arrived.uid) {
             return Ok(());
         }
-        if octets.len() <= WHOLE_BYTES {
-            return self.gather(arrived, octets);
+        if bytes.len() <= WHOLE_BYTES {
+            return self.gather(arrived, bytes);
         }
-        self.begin(octets.len() as u64)?;
-        self.write(&octets)?;
+        self.begin(bytes.len() as u64)?;
+        self.write(&bytes)?;
         self.finish(arrived)
     }
 
@@ -604,8 +604,8 @@ impl Folder for SealedFolder {
         self.flags.clear();
         self.replaced = UidSet::new();
         self.dirty = false;
-        let octets = stored.iter().map(|(_, stored)| stored.body_bytes()).sum();
-        self.body_eviction.committed(&self.runtime, &self.account, octets)
+        let bytes = stored.iter().map(|(_, stored)| stored.body_bytes()).sum();
+        self.body_eviction.committed(&self.runtime, &self.account, bytes)
     }
 
     fn close(mut self: Box<Self>) -> Result<()> {

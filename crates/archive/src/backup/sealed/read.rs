@@ -49,10 +49,10 @@ mod tests {
             Some((Ok(Bytes::from_static(b"piece ")), next))
         });
         let mut reader = Blocking::new(runtime.handle().clone(), pieces.boxed());
-        let mut octets = Vec::new();
+        let mut bytes = Vec::new();
         for _ in 0..3 {
-            reader.read_to_end(&mut octets).unwrap();
+            reader.read_to_end(&mut bytes).unwrap();
         }
-        assert_eq!(octets, b"piece piece ");
+        assert_eq!(bytes, b"piece piece ");
     }
 }

@@ -100,7 +100,7 @@ async fn what_was_away_and_is_put_back_is_there_again() {
             let folder = backup.look(&FolderName::new("INBOX", Some('/'))).unwrap();
             assert_eq!(folder.messages().unwrap().count(), 4, "{format}");
             let reads =
-                |uid| folder.read(uid).is_ok_and(|mut octets| octets.read_to_end(&mut Vec::new()).is_ok());
+                |uid| folder.read(uid).is_ok_and(|mut bytes| bytes.read_to_end(&mut Vec::new()).is_ok());
             assert!((1..=4).all(|uid| !reads(uid)), "{format}");
             drop(folder);
             assert!(
@@ -148,10 +148,10 @@ async fn mailboxes_that_a_server_gives_one_id_are_kept_apart() {
     {
         let directory = tempfile::tempdir().unwrap();
         let alike = |first: u32| {
-            let octets = |n| Some(format!("Subject: {first} {n}\r\n\r\n").into_bytes());
+            let bytes = |n| Some(format!("Subject: {first} {n}\r\n\r\n").into_bytes());
             let mut mailbox = Box_ { mailboxid: Some("M".into()), ..Box_::with(0) };
             for n in 0..20 {
-                mailbox.add(octets(n));
+                mailbox.add(bytes(n));
             }
             mailbox
         };

@@ -16,7 +16,7 @@ use crate::backup::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Message {
     pub(crate) arrived: Arrived,
-    pub(crate) octets: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
     pub(crate) gone: bool,
 }
 
@@ -48,7 +48,7 @@ impl Memory {
 
     /// The bytes of each stored message, by UID.
     pub(crate) fn texts(&self, name: &str) -> Vec<(u32, String)> {
-        let text = |m: &Message| String::from_utf8_lossy(&m.octets).into_owned();
+        let text = |m: &Message| String::from_utf8_lossy(&m.bytes).into_owned();
         self.folder(name).messages.iter().map(|(uid, message)| (*uid, text(message))).collect()
     }
 }
@@ -58,7 +58,7 @@ struct OpenFolder {
     name: String,
     now: Contents,
     known: KnownMessages,
-    octets: Option<Vec<u8>>,
+    bytes: Option<Vec<u8>>,
     replace: UidSet,
 }
 
@@ -116,7 +116,7 @@ impl Backup for Memory {
             name,
             now,
             known,
-            octets: None,
+            bytes: None,
             replace: UidSet::new(),
         }))
     }
@@ -138,32 +138,32 @@ impl Folder for OpenFolder {
     }
 
     fn begin(&mut self, size: u64) -> Result<()> {
-        assert!(self.octets.is_none(), "a message within a message");
-        self.octets = Some(Vec::new());
+        assert!(self.bytes.is_none(), "a message within a message");
+        self.bytes = Some(Vec::new());
         match self.backup.most {
             Some(most) if size > most => Err(Error::limit("too large for this backup")),
             _ => Ok(()),
         }
     }
 
-    fn write(&mut self, octets: &[u8]) -> Result<()> {
-        self.octets.as_mut().expect("a message was begun").extend_from_slice(octets);
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.bytes.as_mut().expect("a message was begun").extend_from_slice(bytes);
         Ok(())
     }
 
     fn finish(&mut self, message: &Arrived) -> Result<()> {
-        let octets = self.octets.take().expect("a message was begun");
+        let bytes = self.bytes.take().expect("a message was begun");
         assert!(self.takes(message.uid), "{} comes twice", message.uid);
         Uid::new(message.uid).map(|uid| self.replace.remove(uid));
         let flags = self.known.flags(message.uid).unwrap_or(&message.flags).clone();
         self.known.insert(message.uid, &flags);
-        let kept = Message { arrived: Arrived { flags, ..message.clone() }, octets, gone: false };
+        let kept = Message { arrived: Arrived { flags, ..message.clone() }, bytes, gone: false };
         self.now.messages.insert(message.uid, kept);
         Ok(())
     }
 
     fn abandon(&mut self) -> Result<()> {
-        self.octets = None;
+        self.bytes = None;
         Ok(())
     }
 
@@ -213,7 +213,7 @@ impl Folder for OpenFolder {
     }
 
     fn commit(&mut self, resume: &Resume) -> Result<()> {
-        assert!(self.octets.is_none(), "a commit within a message");
+        assert!(self.bytes.is_none(), "a commit within a message");
         if self.backup.full.is_some_and(|full| self.now.messages.len() > full) {
             return Err(Error::retry("no space left on device"));
         }
@@ -226,7 +226,7 @@ impl Folder for OpenFolder {
     fn messages(&self) -> Result<Box<dyn Iterator<Item = Result<Stored>> + '_>> {
         let stored = self.now.messages.values().map(|message| {
             let Arrived { uid, flags, internaldate } = message.arrived.clone();
-            let size = message.octets.len() as u64;
+            let size = message.bytes.len() as u64;
             Ok(Stored { uid, flags, internaldate, size, gone: message.gone })
         });
         Ok(Box::new(stored))
@@ -235,6 +235,6 @@ impl Folder for OpenFolder {
     fn read(&self, uid: u32) -> Result<Box<dyn Read + '_>> {
         let message = self.now.messages.get(&uid).ok_or_else(|| Error::not_found("no such message"))?;
         self.backup.reads.fetch_add(1, Ordering::Relaxed);
-        Ok(Box::new(&message.octets[..]))
+        Ok(Box::new(&message.bytes[..]))
     }
 }

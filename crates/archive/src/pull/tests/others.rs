@@ -112,8 +112,8 @@ async fn links_that_lead_out_of_a_copy_are_not_followed() {
         let read = spawn_blocking(move || {
             let Ok(folder) = backup.look(&folder_name("INBOX")) else { return String::new() };
             let mut text = String::new();
-            if let Ok(mut octets) = folder.read(1) {
-                let _ = octets.read_to_string(&mut text);
+            if let Ok(mut bytes) = folder.read(1) {
+                let _ = bytes.read_to_string(&mut text);
             }
             text
         });

@@ -117,14 +117,14 @@ impl Both {
         spawn_blocking(move || {
             let Ok(folder) = backup.look(&folder_name(folder)) else { return Default::default() };
             let read = |uid| {
-                let mut octets = Vec::new();
-                folder.read(uid).unwrap().read_to_end(&mut octets).unwrap();
-                octets
+                let mut bytes = Vec::new();
+                folder.read(uid).unwrap().read_to_end(&mut bytes).unwrap();
+                bytes
             };
             let uids: Vec<u32> = folder.messages().unwrap().map(|stored| stored.unwrap().uid).collect();
-            let mut octets: Vec<_> = uids.into_iter().map(read).collect();
-            octets.sort();
-            (octets, folder.known().deleted_upstream())
+            let mut bytes: Vec<_> = uids.into_iter().map(read).collect();
+            bytes.sort();
+            (bytes, folder.known().deleted_upstream())
         })
         .await
         .unwrap()
@@ -132,9 +132,9 @@ impl Both {
 
     /// The backup has the server's messages, and no others, under the server's UIDs.
     async fn is_the_same(&self, folder: &'static str) {
-        let mut octets: Vec<_> = there(&self.script, folder).into_iter().map(|(_, octets)| octets).collect();
-        octets.sort();
-        assert_eq!(self.copied(folder).await, (octets, 0), "{:?}", self.place.format);
+        let mut bytes: Vec<_> = there(&self.script, folder).into_iter().map(|(_, bytes)| bytes).collect();
+        bytes.sort();
+        assert_eq!(self.copied(folder).await, (bytes, 0), "{:?}", self.place.format);
         let backup = self.place.open().await;
         let uids = |known: &KnownMessages| known.uids().iter().map(|uid| uid.get()).collect::<Vec<_>>();
         let kept =
@@ -283,9 +283,9 @@ async fn recorded_duplicates_of_older_versions_are_removed() {
         });
         let report = both.pull().await;
         assert_eq!((report.of[0].doubles, recognized(&report)), (4, (0, 0)), "{format:?} {report:?}");
-        let (octets, gone) = both.copied("INBOX").await;
+        let (bytes, gone) = both.copied("INBOX").await;
         // The flags of 3 differ, and nothing records that 4 was put back.
-        assert_eq!((octets.len(), gone), (7, 2), "{format:?}");
+        assert_eq!((bytes.len(), gone), (7, 2), "{format:?}");
         let told = both.told.0.lock().unwrap().join(" ");
         assert!(
             told.contains("1 message stays in the backup twice") && told.ends_with("UID 3 and 13"),

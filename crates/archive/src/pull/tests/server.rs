@@ -157,12 +157,12 @@ impl Box_ {
     }
 
     /// Adds a message; its UID.
-    pub(crate) fn add(&mut self, octets: Option<Vec<u8>>) -> u32 {
+    pub(crate) fn add(&mut self, bytes: Option<Vec<u8>>) -> u32 {
         let uid = self.uidnext;
         self.uidnext += 1;
         self.modseq += 1;
-        let octets = octets.unwrap_or_else(|| text(uid).into_bytes());
-        self.messages.insert(uid, ("\\Seen".into(), octets));
+        let bytes = bytes.unwrap_or_else(|| text(uid).into_bytes());
+        self.messages.insert(uid, ("\\Seen".into(), bytes));
         self.modseqs.insert(uid, self.modseq);
         uid
     }

@@ -33,7 +33,7 @@ fn inbox() -> Box_ {
 fn there(script: &Script, without: &[u32]) -> Vec<(u32, Vec<u8>)> {
     let world = script.world.lock().unwrap();
     let messages = world.boxes["INBOX"].messages.iter().filter(|(uid, _)| !without.contains(uid));
-    messages.map(|(uid, (_, octets))| (*uid, octets.clone())).collect()
+    messages.map(|(uid, (_, bytes))| (*uid, bytes.clone())).collect()
 }
 
 async fn kept(place: &BackupPlace) -> Vec<(u32, Vec<u8>)> {
@@ -41,9 +41,9 @@ async fn kept(place: &BackupPlace) -> Vec<(u32, Vec<u8>)> {
     spawn_blocking(move || {
         let folder = backup.look(&folder_name("INBOX")).unwrap();
         let read = |uid| {
-            let mut octets = Vec::new();
-            folder.read(uid).unwrap().read_to_end(&mut octets).unwrap();
-            (uid, octets)
+            let mut bytes = Vec::new();
+            folder.read(uid).unwrap().read_to_end(&mut bytes).unwrap();
+            (uid, bytes)
         };
         let mut all: Vec<_> = folder.messages().unwrap().map(|stored| read(stored.unwrap().uid)).collect();
         all.sort();
@@ -118,7 +118,7 @@ async fn unsolicited_messages_are_not_stored() {
         script.change(|world| world.faults.push(Fault::Unasked(uid)));
         let report = pulled(&script, &backup).await;
         let expected = if uid == 4 { [1, 2, 3, 5].to_vec() } else { [1, 2, 3, 4, 5].to_vec() };
-        let wrong = |(at, octets): &(u32, String)| *at != uid || *octets == text(uid);
+        let wrong = |(at, bytes): &(u32, String)| *at != uid || *bytes == text(uid);
         let kept: Vec<_> = backup.texts("INBOX").into_iter().filter(wrong).collect();
         // Which of two answers is right cannot be known.
         assert!(kept == texts(expected) || kept == texts(1..=5), "{uid}: {report:?} {kept:?}");

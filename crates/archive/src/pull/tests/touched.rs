@@ -153,7 +153,7 @@ async fn files_that_were_cut_or_removed_are_noticed_and_mended() {
         let folder = backup.look(&FolderName::new("INBOX", Some('/'))).unwrap();
         let mut kept: Vec<(u32, String)> = read_all(&*folder)
             .into_iter()
-            .map(|(uid, mail)| (uid, String::from_utf8(mail.octets).unwrap()))
+            .map(|(uid, mail)| (uid, String::from_utf8(mail.bytes).unwrap()))
             .collect();
         drop((folder, backup));
         // The server no longer has it, so it may be kept or not.
@@ -200,7 +200,7 @@ async fn missing_dates_are_asked_for_once() {
         let undated: Vec<u32> = mails.iter().filter(|(_, m)| m.date.is_none()).map(|(uid, _)| *uid).collect();
         assert_eq!((mails.len(), &*undated), (1200, &[3, 7][..]), "{capabilities}");
         assert!(mails.values().filter_map(|mail| mail.date).all(|date| date.zone_minutes() == -420));
-        assert_eq!(mails[&1201].octets, b"A: b\r\n\r\nLF\nand\r\nCRLF\n");
+        assert_eq!(mails[&1201].bytes, b"A: b\r\n\r\nLF\nand\r\nCRLF\n");
         assert!(folder.known().is_gone(7));
         drop((folder, backup));
         let commands = 1199usize.div_ceil(500);

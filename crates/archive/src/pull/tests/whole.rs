@@ -164,9 +164,9 @@ async fn responses_in_other_shapes_are_understood() {
     let report = pulled(&script, &backup).await;
     assert!(report.is_complete(), "{report:?}");
     let folder = backup.folder("INBOX");
-    assert_eq!(folder.messages[&2].octets, b"quoted \"text\"");
-    assert_eq!(folder.messages[&3].octets, text(3).as_bytes());
-    assert_eq!(folder.messages[&large].octets.len(), 300_003);
+    assert_eq!(folder.messages[&2].bytes, b"quoted \"text\"");
+    assert_eq!(folder.messages[&3].bytes, text(3).as_bytes());
+    assert_eq!(folder.messages[&large].bytes.len(), 300_003);
     assert_eq!(folder.messages[&large].arrived.flags.system, Flags::SEEN);
 }
 

@@ -61,22 +61,22 @@ fn numbers(reports: &[Report]) -> Vec<(u64, u64, u64)> {
 }
 
 /// So many keywords of this size.
-fn words(count: usize, octets: usize) -> String {
-    (0..count).map(|n| format!(" {n:k>octets$}")).collect()
+fn words(count: usize, bytes: usize) -> String {
+    (0..count).map(|n| format!(" {n:k>bytes$}")).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keywords_beyond_the_limit_are_reported_once() {
     let many = limits::FLAG_SET_KEYWORDS + 44;
     for format in FORMATS {
-        let (count, octets, fitting) = match format {
+        let (count, bytes, fitting) = match format {
             "sealpost" => (many, 10, limits::FLAG_SET_KEYWORDS),
             _ => (900, 100, limits::ARCHIVE_RECORD_BYTES / 2 / 108),
         };
         let script = Script::start(Box_::with(3), "", &[]).await;
-        script.inbox(|inbox| inbox.set_flags(1, &format!("\\Seen{}", words(count, octets))));
+        script.inbox(|inbox| inbox.set_flags(1, &format!("\\Seen{}", words(count, bytes))));
         let between = |script: &Script| {
-            script.inbox(|inbox| inbox.set_flags(3, &format!("\\Flagged{}", words(count, octets))));
+            script.inbox(|inbox| inbox.set_flags(3, &format!("\\Flagged{}", words(count, bytes))));
         };
         let (reports, [first, _, third]) = pulls(format, &script, [1, 2, 3], between).await;
         assert_eq!(numbers(&reports), [(3, 0, 1), (0, 0, 0), (0, 1, 1), (0, 0, 0)], "{format}");

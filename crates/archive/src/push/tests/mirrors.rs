@@ -31,10 +31,10 @@ impl Pair {
 
     /// Subjects and flags at the destination.
     fn there(&self) -> Vec<(String, String)> {
-        octets(&self.to, "INBOX")
+        bytes(&self.to, "INBOX")
             .into_iter()
-            .map(|(flags, octets)| {
-                (String::from_utf8(octets).unwrap().lines().next().unwrap().to_owned(), flags)
+            .map(|(flags, bytes)| {
+                (String::from_utf8(bytes).unwrap().lines().next().unwrap().to_owned(), flags)
             })
             .collect()
     }
@@ -216,7 +216,7 @@ async fn folders_merged_at_the_destination_lose_no_messages() {
                 "{round} {folder:?}"
             );
         }
-        assert_eq!((octets(&pair.to, "WORK").len(), octets(&pair.to, "Work").len()), (5, 0));
+        assert_eq!((bytes(&pair.to, "WORK").len(), bytes(&pair.to, "Work").len()), (5, 0));
     }
 }
 
@@ -242,6 +242,6 @@ async fn a_folder_renamed_at_the_destination_is_mirrored() {
         let work = &report.folders[1];
         assert_eq!((work.removed, work.flags, &work.error), (removed, removed, &None), "{work:?}");
     }
-    let flags: Vec<String> = octets(&pair.to, "work").into_iter().map(|(flags, _)| flags).collect();
+    let flags: Vec<String> = bytes(&pair.to, "work").into_iter().map(|(flags, _)| flags).collect();
     assert_eq!(flags, ["\\Seen", "\\Seen", "\\Flagged"]);
 }

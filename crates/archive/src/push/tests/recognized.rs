@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use super::super::{FolderReport, Observer, Options, Put, UidMap, restore};
-use super::{Nobody, counts, octets, options};
+use super::{Nobody, bytes, counts, options};
 use crate::backup::format_tests::{folder_name, give, identity, mail, resume};
 use crate::backup::{Backup, imap_backup};
 use crate::pull::tests::pulled::copy_of;
@@ -49,7 +49,7 @@ async fn the_version_that_is_missing_is_put_back() {
         let report =
             restore(backup.clone(), &script.server(), &options(&watched), Arc::new(Nobody)).await.unwrap();
         assert_eq!(counts(&report), (put, 2 - put, 0), "{report:?}");
-        let there: Vec<_> = octets(&script, "INBOX").into_iter().map(|(_, octets)| Some(octets)).collect();
+        let there: Vec<_> = bytes(&script, "INBOX").into_iter().map(|(_, bytes)| Some(bytes)).collect();
         assert_eq!(there, [draft("the second version, which is longer"), draft("the first version")]);
     }
 }
@@ -72,7 +72,7 @@ async fn the_map_of_other_messages_keeps_none_away() {
     *options.map.lock().unwrap() = map;
     let report = restore(backup, &to.server(), &options, Arc::new(Nobody)).await.unwrap();
     assert_eq!(counts(&report), (1, 0, 0), "{report:?}");
-    assert_eq!(octets(&to, "INBOX").len(), 2);
+    assert_eq!(bytes(&to, "INBOX").len(), 2);
 }
 
 /// The destination accepts no name with a dot; without it, the name is another folder's.
@@ -94,7 +94,7 @@ async fn two_folders_do_not_become_one() {
         let error = |name: &str| report.folders.iter().find(|f| f.name == name).unwrap().error.clone();
         assert!(error("a.b").unwrap().contains("a_b has the same name at the destination"), "{report:?}");
         assert_eq!(error("a_b"), None);
-        let there: Vec<_> = octets(&to, "a_b").into_iter().map(|(_, octets)| Some(octets)).collect();
+        let there: Vec<_> = bytes(&to, "a_b").into_iter().map(|(_, bytes)| Some(bytes)).collect();
         assert_eq!(there, [message("a_b")]);
     }
 }
@@ -161,5 +161,5 @@ async fn two_names_that_are_refused_do_not_become_one() {
     let report = restore(backup, &to.server(), &options(&watched), Arc::new(Nobody)).await.unwrap();
     let puts: Vec<_> = report.folders.iter().map(|folder| (folder.put, folder.error.is_some())).collect();
     assert_eq!(puts, [(0, false), (2, false), (0, true)], "{report:?}");
-    assert_eq!(octets(&to, "a_b_c").len(), 2);
+    assert_eq!(bytes(&to, "a_b_c").len(), 2);
 }

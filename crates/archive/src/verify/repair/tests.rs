@@ -85,9 +85,9 @@ impl Fixture {
             let found: Vec<_> =
                 folder.messages().unwrap().filter_map(Result::ok).filter(|m| m.uid == uid).collect();
             assert_eq!(found.len(), 1);
-            let mut octets = Vec::new();
-            let read = folder.read(uid).unwrap().read_to_end(&mut octets).map_err(|e| e.to_string());
-            let read = read.map(|_| String::from_utf8_lossy(&octets).into_owned());
+            let mut bytes = Vec::new();
+            let read = folder.read(uid).unwrap().read_to_end(&mut bytes).map_err(|e| e.to_string());
+            let read = read.map(|_| String::from_utf8_lossy(&bytes).into_owned());
             (found.into_iter().next().unwrap(), read)
         };
         spawn_blocking(read).await.unwrap()
@@ -122,8 +122,8 @@ async fn only_messages_on_the_server_are_repaired() {
         assert_eq!(report.repaired.to_string(), "7,20", "{format:?} {capabilities} {report:?}");
         assert_eq!((report.beyond_repair.to_string(), report.is_good()), ("9".into(), false));
         assert!(report.to_fetch().is_empty() && report.damaged.len() == 1, "{report:?}");
-        let (stored, octets) = world.message(7).await;
-        assert_eq!(octets.unwrap(), text(7), "{format:?}");
+        let (stored, bytes) = world.message(7).await;
+        assert_eq!(bytes.unwrap(), text(7), "{format:?}");
         assert_eq!((&stored.flags, stored.internaldate), (&before.flags, before.internaldate));
         assert_eq!(world.message(20).await.1.unwrap(), "Subject: another\r\n\r\n");
         // It is still there, unchanged.

@@ -47,15 +47,15 @@ fn a_long_split_line_keeps_beginning_and_literal() {
 
 /// A server's output with difficult parts, and how many responses it has.
 fn response() -> impl Strategy<Value = Vec<u8>> {
-    let octets = prop::collection::vec(any::<u8>(), 0..40);
+    let bytes = prop::collection::vec(any::<u8>(), 0..40);
     let text = "[ -z]{0,12}";
     prop_oneof![
         text.prop_map(|t| format!("a7 OK {t}\r\n").into_bytes()),
         text.prop_map(|t| format!("* NO {t} {{3}}\r\n").into_bytes()),
-        (octets.clone(), any::<bool>()).prop_map(|(octets, binary)| {
+        (bytes.clone(), any::<bool>()).prop_map(|(bytes, binary)| {
             let mark = if binary { "~" } else { "" };
-            let mut out = format!("* 3 FETCH (X {mark}{{{}}}\r\n", octets.len()).into_bytes();
-            out.extend_from_slice(&octets);
+            let mut out = format!("* 3 FETCH (X {mark}{{{}}}\r\n", bytes.len()).into_bytes();
+            out.extend_from_slice(&bytes);
             out.extend_from_slice(b" Y {2}\r\n\r\n)\r\n");
             out
         }),

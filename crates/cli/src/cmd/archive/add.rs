@@ -21,7 +21,7 @@ use super::folders::{FolderArgs, check};
 use super::progress::Working;
 use super::remembered::{Accounts, Remembered};
 use super::server::ServerArgs;
-use super::target::{Format, SealedArgs, octets};
+use super::target::{Format, SealedArgs, bytes};
 use crate::exit::Usage;
 use crate::global::Global;
 use crate::output::{Output, text, warn};
@@ -69,7 +69,7 @@ pub struct Args {
 
 /// The size as it was written, which is one.
 pub fn size(text: &str) -> Result<String, String> {
-    octets(text).map(|_| text.to_owned())
+    bytes(text).map(|_| text.to_owned())
 }
 
 /// What was added, and what there is.

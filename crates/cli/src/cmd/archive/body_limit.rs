@@ -6,7 +6,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::remembered::Accounts;
-use super::target::{Format, octets};
+use super::target::{Format, bytes};
 use crate::exit::Usage;
 use crate::global::Global;
 
@@ -40,7 +40,7 @@ pub fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let mut account = accounts.get(&args.account)?;
     let limit = match args.size.as_str() {
         "all" => None,
-        size => Some(octets(size).map_err(Usage)?),
+        size => Some(bytes(size).map_err(Usage)?),
     };
     if limit.is_some() && account.format != Format::Sealpost {
         return Err(Usage(format!(

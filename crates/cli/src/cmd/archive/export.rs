@@ -131,8 +131,8 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
             };
             let twins = twins(&*source, &restored, &kept);
             let target = to.open(&kept.name, &kept.identity)?;
-            transfer(&*source, &twins, target, &mut |octets| {
-                at_work.done(octets);
+            transfer(&*source, &twins, target, &mut |bytes| {
+                at_work.done(bytes);
                 !*stopped.borrow()
             })
         };
@@ -248,7 +248,7 @@ impl Exported {
             folder,
             dry_run,
             messages: done.messages,
-            bytes: done.octets,
+            bytes: done.bytes,
             present: done.present,
             failed,
             interrupted: done.interrupted,

@@ -26,7 +26,7 @@ struct Bars {
     all: MultiProgress,
     total: ProgressBar,
     folders: Mutex<HashMap<String, ProgressBar>>,
-    octets: Mutex<u64>,
+    bytes: Mutex<u64>,
     evicted: Mutex<(u64, u64)>,
 }
 
@@ -47,7 +47,7 @@ impl ProgressBars {
                 all,
                 total,
                 folders: Mutex::default(),
-                octets: Mutex::default(),
+                bytes: Mutex::default(),
                 evicted: Mutex::default(),
             }),
             quiet,
@@ -149,11 +149,11 @@ impl Observer for ProgressBars {
         bars.folders.lock().unwrap_or_else(|e| e.into_inner()).insert(folder.to_owned(), bar);
     }
 
-    fn stored(&self, folder: &str, messages: u64, octets: u64) {
+    fn stored(&self, folder: &str, messages: u64, bytes: u64) {
         let Some(bars) = &self.bars else { return };
         bars.total.inc(messages);
-        let mut all = bars.octets.lock().unwrap_or_else(|e| e.into_inner());
-        *all += octets;
+        let mut all = bars.bytes.lock().unwrap_or_else(|e| e.into_inner());
+        *all += bytes;
         bars.total.set_message(HumanBytes(*all).to_string());
         if let Some(bar) = bars.folders.lock().unwrap_or_else(|e| e.into_inner()).get(folder) {
             bar.inc(messages);
@@ -196,10 +196,10 @@ impl Observer for ProgressBars {
         }
     }
 
-    fn evicted(&self, messages: u64, octets: u64) {
+    fn evicted(&self, messages: u64, freed: u64) {
         if let Some(bars) = &self.bars {
             let mut all = bars.evicted.lock().unwrap_or_else(|e| e.into_inner());
-            *all = (all.0 + messages, all.1 + octets);
+            *all = (all.0 + messages, all.1 + freed);
             let (bodies, bytes) = (counted(all.0, "body", "bodies"), HumanBytes(all.1));
             bars.total.set_message(format!("{bodies} evicted, {bytes}"));
         }

@@ -21,7 +21,7 @@ use super::record;
 use super::remembered::{Accounts, Remembered, status_of};
 use super::server::ServerArgs;
 use super::stop;
-use super::target::{Format, SealedArgs, Target, end, octets};
+use super::target::{Format, SealedArgs, Target, bytes, end};
 use crate::exit::Usage;
 use crate::global::Global;
 use crate::output::{advice, counted};
@@ -58,7 +58,7 @@ pub struct Args {
     /// Keep at most SIZE of message bodies on disk, such as 2GB: headers and searchable text of all
     /// messages stay, the oldest and largest bodies are evicted, and fetched from the server when
     /// they are opened [default: the remembered limit of the account, or all]
-    #[arg(long, value_name = "SIZE", value_parser = octets, help_heading = "Backup")]
+    #[arg(long, value_name = "SIZE", value_parser = bytes, help_heading = "Backup")]
     body_limit: Option<u64>,
     /// Remove messages from the backup that the server no longer has; folders always stay
     #[arg(long)]
@@ -162,7 +162,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
             sealed: &args.sealed,
             make: Some(place.whose()),
         };
-        let keep = args.body_limit.map(|octets| (octets, &place));
+        let keep = args.body_limit.map(|bytes| (bytes, &place));
         let copy = target.open_for(args.dry_run, global, keep).await?;
         let (server, folders) = (place.server().await?, args.folders.clone());
         let name = server.to_string();
@@ -200,8 +200,8 @@ async fn remembered(
     global: &Global,
 ) -> Result<u8> {
     let sealed = account.sealed(&args.sealed);
-    let kept = account.body_limit.as_deref().map(octets).transpose().map_err(Usage)?;
-    let keep = args.body_limit.or(kept).map(|octets| (octets, &account.server));
+    let kept = account.body_limit.as_deref().map(bytes).transpose().map_err(Usage)?;
+    let keep = args.body_limit.or(kept).map(|bytes| (bytes, &account.server));
     let copy = account.target(&sealed, true).open_for(args.dry_run, global, keep).await?;
     let folders = args.folders.clone().or(&account.folders, &account.exclude);
     let server = account.server.server().await?;
@@ -367,12 +367,12 @@ impl BodyReport {
     pub fn of(counts: &BodyCounts) -> Self {
         BodyReport {
             kept: counts.kept,
-            kept_bytes: counts.kept_octets,
+            kept_bytes: counts.kept_bytes,
             evicted: counts.without,
             evicted_bytes: counts.without_bytes,
             limit: counts.limit,
             now: counts.now,
-            now_bytes: counts.now_octets,
+            now_bytes: counts.now_bytes,
             damaged: counts.damaged.clone(),
         }
     }
@@ -415,7 +415,7 @@ impl<'a> Folder<'a> {
             },
             planned: report.planned,
             new: report.new,
-            bytes: report.octets,
+            bytes: report.bytes,
             recognized: report.recognized,
             doubles_removed: report.doubles,
             flags: report.flags,

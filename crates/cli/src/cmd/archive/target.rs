@@ -56,7 +56,7 @@ pub struct SealedArgs {
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn octets(text: &str) -> Result<u64, String> {
+pub fn bytes(text: &str) -> Result<u64, String> {
     let decimal =
         [("TB", 1_000_000_000_000u64), ("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1000), ("KB", 1000)];
     for (unit, factor) in decimal {
@@ -274,7 +274,7 @@ impl Target<'_> {
             accounts.set_bodies(Arc::new(Anywhere(refetch.clone())));
         }
         let account = accounts.open(record.id, &root).await?;
-        let keep = keep.map(|(octets, _)| BodyLimit::new(octets, data_dir.clock.clone()));
+        let keep = keep.map(|(bytes, _)| BodyLimit::new(bytes, data_dir.clock.clone()));
         let runtime = tokio::runtime::Handle::current();
         let copy = sealed::open_with(runtime, account, self.directory, BodyOptions { keep, refetch });
         Ok(copy.map_err(in_use)?.into())
@@ -311,7 +311,7 @@ impl Target<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{local_part, octets};
+    use super::{bytes, local_part};
 
     #[test]
     fn sizes_are_decimal_or_binary() {
@@ -323,10 +323,10 @@ mod tests {
             ("0KB", 0),
             ("5kB", 5000),
         ] {
-            assert_eq!(octets(text), Ok(bytes_of), "{text}");
+            assert_eq!(bytes(text), Ok(bytes_of), "{text}");
         }
         for text in ["", "GB", "-1GB", "1.5GB", "99999999999TB", "2 gigabytes"] {
-            assert!(octets(text).is_err(), "{text}");
+            assert!(bytes(text).is_err(), "{text}");
         }
     }
 

@@ -103,8 +103,8 @@ impl Fixture {
         for (uid, message) in rows {
             let message = message?;
             let reader = account.reader(&message);
-            let octets: Vec<bytes::Bytes> = reader.raw(0..message.size()).try_collect().await.ok()?;
-            mail.insert(uid, octets.concat());
+            let bytes: Vec<bytes::Bytes> = reader.raw(0..message.size()).try_collect().await.ok()?;
+            mail.insert(uid, bytes.concat());
         }
         Some(mail)
     }
@@ -162,17 +162,17 @@ fn copy(from: &Path, to: &Path) {
 
 fn flip(file: &Path, bit: u64) {
     let file = std::fs::OpenOptions::new().read(true).write(true).open(file).unwrap();
-    let (at, mut octet) = (bit / 8, [0]);
-    file.read_exact_at(&mut octet, at).unwrap();
-    file.write_all_at(&[octet[0] ^ (1 << (bit % 8))], at).unwrap();
+    let (at, mut byte) = (bit / 8, [0]);
+    file.read_exact_at(&mut byte, at).unwrap();
+    file.write_all_at(&[byte[0] ^ (1 << (bit % 8))], at).unwrap();
 }
 
 /// A name with one bit flipped that is one still.
 fn flipped_name(name: &str, random: &SeededRandom) -> Option<String> {
-    let mut octets = name.as_bytes().to_vec();
-    let bit = random.below(octets.len() as u64 * 8);
-    octets[(bit / 8) as usize] ^= 1 << (bit % 8);
-    String::from_utf8(octets).ok()
+    let mut bytes = name.as_bytes().to_vec();
+    let bit = random.below(bytes.len() as u64 * 8);
+    bytes[(bit / 8) as usize] ^= 1 << (bit % 8);
+    String::from_utf8(bytes).ok()
 }
 
 fn files_in(dir: &Path) -> Vec<std::path::PathBuf> {
@@ -197,8 +197,8 @@ async fn every_flipped_bit_of_a_local_store_is_harmless_or_named() {
     let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
     let connection = rusqlite::Connection::open(whole.join("objects.sqlite")).unwrap();
     connection.query_row(checkpoint, [], |row| row.get::<_, i64>(0)).unwrap();
-    let octets = std::fs::read(whole.join("objects.sqlite")).unwrap();
-    let size = octets.len() as u64;
+    let bytes = std::fs::read(whole.join("objects.sqlite")).unwrap();
+    let size = bytes.len() as u64;
     let random = SeededRandom::new(11);
     let mut harmless = 0;
     for n in 0..DATABASE_BITS + FILE_BITS + NAME_BITS {
@@ -250,11 +250,11 @@ async fn every_flipped_bit_of_a_bucket_is_harmless_or_named() {
     for n in 0..OBJECT_BITS + KEY_BITS {
         let path = &listed[random.below(listed.len() as u64) as usize].location;
         let object = objects.get(path).await.unwrap().bytes().await.unwrap();
-        let mut octets = object.to_vec();
+        let mut bytes = object.to_vec();
         let mut to = path.clone();
         if n < OBJECT_BITS {
-            let bit = random.below(octets.len() as u64 * 8);
-            octets[(bit / 8) as usize] ^= 1 << (bit % 8);
+            let bit = random.below(bytes.len() as u64 * 8);
+            bytes[(bit / 8) as usize] ^= 1 << (bit % 8);
         } else {
             let Some(name) = flipped_name(path.as_ref(), &random) else { continue };
             let other = Key::parse(name).ok();
@@ -266,7 +266,7 @@ async fn every_flipped_bit_of_a_bucket_is_harmless_or_named() {
             to = other;
         }
         objects.delete(path).await.unwrap();
-        objects.put(&to, PutPayload::from(octets)).await.unwrap();
+        objects.put(&to, PutPayload::from(bytes)).await.unwrap();
         world.survives(dir.path(), &store, &mail, &format!("{path} is at {to}")).await;
         objects.delete(&to).await.unwrap();
         objects.put(path, PutPayload::from(object)).await.unwrap();

@@ -127,9 +127,9 @@ pub fn is_of_message(e: &Error) -> bool {
 fn over_quota(account: &Account, quotas: &Quotas, placements: &[Placement]) -> bool {
     let used = sealpost_account::usage::of(&account.state());
     let sizes = placements.iter().map(|placement| (placement.to.len() as u64, placement.source.size()));
-    let (messages, octets) =
-        sizes.fold((0, 0), |(messages, octets), (count, size)| (messages + count, octets + size * count));
-    quotas.exceeded(used, Usage::of_messages(messages, octets)).is_some()
+    let (messages, bytes) =
+        sizes.fold((0, 0), |(messages, bytes), (count, size)| (messages + count, bytes + size * count));
+    quotas.exceeded(used, Usage::of_messages(messages, bytes)).is_some()
 }
 
 /// Places these, in this order, all or none. A mailbox that a client deleted meanwhile is made again.

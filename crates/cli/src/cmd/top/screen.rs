@@ -165,7 +165,7 @@ fn protocols(now: &Stats, before: Option<&Stats>, rates: &Rates, width: usize) -
     let rows = now.protocols.iter().map(|p| {
         let earlier = before.and_then(|b| b.protocols.iter().find(|other| other.protocol == p.protocol));
         let since = |of: fn(&ProtocolStats) -> u64| rates.per_second(earlier.map(of), of(p));
-        let octets = |of: fn(&ProtocolStats) -> u64| rates.bytes_per_second(earlier.map(of), of(p));
+        let bytes = |of: fn(&ProtocolStats) -> u64| rates.bytes_per_second(earlier.map(of), of(p));
         [
             p.protocol.clone(),
             p.sessions.to_string(),
@@ -173,8 +173,8 @@ fn protocols(now: &Stats, before: Option<&Stats>, rates: &Rates, width: usize) -
             since(|p| p.accepted),
             since(|p| p.refused),
             since(|p| p.commands),
-            octets(|p| p.bytes_in),
-            octets(|p| p.bytes_out),
+            bytes(|p| p.bytes_in),
+            bytes(|p| p.bytes_out),
             since(|p| p.messages),
             since(|p| p.deliveries),
         ]

@@ -84,8 +84,8 @@ impl Index {
         }
         let mut plain = Vec::with_capacity(bytes);
         let mut raw = reader.raw(header);
-        while let Some(octets) = raw.next().await {
-            plain.extend_from_slice(&octets?);
+        while let Some(piece) = raw.next().await {
+            plain.extend_from_slice(&piece?);
         }
         match plain.len() == bytes {
             true => Ok(Some(plain)),

@@ -71,8 +71,8 @@ async fn original(content: Content, reader: &MessageReader) -> Result<Vec<u8>> {
     let header = Structure::decode(&structure)?.root.header;
     let mut raw = reader.raw(header);
     let mut plain = Vec::new();
-    while let Some(octets) = raw.next().await {
-        plain.extend_from_slice(&octets?);
+    while let Some(bytes) = raw.next().await {
+        plain.extend_from_slice(&bytes?);
     }
     Ok(plain)
 }

@@ -39,19 +39,19 @@ pub(crate) enum Header {
 }
 
 /// What the beginning of a connection, no longer than its header, says; `None`: it is no header.
-pub(crate) fn parse(octets: &[u8]) -> Option<Header> {
-    let begins_as = |with: &[u8]| octets.iter().zip(with).all(|(a, b)| a == b);
+pub(crate) fn parse(bytes: &[u8]) -> Option<Header> {
+    let begins_as = |with: &[u8]| bytes.iter().zip(with).all(|(a, b)| a == b);
     if !begins_as(SIGNATURE) && !begins_as(WORD) {
         return None;
     }
-    if octets.len() < LEAST_BYTES {
-        return Some(Header::Wants(LEAST_BYTES - octets.len()));
+    if bytes.len() < LEAST_BYTES {
+        return Some(Header::Wants(LEAST_BYTES - bytes.len()));
     }
-    if octets.starts_with(SIGNATURE) {
-        return version_2(octets);
+    if bytes.starts_with(SIGNATURE) {
+        return version_2(bytes);
     }
-    match octets.len() {
-        _ if octets.ends_with(b"\n") => version_1(octets).map(Header::Says),
+    match bytes.len() {
+        _ if bytes.ends_with(b"\n") => version_1(bytes).map(Header::Says),
         LINE_BYTES.. => None,
         _ => Some(Header::Wants(1)),
     }
@@ -76,9 +76,9 @@ fn version_1(line: &[u8]) -> Option<Said> {
 
 /// Twelve bytes of signature, version and command, family and protocol, how much follows; then
 /// addresses, and what is not looked at (§2.2).
-fn version_2(octets: &[u8]) -> Option<Header> {
-    let Some((fixed, rest)) = octets.split_at_checked(FIXED_BYTES) else {
-        return Some(Header::Wants(FIXED_BYTES - octets.len()));
+fn version_2(bytes: &[u8]) -> Option<Header> {
+    let Some((fixed, rest)) = bytes.split_at_checked(FIXED_BYTES) else {
+        return Some(Header::Wants(FIXED_BYTES - bytes.len()));
     };
     let length = usize::from(u16::from_be_bytes([fixed[14], fixed[15]]));
     if length > PROXY_HEADER_BYTES {
@@ -108,8 +108,8 @@ fn version_2(octets: &[u8]) -> Option<Header> {
     Some(Header::Says(said))
 }
 
-fn port(octets: &[u8], at: usize) -> Option<u16> {
-    octets.get(at..)?.first_chunk().map(|port| u16::from_be_bytes(*port))
+fn port(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..)?.first_chunk().map(|port| u16::from_be_bytes(*port))
 }
 
 /// IPv4 that IPv6 carries is IPv4, as on other connections.
@@ -122,14 +122,14 @@ fn clients(from: (IpAddr, u16), to: (IpAddr, u16)) -> Said {
 mod tests {
     use super::*;
 
-    /// What a connection says that begins with `octets`, and what is left of them.
-    fn said(octets: &[u8]) -> (Option<Said>, &[u8]) {
+    /// What a connection says that begins with `bytes`, and what is left of them.
+    fn said(bytes: &[u8]) -> (Option<Said>, &[u8]) {
         let mut read = 0;
         loop {
-            match parse(&octets[..read]) {
-                Some(Header::Says(said)) => return (Some(said), &octets[read..]),
-                Some(Header::Wants(more)) if read + more <= octets.len() => read += more,
-                _ => return (None, octets),
+            match parse(&bytes[..read]) {
+                Some(Header::Says(said)) => return (Some(said), &bytes[read..]),
+                Some(Header::Wants(more)) if read + more <= bytes.len() => read += more,
+                _ => return (None, bytes),
             }
         }
     }
@@ -166,8 +166,8 @@ mod tests {
             ("a LOGIN me secret\r\n", None),
             ("EHLO example.org\r\n", None),
         ] {
-            let octets = [line.as_bytes(), b"a NOOP\r\n"].concat();
-            let (found, rest) = said(&octets);
+            let bytes = [line.as_bytes(), b"a NOOP\r\n"].concat();
+            let (found, rest) = said(&bytes);
             assert_eq!(found, expected, "{line}");
             assert!(found.is_none() || rest == b"a NOOP\r\n", "{line}: what follows is the client's");
         }
@@ -195,8 +195,8 @@ mod tests {
             (second(0x22, 0x11, &v4), None),
             (second(0x11, 0x11, &v4), None),
         ] {
-            let octets = [&header[..], b"\x16\x03\x01"].concat();
-            let (found, rest) = said(&octets);
+            let bytes = [&header[..], b"\x16\x03\x01"].concat();
+            let (found, rest) = said(&bytes);
             assert_eq!(found, expected, "{header:?}");
             assert!(found.is_none() || rest == b"\x16\x03\x01");
         }

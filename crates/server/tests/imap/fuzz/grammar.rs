@@ -7,7 +7,7 @@ pub enum Piece {
     /// As it is.
     Text(Vec<u8>),
     Literal {
-        octets: Vec<u8>,
+        bytes: Vec<u8>,
         /// The client waits for the server before it sends it.
         wait: bool,
         /// A literal8 (RFC 3516).
@@ -297,7 +297,7 @@ impl Grammar {
             _ => self.attended(),
         };
         let wait = |piece| match piece {
-            Piece::Literal { octets, binary, .. } => Piece::Literal { octets, binary, wait: self.chance(2) },
+            Piece::Literal { bytes, binary, .. } => Piece::Literal { bytes, binary, wait: self.chance(2) },
             text => text,
         };
         pieces.into_iter().map(wait).collect()
@@ -358,10 +358,10 @@ impl Grammar {
         let mut words = line.splitn(3, ' ');
         match (words.next(), words.next(), words.next()) {
             (Some(verb), Some(name), rest) if !name.contains(['(', '"', '*', '%', '$']) => {
-                let octets = name.as_bytes().to_vec();
+                let bytes = name.as_bytes().to_vec();
                 let mut pieces = vec![
                     Piece::Text(format!("{verb} ").into_bytes()),
-                    Piece::Literal { octets, wait: false, binary: false },
+                    Piece::Literal { bytes, wait: false, binary: false },
                 ];
                 let rest = rest.map(|rest| format!(" {rest}")).unwrap_or_default();
                 pieces.push(self.text(&rest));
@@ -388,7 +388,7 @@ impl Grammar {
     }
 
     fn literal(&self) -> Piece {
-        Piece::Literal { octets: self.message(), wait: false, binary: self.chance(8) }
+        Piece::Literal { bytes: self.message(), wait: false, binary: self.chance(8) }
     }
 
     fn append(&self) -> Vec<Piece> {
@@ -409,7 +409,7 @@ impl Grammar {
                 }
                 1 => {
                     pieces.push(self.text(&format!("{flags} UTF8 (")));
-                    pieces.push(Piece::Literal { octets: self.message(), wait: false, binary: true });
+                    pieces.push(Piece::Literal { bytes: self.message(), wait: false, binary: true });
                     pieces.push(self.text(")"));
                 }
                 _ => {

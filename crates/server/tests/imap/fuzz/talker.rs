@@ -125,16 +125,16 @@ impl Talker {
         for piece in pieces {
             match piece {
                 Piece::Text(text) => self.say(&text).await,
-                Piece::Literal { octets, wait: false, binary } => {
+                Piece::Literal { bytes, wait: false, binary } => {
                     let sign = if binary { "~" } else { "" };
-                    self.say(format!("{sign}{{{}+}}\r\n", octets.len()).as_bytes()).await;
-                    self.say(&octets).await;
+                    self.say(format!("{sign}{{{}+}}\r\n", bytes.len()).as_bytes()).await;
+                    self.say(&bytes).await;
                 }
-                Piece::Literal { octets, wait: true, binary } => {
+                Piece::Literal { bytes, wait: true, binary } => {
                     let sign = if binary { "~" } else { "" };
-                    self.say(format!("{sign}{{{}}}\r\n", octets.len()).as_bytes()).await;
+                    self.say(format!("{sign}{{{}}}\r\n", bytes.len()).as_bytes()).await;
                     match self.until_continue(&tag).await {
-                        true => self.say(&octets).await,
+                        true => self.say(&bytes).await,
                         false => return,
                     }
                 }
@@ -153,10 +153,10 @@ impl Talker {
             for piece in self.grammar.unattended() {
                 match piece {
                     Piece::Text(text) => all.extend_from_slice(&text),
-                    Piece::Literal { octets, binary, .. } => {
+                    Piece::Literal { bytes, binary, .. } => {
                         let sign = if binary { "~" } else { "" };
-                        all.extend_from_slice(format!("{sign}{{{}+}}\r\n", octets.len()).as_bytes());
-                        all.extend_from_slice(&octets);
+                        all.extend_from_slice(format!("{sign}{{{}+}}\r\n", bytes.len()).as_bytes());
+                        all.extend_from_slice(&bytes);
                     }
                 }
             }
@@ -201,11 +201,11 @@ impl Talker {
         }
     }
 
-    async fn say(&mut self, octets: &[u8]) {
+    async fn say(&mut self, bytes: &[u8]) {
         let Some(connection) = &mut self.connection else { return };
-        self.story.push(format!("C: {}", String::from_utf8_lossy(octets).escape_debug()));
+        self.story.push(format!("C: {}", String::from_utf8_lossy(bytes).escape_debug()));
         // One that the server has ended takes nothing more.
-        connection.client.try_send(octets).await;
+        connection.client.try_send(bytes).await;
     }
 
     /// Whether the server asks for more, and has not completed the command instead.

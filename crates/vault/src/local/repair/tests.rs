@@ -48,9 +48,9 @@ fn offsets(dir: &Path, text: &str, in_index: bool) -> Vec<usize> {
     found.filter(|at| (1..10).contains(&bytes[at - 1]) == in_index).collect()
 }
 
-fn damage(dir: &Path, at: usize, octets: &[u8]) {
+fn damage(dir: &Path, at: usize, bytes: &[u8]) {
     let file = fs::OpenOptions::new().write(true).open(schema::path(dir)).unwrap();
-    file.write_all_at(octets, at as u64).unwrap();
+    file.write_all_at(bytes, at as u64).unwrap();
 }
 
 #[tokio::test]

@@ -41,7 +41,7 @@ async fn give_up(reader: &MessageReader, store: &Store) -> Result<()> {
     MessageStub::replace(vec![MessageStub::of(reader, HEADER.len() as u64).await?], store).await
 }
 
-async fn octets(reader: &MessageReader, range: Range<u64>) -> Result<Vec<u8>> {
+async fn bytes(reader: &MessageReader, range: Range<u64>) -> Result<Vec<u8>> {
     Ok(reader.raw(range).try_collect::<Vec<Bytes>>().await?.concat())
 }
 
@@ -85,18 +85,18 @@ async fn headers_text_and_structure_stay_and_the_body_comes_from_elsewhere() {
         assert_eq!(anew(&store, &reader).with_piece(piece).structure().await.unwrap(), b"the structure");
         reader.verify().await.unwrap();
         let header = 0..HEADER.len() as u64;
-        assert_eq!(octets(&reader, header.clone()).await.unwrap(), HEADER);
-        assert_eq!(octets(&reader, 9..11).await.unwrap(), &HEADER[9..11]);
+        assert_eq!(bytes(&reader, header.clone()).await.unwrap(), HEADER);
+        assert_eq!(bytes(&reader, 9..11).await.unwrap(), &HEADER[9..11]);
         if size > 0 {
-            let error = octets(&reader, 0..header.end + 1).await.unwrap_err();
+            let error = bytes(&reader, 0..header.end + 1).await.unwrap_err();
             assert_eq!(error.kind(), Kind::Offloaded);
         }
         let server = Arc::new(Server(raw.clone(), 0.into()));
         let reader = anew(&store, &reader).with_bodies(server.clone());
-        assert_eq!(octets(&reader, header).await.unwrap(), HEADER);
+        assert_eq!(bytes(&reader, header).await.unwrap(), HEADER);
         assert_eq!(server.1.load(std::sync::atomic::Ordering::SeqCst), 0, "the header is here");
-        assert_eq!(octets(&reader, 0..u64::MAX).await.unwrap(), raw);
-        assert_eq!(octets(&reader, 20..raw.len() as u64 - 3).await.unwrap(), &raw[20..raw.len() - 3]);
+        assert_eq!(bytes(&reader, 0..u64::MAX).await.unwrap(), raw);
+        assert_eq!(bytes(&reader, 20..raw.len() as u64 - 3).await.unwrap(), &raw[20..raw.len() - 3]);
     }
 }
 
@@ -107,7 +107,7 @@ async fn what_is_gone_altogether_is_not_found() {
     store.delete(&message::path(ACCOUNT, OBJECT)).await.unwrap();
     let server = Arc::new(Server(Vec::new(), 0.into()));
     let reader = anew(&store, &reader).with_bodies(server);
-    assert_eq!(octets(&reader, 0..9).await.unwrap_err().kind(), Kind::NotFound);
+    assert_eq!(bytes(&reader, 0..9).await.unwrap_err().kind(), Kind::NotFound);
     assert_eq!(reader.structure().await.unwrap_err().kind(), Kind::NotFound);
     assert_eq!(reader.structure_and_text().await.unwrap_err().kind(), Kind::NotFound);
     assert_eq!(reader.evicted().await.unwrap_err().kind(), Kind::NotFound);
@@ -197,7 +197,7 @@ async fn the_message_is_there_whole_or_thin_however_the_store_fails() {
             }
             let reader = anew(&store, &reader).with_bodies(Arc::new(Server(raw.clone(), 0.into())));
             reader.verify().await.unwrap();
-            assert!(octets(&reader, 0..u64::MAX).await.unwrap() == raw);
+            assert!(bytes(&reader, 0..u64::MAX).await.unwrap() == raw);
             assert_eq!(reader.structure().await.unwrap(), b"the structure");
             assert_eq!(reader.evicted().await.unwrap().is_none(), whole);
             failed += u32::from(gone.is_err());

@@ -49,7 +49,7 @@ fn imap_backup_runs(root: &Path, messages: &[(u32, &str)], torn: &str, killed: b
 }
 
 fn texts(folder: &dyn Folder) -> Vec<(u32, String)> {
-    read_all(folder).into_iter().map(|(uid, m)| (uid, String::from_utf8(m.octets).unwrap())).collect()
+    read_all(folder).into_iter().map(|(uid, m)| (uid, String::from_utf8(m.bytes).unwrap())).collect()
 }
 
 fn expected(messages: &[(u32, &str)]) -> Vec<(u32, String)> {
@@ -228,9 +228,9 @@ fn a_first_line_that_looks_like_a_separator_is_kept() {
 #[test]
 fn bytes_dates_and_keywords_are_exact() {
     let directory = tempfile::tempdir().unwrap();
-    let octets: [&[u8]; 8] =
+    let bytes: [&[u8]; 8] =
         [b"", b"\n", b"\r", b"a\nb\r\nc\rd\n\n\n", b"\r\n\r\nno header", b"x\0y\r\n", b"From", &[0xff; 3000]];
-    let mails: Mails = octets.iter().zip(1..).map(|(octets, uid)| (uid, mail_of(octets))).collect();
+    let mails: Mails = bytes.iter().zip(1..).map(|(bytes, uid)| (uid, mail_of(bytes))).collect();
     let (_copy, mut folder) = opened(directory.path(), INBOX, 7);
     mails.iter().for_each(|(uid, mail)| give(&mut *folder, *uid, mail, 1).unwrap());
     folder.commit(&resume(9)).unwrap();
@@ -245,7 +245,7 @@ fn imap_backup_continues_and_so_do_we() {
     imap_backup_runs(root, &[(20, "A: b\n\ntwenty")], "", false);
     let (backup, mut folder) = opened(root, INBOX, 7);
     let mut now = read_all(&*folder);
-    assert_eq!(now.remove(&20).unwrap().octets, b"A: b\r\n\r\ntwenty\r\n");
+    assert_eq!(now.remove(&20).unwrap().bytes, b"A: b\r\n\r\ntwenty\r\n");
     assert_eq!(now, mails, "with dates and keywords, although it went through imap-backup");
     assert_eq!(folder.resume(), Resume::default(), "flags have to be compared");
     give(&mut *folder, 21, &mail("bare\nLF"), 9).unwrap();
@@ -262,9 +262,9 @@ fn imap_backup_continues_and_so_do_we() {
     let (_copy, folder) = opened(root, INBOX, 7);
     let now = read_all(&*folder);
     assert_eq!(now.keys().copied().collect::<Vec<_>>(), [1, 2, 9, 20, 21, 22, 23]);
-    assert_eq!(now[&21].octets, b"bare\nLF");
-    assert_eq!(now[&22].octets, b"A: b\r\n\r\ntwenty-two\r\n");
-    assert_eq!(now[&23].octets, b"A: b\r\n\r\ntwenty-three\r\n");
+    assert_eq!(now[&21].bytes, b"bare\nLF");
+    assert_eq!(now[&22].bytes, b"A: b\r\n\r\ntwenty-two\r\n");
+    assert_eq!(now[&23].bytes, b"A: b\r\n\r\ntwenty-three\r\n");
     assert_eq!(imap_backup_reads(root, INBOX).len(), 7);
 }
 

@@ -146,11 +146,11 @@ fn a_message_that_another_one_took_the_place_of_goes() {
     {
         let (_copy, mut folder) = opened(root, INBOX, 7);
         folder.replace(&[1].into_iter().filter_map(sealpost_base::Uid::new).collect());
-        give(&mut *folder, 1, &Mail { octets: b"new\r\n".to_vec(), ..mails[&1].clone() }, 5).unwrap();
+        give(&mut *folder, 1, &Mail { bytes: b"new\r\n".to_vec(), ..mails[&1].clone() }, 5).unwrap();
         folder.commit(&resume(10)).unwrap();
         folder.close().unwrap();
     }
-    mails.get_mut(&1).unwrap().octets = b"new\r\n".to_vec();
+    mails.get_mut(&1).unwrap().bytes = b"new\r\n".to_vec();
     let (_copy, folder) = opened(root, INBOX, 7);
     assert_eq!(read_all(&*folder), mails);
     assert!(!text(root, "INBOX.mbox").contains("one"));

@@ -122,11 +122,11 @@ impl Session {
         let (half, wrong) = (self.has(&Fault::HalfListed), self.has(&Fault::WrongSizes));
         let fields = command.rsplit_once("HEADER.FIELDS (").unwrap().1.trim_end_matches([')', ']']);
         let mut out = String::new();
-        for (nth, (uid, (flags, octets))) in mailbox.messages.iter().enumerate() {
+        for (nth, (uid, (flags, bytes))) in mailbox.messages.iter().enumerate() {
             if !contains(set, *uid) || half && uid % 2 == 1 {
                 continue;
             }
-            let text = String::from_utf8_lossy(octets);
+            let text = String::from_utf8_lossy(bytes);
             let named = |line: &&str| {
                 line.split_once(':')
                     .is_some_and(|(name, _)| fields.split(' ').any(|field| field.eq_ignore_ascii_case(name)))
@@ -137,7 +137,7 @@ impl Session {
                 "* {} FETCH (UID {uid} FLAGS ({flags}) RFC822.SIZE {} INTERNALDATE \"17-Jul-1996 02:44:25 -0700\" \
                  BODY[HEADER.FIELDS ({fields})] {{{}}}\r\n{header})\r\n",
                 nth + 1,
-                octets.len() + usize::from(wrong),
+                bytes.len() + usize::from(wrong),
                 header.len()
             ));
         }
@@ -166,7 +166,7 @@ impl Session {
         }
         let mut out = self.unasked();
         let mut refused = false;
-        for (nth, (uid, (flags, octets))) in mailbox.messages.iter().enumerate() {
+        for (nth, (uid, (flags, bytes))) in mailbox.messages.iter().enumerate() {
             if !contains(set, *uid) || self.has(&Fault::Skip(*uid)) {
                 continue;
             }
@@ -184,7 +184,7 @@ impl Session {
             let n = nth + 1;
             let ends = self.once(|fault| *fault == Fault::StandInThenEnd(*uid)).is_some();
             if ends || self.has(&Fault::StandInAt(*uid)) {
-                let filler = "?".repeat(octets.len());
+                let filler = "?".repeat(bytes.len());
                 let begin = format!("* {n} FETCH (UID {uid} FLAGS () BODY[] {{{}}}\r\n", filler.len());
                 out.extend_from_slice(format!("{begin}{filler})\r\n").as_bytes());
                 refused = true;
@@ -199,24 +199,24 @@ impl Session {
             }
             let other = self.dates().into_iter().find(|(of, _)| of == uid).map(|(_, date)| date);
             let date = format!("INTERNALDATE {}", other.unwrap_or("\"17-Jul-1996 02:44:25 -0700\""));
-            let size = octets.len();
+            let size = bytes.len();
             let cut = self.has(&Fault::CutAt(*uid))
                 || self.once(|fault| *fault == Fault::CutOnceAt(*uid)).is_some();
             if cut {
                 out.extend_from_slice(
                     format!("* {n} FETCH (UID {uid} FLAGS () {date} BODY[] {{{size}}}\r\n").as_bytes(),
                 );
-                out.extend_from_slice(&octets[..size / 2]);
+                out.extend_from_slice(&bytes[..size / 2]);
                 out.extend_from_slice(CUT);
                 return (out, None);
             }
             let huge = self.world.lock().unwrap().faults.iter().find_map(|fault| match fault {
-                Fault::HugeAt(of, octets) if of == uid => Some((*octets, ENDLESS)),
+                Fault::HugeAt(of, bytes) if of == uid => Some((*bytes, ENDLESS)),
                 Fault::DripAt(of) if of == uid => Some((1_000_000, DRIP)),
                 _ => None,
             });
-            if let Some((octets, end)) = huge {
-                let begin = format!("* {n} FETCH (UID {uid} FLAGS () {date} BODY[] {{{octets}}}\r\n");
+            if let Some((bytes, end)) = huge {
+                let begin = format!("* {n} FETCH (UID {uid} FLAGS () {date} BODY[] {{{bytes}}}\r\n");
                 out.extend_from_slice(&[begin.as_bytes(), end].concat());
                 return (out, None);
             }
@@ -229,9 +229,9 @@ impl Session {
             let literal = if self.has(&Fault::Quoted(*uid)) {
                 b"\"quoted \\\"text\\\"\"".to_vec()
             } else if self.has(&Fault::Literal8(*uid)) {
-                [format!("~{{{size}}}\r\n").as_bytes(), octets].concat()
+                [format!("~{{{size}}}\r\n").as_bytes(), bytes].concat()
             } else {
-                [format!("{{{size}}}\r\n").as_bytes(), octets].concat()
+                [format!("{{{size}}}\r\n").as_bytes(), bytes].concat()
             };
             let (before, after) = if self.has(&Fault::Reordered) {
                 ("RFC822.SIZE 3 ".to_owned(), format!(" {date} FLAGS ({flags}) UID {uid}"))

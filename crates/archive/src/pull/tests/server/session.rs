@@ -100,13 +100,13 @@ impl Session {
             if !size.ends_with('+') {
                 write.write_all(b"+ go on\r\n").await?;
             }
-            let mut octets = vec![0; size.trim_end_matches('+').parse().map_err(|_| End)?];
-            read.read_exact(&mut octets).await?;
-            if self.once(|fault| *fault == Fault::EndAtAppend).is_some() || octets.starts_with(b"Poison") {
+            let mut bytes = vec![0; size.trim_end_matches('+').parse().map_err(|_| End)?];
+            read.read_exact(&mut bytes).await?;
+            if self.once(|fault| *fault == Fault::EndAtAppend).is_some() || bytes.starts_with(b"Poison") {
                 return Err(End);
             }
             let flags = before.split_once('(').and_then(|(_, rest)| rest.split_once(')'));
-            messages.push((flags.map_or("", |(flags, _)| flags).to_owned(), octets));
+            messages.push((flags.map_or("", |(flags, _)| flags).to_owned(), bytes));
             head.clear();
             read.read_line(&mut head).await?;
             if head.trim_end().is_empty() {
@@ -138,7 +138,7 @@ impl Session {
         for (begin, answer) in
             [("Refuse", "NO [CANNOT] not this one"), ("Limit", "NO [LIMIT] more parts than we take")]
         {
-            if messages.iter().any(|(_, octets)| octets.starts_with(begin.as_bytes())) {
+            if messages.iter().any(|(_, bytes)| bytes.starts_with(begin.as_bytes())) {
                 return answer.into();
             }
         }
@@ -151,9 +151,9 @@ impl Session {
         }
         let uids: Vec<String> = messages
             .into_iter()
-            .map(|(flags, octets)| {
+            .map(|(flags, bytes)| {
                 let added = if adds { b"X-Server: y\r\n".as_slice() } else { b"" };
-                let uid = mailbox.add(Some([added, &octets].concat()));
+                let uid = mailbox.add(Some([added, &bytes].concat()));
                 mailbox.set_flags(uid, &flags);
                 uid.to_string()
             })

@@ -42,7 +42,7 @@ impl<'a> StoredMessage<'a> {
             piece: vec![0; PIECE_BYTES],
             ready: Vec::new(),
             taken: 0,
-            left: message.octets,
+            left: message.bytes,
             digesting: Digesting::like(&message.digest),
             digest: message.digest,
             uid: message.uid,

@@ -94,8 +94,8 @@ impl Reads {
             SectionBytes::At(span) => {
                 let range = cut(span.range, wanted.partial);
                 let count = range.end - range.start;
-                let octets = self.account.octets(&self.message, Span { range, ..span }).await?;
-                Ok(Opened::Bytes(OpenedBytes { count, nul: false, source: Source::Decoded(octets) }))
+                let bytes = self.account.bytes(&self.message, Span { range, ..span }).await?;
+                Ok(Opened::Bytes(OpenedBytes { count, nul: false, source: Source::Decoded(bytes) }))
             }
             SectionBytes::Fields(header, filter) => {
                 self.open_fields(header, filter, wanted.partial).await.map(Opened::Bytes)
@@ -133,8 +133,8 @@ impl Reads {
     }
 
     async fn open_range(&self, range: Range<u64>) -> Result<OpenedBytes> {
-        if let Some(octets) = self.read_before(&range) {
-            return Ok(OpenedBytes::of(&self.reader, range, vec![octets]));
+        if let Some(bytes) = self.read_before(&range) {
+            return Ok(OpenedBytes::of(&self.reader, range, vec![bytes]));
         }
         let mut rest = self.reader.batches(range.clone());
         let count = range.end - range.start;
@@ -157,8 +157,8 @@ impl Reads {
     /// How many bytes the filter lets through.
     pub(super) async fn count_fields(&self, header: Span, mut filter: HeaderFilter) -> Result<u64> {
         let mut count = 0;
-        let mut take = |octets: &[u8]| count += octets.len() as u64;
-        let mut raw = self.account.octets(&self.message, header).await?;
+        let mut take = |bytes: &[u8]| count += bytes.len() as u64;
+        let mut raw = self.account.bytes(&self.message, header).await?;
         while let Some(piece) = raw.next().await {
             filter.push(&piece?, &mut take);
         }
@@ -173,23 +173,23 @@ impl Reads {
         partial: Option<Partial>,
     ) -> Result<OpenedBytes> {
         if header.layers.is_empty()
-            && let Some(octets) = self.read_before(&header.range)
+            && let Some(bytes) = self.read_before(&header.range)
         {
             let mut fields = Vec::new();
-            filter.apply(&octets, &mut fields);
+            filter.apply(&bytes, &mut fields);
             let window = cut(0..fields.len() as u64, partial);
             return Ok(OpenedBytes::kept(fields, window));
         }
         let keep = header.range.end - header.range.start <= KEPT_HEADER_BYTES;
         let (mut kept, mut count) = (Vec::new(), 0);
         let mut pass = filter.clone();
-        let mut take = |octets: &[u8]| {
-            count += octets.len() as u64;
+        let mut take = |bytes: &[u8]| {
+            count += bytes.len() as u64;
             if keep {
-                kept.extend_from_slice(octets);
+                kept.extend_from_slice(bytes);
             }
         };
-        let mut raw = self.account.octets(&self.message, header.clone()).await?;
+        let mut raw = self.account.bytes(&self.message, header.clone()).await?;
         while let Some(piece) = raw.next().await {
             pass.push(&piece?, &mut take);
         }
@@ -199,7 +199,7 @@ impl Reads {
             return Ok(OpenedBytes::kept(kept, window));
         }
         let count = window.end - window.start;
-        let header = self.account.octets(&self.message, header).await?;
+        let header = self.account.bytes(&self.message, header).await?;
         let source = Source::Filtered { header, filter, window };
         Ok(OpenedBytes { count, nul: false, source })
     }
@@ -221,10 +221,10 @@ impl OpenedBytes {
     }
 
     /// That part of some bytes.
-    pub(super) fn kept(mut octets: Vec<u8>, window: Range<u64>) -> Self {
-        octets.truncate(window.end as usize);
-        octets.drain(..window.start as usize);
-        OpenedBytes { count: window.end - window.start, nul: false, source: Source::Kept(octets) }
+    pub(super) fn kept(mut bytes: Vec<u8>, window: Range<u64>) -> Self {
+        bytes.truncate(window.end as usize);
+        bytes.drain(..window.start as usize);
+        OpenedBytes { count: window.end - window.start, nul: false, source: Source::Kept(bytes) }
     }
 
     /// Sends the literal, in which NUL is another byte unless the client `takes_nul` (`char8.rs`).
@@ -242,8 +242,8 @@ impl OpenedBytes {
         };
         let mut literal = Literal { connection, any_byte: self.nul || takes_nul };
         match self.source {
-            Source::Kept(octets) => {
-                literal.octets(&octets).await?;
+            Source::Kept(bytes) => {
+                literal.bytes(&bytes).await?;
                 Ok(None)
             }
             Source::Range { reader, range, first, rest } => {
@@ -269,10 +269,10 @@ struct Literal<'a> {
 }
 
 impl Literal<'_> {
-    async fn octets(&mut self, octets: &[u8]) -> Result<(), End> {
+    async fn bytes(&mut self, bytes: &[u8]) -> Result<(), End> {
         match self.any_byte {
-            true => self.connection.literal_bytes(octets).await,
-            false => self.connection.literal_bytes(&char8::octets(octets)).await,
+            true => self.connection.literal_bytes(bytes).await,
+            false => self.connection.literal_bytes(&char8::bytes(bytes)).await,
         }
     }
 
@@ -312,7 +312,7 @@ async fn send_range(
                 if end < until {
                     until = end;
                 } else {
-                    literal.octets(&vec![FILLER; (end - at) as usize]).await?;
+                    literal.bytes(&vec![FILLER; (end - at) as usize]).await?;
                     at = end;
                     until = range.end;
                     damage.get_or_insert(error);
@@ -351,7 +351,7 @@ async fn send_decoded(
             End::Broken
         })?;
         left = left.saturating_sub(piece.len() as u64);
-        literal.octets(&piece).await?;
+        literal.bytes(&piece).await?;
     }
     if left == 0 { Ok(()) } else { Err(End::Broken) }
 }
@@ -366,10 +366,10 @@ async fn send_filtered(
     let mut piece = Vec::new();
     loop {
         piece.clear();
-        let mut take = |octets: &[u8]| {
-            let within = cut_window(&window, at, octets.len() as u64);
-            piece.extend_from_slice(&octets[within]);
-            at += octets.len() as u64;
+        let mut take = |bytes: &[u8]| {
+            let within = cut_window(&window, at, bytes.len() as u64);
+            piece.extend_from_slice(&bytes[within]);
+            at += bytes.len() as u64;
         };
         let Some(read) = raw.next().await else {
             filter.finish(&mut take);
@@ -380,9 +380,9 @@ async fn send_filtered(
             End::Broken
         })?;
         filter.push(&read, &mut take);
-        literal.octets(&piece).await?;
+        literal.bytes(&piece).await?;
     }
-    literal.octets(&piece).await
+    literal.bytes(&piece).await
 }
 
 /// Which of `len` bytes at `at` are within the window.
