@@ -91,6 +91,11 @@ impl Tree {
         field(&format!("/proc/{}/status", self.root), "VmHWM:")
     }
 
+    /// What files have of the resident set of the root process now, in bytes: above all its program.
+    pub fn file_bytes(&self) -> u64 {
+        field(&format!("/proc/{}/status", self.root), "RssFile:")
+    }
+
     /// Resets the kernel's high-water marks. False where that is not permitted.
     pub fn reset_peak(&self) -> bool {
         self.pids().iter().all(|pid| fs::write(format!("/proc/{pid}/clear_refs"), "5").is_ok())

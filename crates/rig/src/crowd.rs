@@ -65,6 +65,9 @@ pub struct Options {
     pub memory: String,
     /// The highest allowed resident set, in MiB; `memory` by default.
     pub limit_mib: Option<u64>,
+    /// Whether the resident set counts without the pages of the program, of which a debug build has
+    /// many more.
+    pub without_program: bool,
     /// How long the honest client may wait for a whole visit before it counts as refused.
     pub timeout_each: Duration,
     /// A hard kernel limit on the server's private writable memory (RLIMIT_DATA), in MiB.
@@ -135,11 +138,13 @@ pub async fn main(options: &Options, dir: &Path) -> Result<()> {
         for ((attack, name), outcome) in attacks.iter().zip(&mut outcomes) {
             let count = if matches!(attack, Attack::HalfOpen) { options.half_open } else { options.crowd };
             server.tree.reset_peak();
+            // Those that are there before the attack: pages that it brings in count.
+            let program_bytes = if options.without_program { server.tree.file_bytes() } else { 0 };
             let (honest, refused, sent) = under(*attack, count, options.hold, &visitor, &server).await?;
             server.alive().with_context(|| (*name).to_owned())?;
             outcome.honest.add(honest);
             outcome.refused = outcome.refused.max(refused);
-            outcome.peak = outcome.peak.max(server.tree.peak_bytes() >> 20);
+            outcome.peak = outcome.peak.max(server.tree.peak_bytes().saturating_sub(program_bytes) >> 20);
             outcome.sent.add(&sent);
             let Outcome { honest, refused, peak, sent } = &*outcome;
             let (fared, ratio) = (honest.summary(), honest.times_as_long_as(&quiet));

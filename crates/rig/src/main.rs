@@ -199,6 +199,9 @@ enum Command {
         /// Fail when the server's peak memory is above this, in MiB [default: the bound].
         #[arg(long)]
         limit_mib: Option<u64>,
+        /// Count the peak without the pages of the program, of which a debug build has many more.
+        #[arg(long)]
+        without_program: bool,
         /// How long the honest client may wait, in seconds, before it counts as turned away.
         #[arg(long, default_value_t = 60)]
         timeout_each: u64,
@@ -366,6 +369,7 @@ async fn run(command: Command) -> Result<()> {
             rounds,
             memory,
             limit_mib,
+            without_program,
             timeout_each,
             hard_limit_mib,
             ratio,
@@ -381,6 +385,7 @@ async fn run(command: Command) -> Result<()> {
                 rounds,
                 memory,
                 limit_mib,
+                without_program,
                 timeout_each: std::time::Duration::from_secs(timeout_each),
                 hard_limit_mib,
                 ratio,
