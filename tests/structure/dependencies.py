@@ -43,7 +43,7 @@ MAY_USE = {
     "jmap-session": "base mime jmap vault directory account index mailbox auth session",
     "submission": "base mime smtp mailauth dns vault directory queue",
     "smtp-session": "base smtp vault directory account auth session queue submission",
-    "server": "base files mime smtp mailauth dns delivery vault queue submission directory account auth session http imap-session smtp-session",
+    "server": "base files mime smtp mailauth dns delivery vault queue submission directory account auth session http imap-session jmap jmap-session smtp-session",
     "bench": "base mailformat",
     "rig": "base bench",
     "cli": "base dns files mime imap mailformat vault journal queue directory submission account index archive bench server",
@@ -80,7 +80,7 @@ WIRE = {
         "server/tests/",
     ),
     "sealpost_smtp": ("smtp/", "queue/src/runner/", "submission/src/srs.rs", "submission/src/forwarder", "submission/tests/fuzz/submission_srs.rs", "bench/", "delivery/", "smtp-session/", "server/src/sending/", "server/tests/", "cli/tests/"),
-    "sealpost_jmap": ("jmap/", "jmap-session/", "server/tests/"),
+    "sealpost_jmap": ("jmap/", "jmap-session/", "server/src/http/jmap", "server/tests/"),
 }
 
 

@@ -244,8 +244,13 @@ pub const HTTP_FORWARDED_HOPS: usize = 16;
 pub const HTTP_COMPRESSED_BYTES: u64 = 1024;
 /// Bytes that a compressor acquires; a response for which they are not free is not compressed.
 pub const HTTP_COMPRESSOR_BYTES: usize = 320 * 1024;
-/// Bytes of one event that is sent to a browser (`text/event-stream`), its lines included.
-pub const HTTP_EVENT_BYTES: usize = 16 * 1024;
+/// Bytes of one event that is sent to a browser (`text/event-stream`), its lines included: for a
+/// JMAP account of the most logs, its state for each type ([`JMAP_STATE_BYTES`]).
+pub const HTTP_EVENT_BYTES: usize = 64 * 1024;
+/// Bytes that a client of HTTP/1.1 may send while it is sent events; they are ignored.
+pub const HTTP_STRAY_BYTES: usize = 1024;
+/// Bytes of a body that is not wanted, which are read so that its client gets the refusal.
+pub const HTTP_DISCARDED_BYTES: usize = 16 * 1024 * 1024;
 /// Bytes of a file name in `Content-Disposition`; the rest is cut off.
 pub const HTTP_FILE_NAME_BYTES: usize = 255;
 /// Bytes of the body of a request that is held as a whole, at most: what JMAP calls `maxSizeRequest`.
@@ -696,8 +701,13 @@ pub const JMAP_DATA_SOURCES: usize = 64;
 pub const JMAP_SEND_BYTES: usize = 16 * 1024;
 /// Ids of one JMAP /changes, also if the client asks for more.
 pub const JMAP_CHANGES: usize = 4096;
-/// Bytes of the credentials of one HTTP request, in base64.
-pub const JMAP_CREDENTIALS_BYTES: usize = 4096;
+/// Between two looks at what changed in an account, for one client that waits for it: changes that
+/// follow each other closely are pushed as one.
+pub const JMAP_PUSH_INTERVAL: Duration = Duration::from_millis(200);
+/// The shortest time between two pings of a JMAP event stream, also if the client asks for less.
+pub const JMAP_PING_LEAST: Duration = Duration::from_secs(5);
+/// The longest.
+pub const JMAP_PING_MOST: Duration = Duration::from_secs(300);
 /// Bytes of the URL of a JMAP push subscription.
 pub const JMAP_PUSH_URL_BYTES: usize = 2048;
 /// Bytes of `deviceClientId` of a JMAP push subscription.

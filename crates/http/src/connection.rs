@@ -1,7 +1,10 @@
 //! What is known of a connection while hyper owns its stream: what is at work, and since when the
 //! client is waited for.
 
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 
 use sealpost_base::AccountId;
 use sealpost_base::limits::HTTP_ABANDONED_REQUESTS;
@@ -13,6 +16,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::HttpShared;
 use crate::client::Transport;
+use crate::takeover::Takeover;
 
 /// One connection.
 pub(crate) struct Connection {
@@ -24,6 +28,10 @@ pub(crate) struct Connection {
     log: Mutex<SessionLog>,
     activity: Mutex<Activity>,
     changed: Notify,
+    /// HTTP/1.1: the response that wants the connection for itself.
+    takeover: Mutex<Option<Takeover>>,
+    /// A write waits for the client.
+    is_blocked: AtomicBool,
 }
 
 struct Activity {
@@ -57,7 +65,17 @@ impl Connection {
     ) -> Self {
         let activity = Activity { at_work: 0, idle_since: Instant::now(), head_since: None, abandoned: 0 };
         let (log, activity, changed) = (Mutex::new(log), Mutex::new(activity), Notify::new());
-        Connection { shared, transport, is_multiplexed, admitted, log, activity, changed }
+        Connection {
+            shared,
+            transport,
+            is_multiplexed,
+            admitted,
+            log,
+            activity,
+            changed,
+            takeover: Mutex::default(),
+            is_blocked: AtomicBool::new(false),
+        }
     }
 
     pub(crate) fn log(&self) -> MutexGuard<'_, SessionLog> {
@@ -73,6 +91,33 @@ impl Connection {
             log.state(SessionState::Authenticated);
         }
         is_admitted
+    }
+
+    /// Whether a response may take the connection over.
+    pub(crate) fn can_be_taken_over(&self) -> bool {
+        !self.is_multiplexed
+    }
+
+    /// A response takes the connection over, as soon as what was sent before is on its way.
+    pub(crate) fn take_over(&self, takeover: Takeover) {
+        *self.takeover.lock().unwrap_or_else(PoisonError::into_inner) = Some(takeover);
+    }
+
+    /// That response. For the task that polls requests: nothing else wakes it.
+    pub(crate) async fn taken_over(&self) -> Takeover {
+        poll_fn(|_| {
+            if self.is_blocked.load(Ordering::Relaxed) {
+                return Poll::Pending;
+            }
+            let takeover = self.takeover.lock().unwrap_or_else(PoisonError::into_inner).take();
+            takeover.map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
+    }
+
+    /// Whether a write waits for the client now.
+    pub(crate) fn note_blocked(&self, is_blocked: bool) {
+        self.is_blocked.store(is_blocked, Ordering::Relaxed);
     }
 
     /// The client sent something.

@@ -54,6 +54,11 @@ impl Event {
         if text.len() > HTTP_EVENT_BYTES { Err(BadEvent) } else { Ok(Event(text.into())) }
     }
 
+    /// A comment: clients ignore it, and routers on the way see that the connection is in use.
+    pub fn comment() -> Self {
+        Event(Bytes::from_static(b":\n\n"))
+    }
+
     /// As it is sent.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use sealpost_session::admission::NoMemory;
 use sealpost_session::net::Stream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
@@ -25,6 +26,27 @@ pub(crate) struct Watched {
 impl Watched {
     pub(crate) fn new(stream: Stream, connection: Arc<Connection>) -> Self {
         Watched { stream, connection, waiting: None, pace: Pace::default() }
+    }
+
+    /// As [`Stream::rest`].
+    pub(crate) fn rest(&mut self, bytes: usize) {
+        self.stream.rest(bytes);
+    }
+
+    /// As [`Stream::stir`].
+    ///
+    /// # Errors
+    /// `TimedOut` if there is no memory for it.
+    pub(crate) async fn stir(&mut self) -> io::Result<()> {
+        self.stream.stir().await.map_err(|NoMemory| io::ErrorKind::TimedOut.into())
+    }
+
+    /// As [`Stream::stir_for_input`].
+    ///
+    /// # Errors
+    /// As [`Watched::stir`].
+    pub(crate) async fn stir_for_input(&mut self) -> io::Result<()> {
+        self.stream.stir_for_input().await.map_err(|NoMemory| io::ErrorKind::TimedOut.into())
     }
 
     pub(crate) fn into_stream(self) -> Stream {
@@ -86,6 +108,7 @@ impl AsyncRead for Watched {
 impl AsyncWrite for Watched {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, buf);
+        self.connection.note_blocked(written.is_pending());
         self.watch(cx, written, |bytes| *bytes)
     }
 
@@ -95,6 +118,7 @@ impl AsyncWrite for Watched {
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+        self.connection.note_blocked(written.is_pending());
         self.watch(cx, written, |bytes| *bytes)
     }
 

@@ -31,6 +31,7 @@ mod serve;
 mod service;
 mod shared;
 mod streams;
+mod takeover;
 mod work;
 
 pub use authorization::{Authorization, NoAuthorization};

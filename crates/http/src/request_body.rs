@@ -112,7 +112,7 @@ impl RequestBody {
             return Err(BodyError::TooLarge(if self.is_held { self.limit } else { 0 }));
         }
         let most = usize::try_from(most).unwrap_or(usize::MAX);
-        let mut permit = self.shared.bodies.acquire(most).await;
+        let mut permit = self.shared.bodies.acquire_large(most).await;
         self.least = self.least.max(most / HTTP_HELD_BODY_PERIODS);
         let mut bytes = Vec::new();
         while let Some(piece) = self.next().await? {

@@ -8,8 +8,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use futures::FutureExt;
 use futures::future::BoxFuture;
-use futures::stream::{BoxStream, Stream, StreamExt};
+use futures::stream::{self, BoxStream, Stream, StreamExt};
 use sealpost_base::limits::HTTP_PIECE_BYTES;
 use tokio::sync::mpsc;
 
@@ -62,6 +63,26 @@ impl ResponseBody {
         let (sender, pieces) = mpsc::channel(1);
         let writing: BoxFuture<'static, _> = Box::pin(write(BodyWriter(sender)));
         Self::stream(Written { writing: Some(writing), pieces, failed: None }, length)
+    }
+
+    /// Waits until the body has begun: until its first piece is made. If that is all of it, its
+    /// length is known from then on.
+    ///
+    /// # Errors
+    /// What the body ends with if it ends with an error before its first piece: nothing was sent,
+    /// so another response can be.
+    pub async fn begun(self) -> io::Result<Self> {
+        let Source::Stream(mut pieces) = self.source else { return Ok(self) };
+        let Some(first) = pieces.next().await.transpose()? else {
+            return Ok(ResponseBody { is_lasting: self.is_lasting, ..Self::empty() });
+        };
+        // Nothing is lost if there is no next piece yet.
+        let (rest, length) = match pieces.next().now_or_never() {
+            Some(None) => return Ok(ResponseBody { is_lasting: self.is_lasting, ..Self::bytes(first) }),
+            Some(Some(second)) => (stream::iter([Ok(first), second]).chain(pieces).boxed(), self.length),
+            None => (stream::iter([Ok(first)]).chain(pieces).boxed(), self.length),
+        };
+        Ok(ResponseBody { source: Source::Stream(rest), length, is_lasting: self.is_lasting })
     }
 
     /// The same body, without an end of its own: it ends when the server stops, and its memory is
@@ -160,6 +181,30 @@ mod tests {
             assert!(written.load(Ordering::Relaxed) <= taken + 1);
         }
         assert!(pieces.next().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn a_body_that_fails_at_once_can_be_replaced() {
+        let written = |texts: &'static [&'static str], fails| {
+            ResponseBody::written(
+                move |mut out| async move {
+                    for text in texts {
+                        out.write(*text).await?;
+                    }
+                    if fails { Err(io::Error::other("failed")) } else { Ok(()) }
+                },
+                None,
+            )
+        };
+        assert!(written(&[], true).begun().await.is_err());
+        assert_eq!(written(&[], false).begun().await.unwrap().length, Some(0));
+        let whole = written(&["ab"], false).begun().await.unwrap();
+        assert_eq!(whole.length, Some(2));
+        let cut = written(&["ab", "c"], true).begun().await.unwrap();
+        assert_eq!(cut.length, None);
+        let all: Vec<_> = pieces(cut).collect().await;
+        let lengths: Vec<_> = all.iter().map(|piece| piece.as_ref().map_or(0, Bytes::len)).collect();
+        assert_eq!(lengths, [2, 1, 0]);
     }
 
     #[tokio::test]

@@ -10,8 +10,8 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use sealpost_base::limits::{
-    HTTP_PIECE_BYTES, HTTP_REQUEST_HEAD_BYTES, HTTP_REQUEST_HEADERS, HTTP_RESET_STREAMS, HTTP_STREAMS,
-    HTTP_WINDOW_BYTES, HTTP2_BYTES,
+    HTTP_DISCARDED_BYTES, HTTP_PIECE_BYTES, HTTP_REQUEST_HEAD_BYTES, HTTP_REQUEST_HEADERS,
+    HTTP_RESET_STREAMS, HTTP_STREAMS, HTTP_WINDOW_BYTES, HTTP2_BYTES,
 };
 use sealpost_session::metrics::Protocol;
 use sealpost_session::net::Stream;
@@ -25,6 +25,7 @@ use crate::connection::{Connection, Overdue};
 use crate::io::Watched;
 use crate::service::answer;
 use crate::streams::{AbortOnDrop, Streams};
+use crate::takeover::Takeover;
 
 /// The protocols that TLS offers (RFC 7301), the first that the client knows counts.
 pub const APPLICATION_PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
@@ -71,37 +72,52 @@ async fn serve_http1(stream: Watched, connection: Arc<Connection>) {
             Box::pin(async move { Ok::<_, Infallible>(answer(connection, request).await) })
         })
     };
-    let mut hyper = http1::Builder::new()
+    let hyper = http1::Builder::new()
         // A client may have said all that it has to say (RFC 9112 §9.6).
         .half_close(true)
         .header_read_timeout(None)
         .max_headers(HTTP_REQUEST_HEADERS)
         .max_buf_size(HTTP_REQUEST_HEAD_BYTES)
         .serve_connection(TokioIo::new(stream), service);
+    // In a place of its own, which is given back when a response takes the connection over.
+    let mut hyper = Box::new(hyper);
     let shutdown = connection.shared.ctx.shutdown.clone();
     let mut is_stopping = false;
     let ended = loop {
         tokio::select! {
-            result = poll_fn(|cx| hyper.poll_without_shutdown(cx)) => break Ok(result),
-            overdue = connection.overdue() => break Err(overdue),
+            biased;
+            result = poll_fn(|cx| hyper.poll_without_shutdown(cx)) => break Ended::Hyper(result),
+            takeover = connection.taken_over() => break Ended::Takeover(takeover),
+            overdue = connection.overdue() => break Ended::Overdue(overdue),
             () = shutdown.wait(), if !is_stopping => {
                 is_stopping = true;
-                std::pin::Pin::new(&mut hyper).graceful_shutdown();
+                std::pin::Pin::new(&mut *hyper).graceful_shutdown();
             }
         }
     };
-    connection.log().end(match &ended {
-        Ok(Ok(())) if is_stopping => "shutdown",
-        Ok(Ok(())) => "closed",
-        Ok(Err(error)) => error_name(error),
-        Err(overdue) => overdue_name(*overdue),
-    });
-    let mut stream = hyper.into_parts().io.into_inner().into_stream();
-    if matches!(ended, Err(Overdue::Head)) {
+    let mut stream = hyper.into_parts().io.into_inner();
+    let is_late = matches!(ended, Ended::Overdue(Overdue::Head));
+    let end = match ended {
+        Ended::Hyper(Ok(())) if is_stopping => "shutdown",
+        Ended::Hyper(Ok(())) => "closed",
+        Ended::Hyper(Err(error)) => error_name(&error),
+        Ended::Overdue(overdue) => overdue_name(overdue),
+        Ended::Takeover(takeover) => Box::pin(takeover.run(&mut stream, &connection)).await,
+    };
+    connection.log().end(end);
+    let mut stream = stream.into_stream();
+    if is_late {
         // It may not be read.
         let _ = tokio::time::timeout(GOODBYE, stream.write_all(TIMED_OUT)).await;
     }
-    stream.close().await;
+    stream.close_discarding(HTTP_DISCARDED_BYTES).await;
+}
+
+/// How hyper's part of a connection ends.
+enum Ended {
+    Hyper(hyper::Result<()>),
+    Takeover(Takeover),
+    Overdue(Overdue),
 }
 
 async fn serve_http2(stream: Watched, connection: Arc<Connection>) {

@@ -21,6 +21,7 @@ use crate::response_body::ResponseBody;
 use crate::router::{Found, Route};
 use crate::sent_body::SentBody;
 use crate::streams::StreamWatch;
+use crate::takeover::Takeover;
 use crate::work::Work;
 
 /// What every response says unless its handler says otherwise: it is nobody else's, no page, and
@@ -47,7 +48,7 @@ pub(crate) async fn answer(
     };
     connection.begin_request();
     let mut work = Work::begin(&connection, name);
-    let (method, headers) = (parts.method.clone(), parts.headers.clone());
+    let (method, headers, version) = (parts.method.clone(), parts.headers.clone(), parts.version);
     let methods = shared.router.methods(parts.uri.path());
     let mut response = match checked(&connection, &parts) {
         Err(refusal) => refusal.into(),
@@ -84,7 +85,28 @@ pub(crate) async fn answer(
     {
         cors::answer_preflight(&mut response, &methods);
     }
-    finish(&shared, response, &method, &headers, work)
+    let mut response = finished(&shared, response, &method, &headers);
+    work.answered(response.status);
+    if response.body.is_lasting {
+        work.lasts();
+        if connection.can_be_taken_over() {
+            connection.take_over(Takeover::new(response, version, work, &connection));
+            // Nothing of the request stays: its head is in buffers that are given back.
+            drop(headers);
+            return std::future::pending().await;
+        }
+    }
+    let shutdown = shared.ctx.shutdown.clone();
+    let stopping = async move { shutdown.wait().await }.boxed();
+    let body = SentBody::new(
+        std::mem::replace(&mut response.body, ResponseBody::empty()),
+        work,
+        StreamWatch::current(),
+        stopping,
+    );
+    let mut sent = hyper::Response::new(body);
+    (*sent.status_mut(), *sent.headers_mut()) = (response.status, response.headers);
+    sent
 }
 
 /// Whether the request may be answered: who sends it, and where it went.
@@ -145,17 +167,11 @@ fn too_many(why: &str) -> Response {
         .with(header::RETRY_AFTER, HeaderValue::from_static("1"))
 }
 
-fn finish(
-    shared: &Arc<HttpShared>,
-    mut response: Response,
-    method: &Method,
-    request: &HeaderMap,
-    mut work: Work,
-) -> hyper::Response<SentBody> {
+/// The response with what every response has.
+fn finished(shared: &HttpShared, mut response: Response, method: &Method, request: &HeaderMap) -> Response {
     for (name, value) in FIELDS {
         response.headers.entry(name).or_insert(HeaderValue::from_static(value));
     }
-    work.answered(response.status);
     let is_bodiless = method == Method::HEAD
         || matches!(response.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
     if is_bodiless {
@@ -170,13 +186,5 @@ fn finish(
             response.headers.insert(header::CONTENT_LENGTH, length.into());
         }
     }
-    if response.body.is_lasting {
-        work.lasts();
-    }
-    let shutdown = shared.ctx.shutdown.clone();
-    let stopping = async move { shutdown.wait().await }.boxed();
-    let body = SentBody::new(response.body, work, StreamWatch::current(), stopping);
-    let mut sent = hyper::Response::new(body);
-    (*sent.status_mut(), *sent.headers_mut()) = (response.status, response.headers);
-    sent
+    response
 }

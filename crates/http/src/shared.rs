@@ -40,10 +40,10 @@ impl HttpShared {
         }
     }
 
-    /// Bytes of a body that is held, at most, whatever its route allows: what one request may
-    /// acquire.
+    /// Bytes of a body that is held, at most, whatever its route allows: all of the share, which is
+    /// for bodies alone, and whose requests are served in order.
     pub fn held_body_bytes(&self) -> usize {
-        self.bodies.fair_part().min(HTTP_HELD_BODY_BYTES)
+        self.bodies.total().min(HTTP_HELD_BODY_BYTES)
     }
 
     /// Whether requests or sessions wait for memory.

@@ -10,7 +10,7 @@ use sealpost_base::{AccountId, Error, Result};
 use sealpost_directory::AccountRecord;
 use sealpost_jmap::error::ProblemType;
 use sealpost_jmap::session::Session;
-use sealpost_jmap::{Problem, Request};
+use sealpost_jmap::{Problem, Request, State};
 use sealpost_vault::RootKey;
 use tokio::sync::Semaphore;
 
@@ -19,6 +19,7 @@ use crate::dispatch;
 use crate::responder::{ApiError, ResponseSink};
 use crate::session_object;
 use crate::shared::JmapShared;
+use crate::state_changes::StateChanges;
 use crate::user::User;
 
 /// One authenticated caller: cheap to clone, and good for any number of requests while its login is
@@ -65,6 +66,22 @@ impl Caller {
     /// Waits until it may not be. Cancel-safe.
     pub async fn lost(&self) {
         self.0.user.standing.lost().await;
+    }
+
+    /// Changes of the account after the state that the client knows, or from now on.
+    ///
+    /// # Errors
+    /// Store errors.
+    pub async fn follow(&self, known: Option<&State>) -> Result<StateChanges> {
+        StateChanges::begin(self.clone(), known).await
+    }
+
+    pub(crate) fn user(&self) -> &User {
+        &self.0.user
+    }
+
+    pub(crate) fn queue(&self) -> &QueueHandle {
+        &self.0.queue
     }
 
     /// The Session object (RFC 8620 §2); `base_url` is the server's, without a slash at its end.

@@ -1,5 +1,7 @@
 //! Runs the calls of a request in their order (RFC 8620 §3.3 to §3.7).
 
+use std::time::Duration;
+
 use sealpost_base::Permit;
 use sealpost_jmap::capability::Capability;
 use sealpost_jmap::error::MethodErrorType;
@@ -7,6 +9,7 @@ use sealpost_jmap::id::CreatedIds;
 use sealpost_jmap::invocation::Invocation;
 use sealpost_jmap::reference::referenced;
 use sealpost_jmap::{MethodError, Request};
+use sealpost_session::metrics::{Command, Protocol, Verdict};
 use serde_json::{Map, Value};
 
 use crate::method::{Failure, Outcome};
@@ -37,7 +40,10 @@ pub(crate) async fn run(
         let is_kept = referenced.contains(&call.call_id);
         let before = responder.made();
         let call_id = call.call_id.clone();
-        match run_call(user, &using, &created, &mut scope, &mut responder, call).await {
+        let (command, began) = begin(user, &call.name);
+        let outcome = run_call(user, &using, &created, &mut scope, &mut responder, call).await;
+        count(user, command, began, &outcome);
+        match outcome {
             Ok(()) => {}
             Err(Failure::Method(error)) => responder.error(&error, &call_id).await?,
             Err(Failure::Ended(error)) => return Err(error),
@@ -49,6 +55,28 @@ pub(crate) async fn run(
     let created = scope.as_ref().map_or(&created, |scope: &Scope<'_>| &scope.created);
     let state = session_object::state(user);
     responder.finish(|writer| writer.finish(&state, wants_created.then_some(created))).await
+}
+
+/// A call of that method begins: what it is counted as, and when that was.
+fn begin(user: &User, method: &str) -> (Command, Duration) {
+    (Protocol::Jmap.command_of_client(method), user.ctx().clock.monotonic())
+}
+
+/// Counts a call that has ended.
+fn count(user: &User, command: Command, began: Duration, outcome: &Outcome) {
+    use MethodErrorType::{ServerFail, ServerPartialFail, ServerUnavailable};
+    let verdict = match outcome {
+        Ok(()) => Verdict::Ok,
+        Err(Failure::Method(MethodError {
+            error: ServerUnavailable | ServerFail | ServerPartialFail,
+            ..
+        })) => Verdict::No,
+        Err(Failure::Method(_)) => Verdict::Bad,
+        Err(Failure::Ended(_)) => return,
+    };
+    let Some(metrics) = user.ctx().metrics.of(Protocol::Jmap).command(command) else { return };
+    metrics.verdict(verdict).increment();
+    metrics.time.observe_time(user.ctx().clock.monotonic().saturating_sub(began));
 }
 
 async fn run_call<'a>(

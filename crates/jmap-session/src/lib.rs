@@ -13,7 +13,6 @@
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
-mod authorization;
 mod blob;
 mod caller;
 mod dispatch;
@@ -26,13 +25,14 @@ mod responder;
 mod scope;
 mod session_object;
 mod shared;
+mod state_changes;
 mod state_string;
 mod thread;
 mod user;
 
-pub use authorization::{Authorization, NotAuthorization};
 pub use blob::BlobDownload;
 pub use caller::Caller;
-pub use login::LoginRefused;
+pub use login::{Credentials, LoginRefused};
 pub use responder::{ApiError, ClientGone, ResponseSink};
 pub use shared::JmapShared;
+pub use state_changes::StateChanges;

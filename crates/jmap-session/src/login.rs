@@ -8,13 +8,26 @@ use sealpost_auth::{Denied, Entered};
 use sealpost_jmap::Problem;
 use sealpost_jmap::error::ProblemType;
 use sealpost_vault::slot::account_of_app_password;
+use zeroize::Zeroizing;
 
-use crate::authorization::Authorization;
 use crate::caller::Caller;
 use crate::shared::JmapShared;
 
 /// The name of the protocol in the log of failed logins.
 const PROTOCOL: &str = "jmap";
+
+/// What a client shows of itself: HTTP reads it from the `Authorization` field.
+pub enum Credentials {
+    /// A name with a password or an app password.
+    Password {
+        /// The name as the client wrote it.
+        name: String,
+        /// The secret.
+        secret: Zeroizing<String>,
+    },
+    /// An app password, which names its account.
+    Token(Zeroizing<String>),
+}
 
 /// Why a caller is not let in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,14 +52,14 @@ impl JmapShared {
     /// Why not; the failure is logged and counted.
     pub async fn authenticate(
         self: &Arc<Self>,
-        authorization: &Authorization,
+        credentials: &Credentials,
         peer: Option<IpAddr>,
     ) -> Result<Caller, LoginRefused> {
         let auth = &self.ctx.auth;
         let checking = async {
-            match authorization {
-                Authorization::Basic { name, secret } => auth.login(peer, name, secret).await,
-                Authorization::Bearer(token) => auth.bearer_alone(peer, token).await,
+            match credentials {
+                Credentials::Password { name, secret } => auth.login(peer, name, secret.as_bytes()).await,
+                Credentials::Token(token) => auth.bearer_alone(peer, token.as_bytes()).await,
             }
         };
         let checked = tokio::select! {
@@ -56,7 +69,7 @@ impl JmapShared {
         };
         match checked {
             Ok(entered) => Ok(self.enter(&entered)),
-            Err(denied) => Err(self.refused(authorization, peer, &denied).await),
+            Err(denied) => Err(self.refused(credentials, peer, &denied).await),
         }
     }
 
@@ -68,14 +81,16 @@ impl JmapShared {
     /// Logs a failed login.
     async fn refused(
         &self,
-        authorization: &Authorization,
+        credentials: &Credentials,
         peer: Option<IpAddr>,
         denied: &Denied,
     ) -> LoginRefused {
         if let Some(reason) = Reason::of(denied) {
-            let name = match authorization {
-                Authorization::Basic { name, .. } => Some(name.clone()),
-                Authorization::Bearer(token) => account_of_app_password(token).map(|name| name.to_string()),
+            let name = match credentials {
+                Credentials::Password { name, .. } => Some(name.clone()),
+                Credentials::Token(token) => {
+                    account_of_app_password(token.as_bytes()).map(|name| name.to_string())
+                }
             };
             let (logins, directory) = (&self.ctx.failed_logins, &self.ctx.directory);
             logins.report(directory, PROTOCOL, peer, name.as_deref(), reason).await;

@@ -48,7 +48,8 @@ fn state_of(session: &Session) -> State {
 
 fn without_urls(user: &User) -> Session {
     // No method sorts text by anything but its own rules.
-    let core = CoreCapability::new(Vec::new());
+    let max_size_request = user.shared.request_bytes() as u64;
+    let core = CoreCapability { max_size_request, ..CoreCapability::new(Vec::new()) };
     let account = Account {
         name: user.name.clone(),
         is_personal: true,

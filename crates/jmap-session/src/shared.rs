@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use sealpost_base::limits::JMAP_CONCURRENT_REQUESTS;
-use sealpost_base::{AccountId, Budget};
+use sealpost_base::limits::{HTTP_BUDGET_SHARE, JMAP_CONCURRENT_REQUESTS, JMAP_REQUEST_BYTES};
+use sealpost_base::{AccountId, Budget, Permit};
+use sealpost_jmap::{Problem, Request, json};
 use sealpost_session::Context;
 use tokio::sync::Semaphore;
 
@@ -14,6 +15,8 @@ pub struct JmapShared {
     /// For what a request keeps beside the buffers of the domain: a part of the whole, so that a
     /// request that waits here leaves something for those that are further.
     pub(crate) kept: Budget,
+    /// For the values of requests.
+    values: Budget,
     requests: Mutex<HashMap<AccountId, Weak<Semaphore>>>,
 }
 
@@ -21,7 +24,27 @@ impl JmapShared {
     /// Over the server's context.
     pub fn new(ctx: Arc<Context>) -> Self {
         let kept = ctx.budget.share(ctx.budget.common() / 8);
-        JmapShared { ctx, kept, requests: Mutex::default() }
+        let values = ctx.budget.share(ctx.budget.common() / HTTP_BUDGET_SHARE);
+        JmapShared { ctx, kept, values, requests: Mutex::default() }
+    }
+
+    /// Bytes of one request, at most (`maxSizeRequest`): as many as HTTP holds, or fewer than
+    /// [`JMAP_REQUEST_BYTES`] in a server with little memory.
+    pub fn request_bytes(&self) -> usize {
+        self.values.total().min(JMAP_REQUEST_BYTES)
+    }
+
+    /// Reads a request; waits for the memory of its values, which is to be held with it.
+    ///
+    /// # Errors
+    /// What the client gets instead of a response.
+    pub async fn read(&self, body: &[u8]) -> Result<(Request, Permit), Problem> {
+        let bytes = json::memory_bound(body);
+        if bytes > self.values.total() {
+            return Err(Problem::limit("maxSizeRequest", "The request has too many values."));
+        }
+        let permit = self.values.acquire_large(bytes).await;
+        Ok((Request::parse(body)?, permit))
     }
 
     /// Counts the requests of that account which are under way, of all its callers.

@@ -35,6 +35,34 @@ impl fmt::Display for JsonError {
     }
 }
 
+/// The most memory that the values of a document take, in bytes, beside its text: counted without
+/// making them, so that it can be acquired before. What is no JSON is counted somehow.
+pub fn memory_bound(bytes: &[u8]) -> usize {
+    let (mut memory, mut is_string, mut is_escaped) = (bytes.len(), false, false);
+    for byte in bytes {
+        if is_string {
+            match byte {
+                _ if is_escaped => is_escaped = false,
+                b'\\' => is_escaped = true,
+                b'"' => is_string = false,
+                _ => {}
+            }
+            continue;
+        }
+        memory += match byte {
+            b'"' => {
+                is_string = true;
+                0
+            }
+            b'[' | b',' => VALUE_BYTES,
+            b':' => MEMBER_BYTES,
+            b'{' => OBJECT_BYTES,
+            _ => 0,
+        };
+    }
+    memory
+}
+
 /// The one JSON value that `bytes` are.
 pub fn parse(bytes: &[u8]) -> Result<Value, JsonError> {
     let mut budget = Budget { left: JMAP_JSON_VALUE_BYTES, refused: None };

@@ -466,7 +466,7 @@ fn session(seen: SessionInfo, now: Duration) -> SessionStats {
         (Protocol::Imap | Protocol::Submission, SessionState::Anonymous) => "anonymous",
         (Protocol::Imap | Protocol::Submission, SessionState::Authenticated) => "authenticated",
         (Protocol::Imap | Protocol::Submission, SessionState::Selected) => "selected",
-        (Protocol::Smtp | Protocol::Lmtp | Protocol::Http, _) => "open",
+        (Protocol::Smtp | Protocol::Lmtp | Protocol::Http | Protocol::Jmap, _) => "open",
     };
     SessionStats {
         protocol: seen.protocol.name().to_owned(),

@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use crate::bus::Ears;
 use crate::http;
+use crate::http::jmap::Jmap;
 use crate::listener::{self, Listener, Serve, Service};
 use crate::sending::Sending;
 use crate::survive::survive;
@@ -349,7 +350,8 @@ fn bind_http(
     tls: Option<&Tls>,
     sending: Option<&Sending>,
 ) -> Result<Vec<(Listener, Service)>> {
-    let shared = Arc::new(HttpShared::new(ctx.clone(), http::router(ctx.clone(), sending.cloned(), None)));
+    let jmap = Arc::new(Jmap::new(ctx.clone()));
+    let shared = Arc::new(HttpShared::new(ctx.clone(), http::router(ctx.clone(), sending.cloned(), &jmap)));
     let serve: Serve = Arc::new(move |stream, _| sealpost_http::serve(stream, shared.clone()).boxed());
     let mut bound = Vec::new();
     for (wanted, got, tls) in [

@@ -23,16 +23,18 @@ pub enum Protocol {
     Submission,
     /// HTTP, and what is spoken over it.
     Http,
+    /// JMAP: the method calls in requests of HTTP. It has no connections of its own.
+    Jmap,
 }
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// IMAP's OK; a reply 2xx; HTTP's 2xx and 3xx.
+    /// IMAP's OK; a reply 2xx; HTTP's 2xx and 3xx; a JMAP call with a response of its own.
     Ok,
-    /// IMAP's NO; a reply 4xx; HTTP's 5xx and 429: not now.
+    /// IMAP's NO; a reply 4xx; HTTP's 5xx and 429; JMAP's errors of the server: not now.
     No,
-    /// IMAP's BAD; a reply 5xx; HTTP's other 4xx.
+    /// IMAP's BAD; a reply 5xx; HTTP's other 4xx; JMAP's other errors of calls.
     Bad,
 }
 
@@ -167,12 +169,62 @@ const SMTP: &[&str] = &[
 /// The same of HTTP: what was asked for, by route. Requests that no route takes are `OTHER`.
 const HTTP: &[&str] = &["API", "DOWNLOAD", "EVENTS", "HEALTH", "OPTIONS", "OTHER", "SESSION", "UPLOAD"];
 
+/// The same of JMAP: methods.
+const JMAP: &[&str] = &[
+    "Blob/copy",
+    "Blob/get",
+    "Blob/lookup",
+    "Blob/upload",
+    "Core/echo",
+    "Email/changes",
+    "Email/copy",
+    "Email/get",
+    "Email/import",
+    "Email/parse",
+    "Email/query",
+    "Email/queryChanges",
+    "Email/set",
+    "EmailSubmission/changes",
+    "EmailSubmission/get",
+    "EmailSubmission/query",
+    "EmailSubmission/queryChanges",
+    "EmailSubmission/set",
+    "Identity/changes",
+    "Identity/get",
+    "Identity/set",
+    "MDN/parse",
+    "MDN/send",
+    "Mailbox/changes",
+    "Mailbox/get",
+    "Mailbox/query",
+    "Mailbox/queryChanges",
+    "Mailbox/set",
+    "OTHER",
+    "PushSubscription/get",
+    "PushSubscription/set",
+    "Quota/changes",
+    "Quota/get",
+    "Quota/query",
+    "Quota/queryChanges",
+    "SearchSnippet/get",
+    "Thread/changes",
+    "Thread/get",
+    "VacationResponse/get",
+    "VacationResponse/set",
+];
+
 impl Protocol {
     /// All of them.
-    pub const ALL: [Protocol; 5] =
-        [Protocol::Imap, Protocol::Smtp, Protocol::Lmtp, Protocol::Submission, Protocol::Http];
+    pub const ALL: [Protocol; 6] = [
+        Protocol::Imap,
+        Protocol::Smtp,
+        Protocol::Lmtp,
+        Protocol::Submission,
+        Protocol::Http,
+        Protocol::Jmap,
+    ];
 
-    /// `imap`, `smtp`, `lmtp`, `submission`, `http`.
+    /// `imap`, `smtp`, `lmtp`, `submission`, `http`, `jmap`.
     pub fn name(self) -> &'static str {
         match self {
             Protocol::Imap => "imap",
@@ -180,6 +232,7 @@ impl Protocol {
             Protocol::Lmtp => "lmtp",
             Protocol::Submission => "submission",
             Protocol::Http => "http",
+            Protocol::Jmap => "jmap",
         }
     }
 
@@ -194,6 +247,7 @@ impl Protocol {
             Protocol::Imap => IMAP,
             Protocol::Smtp | Protocol::Lmtp | Protocol::Submission => SMTP,
             Protocol::Http => HTTP,
+            Protocol::Jmap => JMAP,
         }
     }
 
@@ -204,6 +258,12 @@ impl Protocol {
         debug_assert!(found.is_ok(), "{name} is not among the commands of {}", self.name());
         let at = found.or_else(|_| names.binary_search(&"OTHER")).unwrap_or_default();
         Command(u8::try_from(at).unwrap_or_default())
+    }
+
+    /// The command of a name that a client chose: `OTHER` if there is none of that name.
+    pub fn command_of_client(self, name: &str) -> Command {
+        let found = self.commands().binary_search(&name);
+        self.command(if found.is_ok() { name } else { "OTHER" })
     }
 
     /// A command's name.

@@ -28,8 +28,8 @@ const TLS_WRITE_BUFFER_BYTES: usize = 16 * 1024;
 /// How long a graceful close may take before the connection is simply dropped.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Reads of up to 1 KiB that are thrown away while waiting for a client to hang up.
-const CLOSE_DISCARD_READS: usize = 256;
+/// Bytes that are thrown away while waiting for a client to hang up.
+const CLOSE_DISCARD_BYTES: usize = 256 * 1024;
 
 /// A client's connection. Counts the (plaintext) bytes that pass.
 pub struct Stream {
@@ -333,13 +333,20 @@ impl Stream {
     ///
     /// The wait matters: closing a TCP socket with unread input resets the connection, and a reset
     /// may overtake the last reply.
-    pub async fn close(mut self) {
+    pub async fn close(self) {
+        self.close_discarding(CLOSE_DISCARD_BYTES).await;
+    }
+
+    /// The same for a client that may have much to say yet: up to so many bytes of it are read.
+    pub async fn close_discarding(mut self, most: usize) {
         let goodbye = async {
             self.shutdown().await?;
             let mut discarded = [0; 1024];
-            for _ in 0..CLOSE_DISCARD_READS {
-                if self.read(&mut discarded).await? == 0 {
-                    break;
+            let mut bytes = 0;
+            while bytes < most {
+                match self.read(&mut discarded).await? {
+                    0 => break,
+                    read => bytes += read,
                 }
             }
             io::Result::Ok(())

@@ -9,7 +9,7 @@ use sealpost_account::{Account, AccountState, Event, FlagAction, Flags, SpecialU
 use sealpost_base::{FakeClock, MailboxId, SeededRandom, Timestamp, Uid, UidSet};
 use sealpost_directory::{AccountName, AccountRecord, NewAccount, Secret};
 use sealpost_jmap::Request;
-use sealpost_jmap_session::{ApiError, Authorization, Caller, ClientGone, JmapShared, ResponseSink};
+use sealpost_jmap_session::{ApiError, Caller, ClientGone, Credentials, JmapShared, ResponseSink};
 use sealpost_mailbox::User;
 use sealpost_mailbox::share::Sharing;
 use sealpost_session::{Context, Settings};
@@ -72,9 +72,8 @@ impl TestServer {
 
     /// A caller with this `Authorization` field.
     pub async fn login(&self, field: &str) -> Result<Caller, sealpost_jmap_session::LoginRefused> {
-        let authorization = Authorization::parse(field.as_bytes()).unwrap();
         let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        self.jmap.authenticate(&authorization, Some(peer)).await
+        self.jmap.authenticate(&credentials(field), Some(peer)).await
     }
 
     pub async fn caller(&self) -> Caller {
@@ -189,6 +188,19 @@ impl TestServer {
             before: Timestamp(0),
         };
         sharing.make(&place, &Acl::default()).await.unwrap();
+    }
+}
+
+/// What HTTP reads from an `Authorization` field.
+fn credentials(field: &str) -> Credentials {
+    match field.split_once(' ').unwrap() {
+        ("Basic", encoded) => {
+            let text = String::from_utf8(sealpost_auth::sasl::base64(encoded.as_bytes()).unwrap().to_vec());
+            let text = text.unwrap();
+            let (name, secret) = text.split_once(':').unwrap();
+            Credentials::Password { name: name.to_owned(), secret: secret.to_owned().into() }
+        }
+        (_, token) => Credentials::Token(token.to_owned().into()),
     }
 }
 

@@ -12,7 +12,7 @@ use sealpost_server::settings::Listen;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum Ports {
     /// IMAP 1143, IMAP with TLS 1993, SMTP 1025, SMTP with TLS 1465, submission 1587, submission with
-    /// TLS 1466, LMTP 2424
+    /// TLS 1466, LMTP 2424, HTTP 1080
     #[default]
     Default,
     /// Any free ports
@@ -26,6 +26,7 @@ const SMTPS: u16 = 1465;
 const SUBMISSION: u16 = 1587;
 const SUBMISSIONS: u16 = 1466;
 const LMTP: u16 = 2424;
+const HTTP: u16 = 1080;
 
 impl Ports {
     /// Where to listen: on this machine alone.
@@ -42,6 +43,7 @@ impl Ports {
             lmtp: at(LMTP),
             imap: at(IMAP),
             imaps: at(IMAPS),
+            http: at(HTTP),
             ..Listen::default()
         }
     }
@@ -53,7 +55,8 @@ impl Ports {
     pub fn check_free(self) -> Result<()> {
         let listen = self.listen();
         let submission = [listen.submission, listen.submissions].concat();
-        let all = [listen.imap, listen.imaps, listen.smtp, listen.smtps, submission, listen.lmtp].concat();
+        let others = [listen.lmtp, listen.http].concat();
+        let all = [listen.imap, listen.imaps, listen.smtp, listen.smtps, submission, others].concat();
         let taken: Vec<_> = all
             .iter()
             .filter(|address| is_taken(address))

@@ -24,6 +24,16 @@ pub struct Ready<'a> {
     submission: Option<Endpoint>,
     submissions: Option<Endpoint>,
     lmtp: Option<Endpoint>,
+    http: Option<WebEndpoint>,
+}
+
+/// Where HTTP is served.
+#[derive(Serialize)]
+struct WebEndpoint {
+    #[serde(flatten)]
+    at: Endpoint,
+    /// The same as a URL.
+    url: String,
 }
 
 impl<'a> Ready<'a> {
@@ -42,6 +52,10 @@ impl<'a> Ready<'a> {
             submission: first(&listen.submission),
             submissions: first(&listen.submissions),
             lmtp: first(&listen.lmtp),
+            http: listen.http.first().map(|address| WebEndpoint {
+                at: Endpoint::from(*address),
+                url: format!("http://{address}"),
+            }),
         }
     }
 
@@ -63,6 +77,9 @@ impl<'a> Ready<'a> {
                 text.push('\n');
             }
         }
+        if let Some(WebEndpoint { url, .. }) = &self.http {
+            text.push_str(&format!("  JMAP      {url}\n"));
+        }
         let password = self.password.unwrap_or("(the one that you have set)");
         text.push_str(&format!("  Account   {}\n  Password  {password}\n", self.account));
         text.push_str("\nThe certificate is self-signed: mail programs ask once whether to trust it.\n");
@@ -80,9 +97,18 @@ impl<'a> Ready<'a> {
             "\nSend a message:\n  printf 'From: you@example.org\\r\\nSubject: Hello\\r\\n\\r\\nIt works.\\r\\n' | \
              curl -sS smtp://{}:{} --mail-from you@example.org --mail-rcpt {to} -T -\n\
              Read the newest message in the inbox:\n  curl -sk -u {user} '{imap}/INBOX;MAILINDEX=*'\n\
-             List the mailboxes:\n  curl -sk -u {user} '{imap}/'\n",
-            smtp.host, smtp.port
+             List the mailboxes:\n  curl -sk -u {user} '{imap}/'\n{}",
+            smtp.host,
+            smtp.port,
+            self.jmap_command(&user)
         )
+    }
+
+    fn jmap_command(&self, user: &str) -> String {
+        let session = |http: &WebEndpoint| {
+            format!("See what JMAP offers:\n  curl -s -u {user} {}/.well-known/jmap\n", http.url)
+        };
+        self.http.as_ref().map(session).unwrap_or_default()
     }
 }
 

@@ -1,0 +1,178 @@
+//! HTTP/1.1: a connection that hyper gives up, because what it sends now lasts.
+//!
+//! hyper keeps buffers of 16 KiB for as long as a connection is there. A stream of events needs
+//! none of them between two events, so it takes the socket over: it rests until there is something
+//! to send, and ten thousand of them fit into the default memory.
+
+use std::convert::Infallible;
+use std::fmt::Write as _;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+use bytes::Bytes;
+use futures::stream::{BoxStream, StreamExt};
+use http::{HeaderMap, StatusCode, Version, header};
+use sealpost_base::limits::{HTTP_PIECE_BYTES, HTTP_STRAY_BYTES, RESTING_BYTES};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::connection::Connection;
+use crate::io::Watched;
+use crate::response::Response;
+use crate::response_body::Source;
+use crate::work::Work;
+
+/// A response that takes its connection over.
+pub(crate) struct Takeover {
+    head: Vec<u8>,
+    pieces: BoxStream<'static, io::Result<Bytes>>,
+    is_chunked: bool,
+    work: Work,
+}
+
+/// Why it has ended.
+enum Ended {
+    Complete,
+    Shutdown,
+    Lost,
+}
+
+impl Takeover {
+    /// The response to a request of that version.
+    pub(crate) fn new(response: Response, version: Version, work: Work, connection: &Connection) -> Self {
+        let is_chunked = version >= Version::HTTP_11;
+        let mut head = String::new();
+        let reason = response.status.canonical_reason().unwrap_or_default();
+        let _ = write!(head, "HTTP/1.1 {} {reason}\r\n", response.status.as_u16());
+        let mut head = head.into_bytes();
+        fields(&mut head, &response.headers, connection);
+        // There is no request after this one.
+        head.extend_from_slice(b"connection: close\r\n");
+        if is_chunked {
+            head.extend_from_slice(b"transfer-encoding: chunked\r\n");
+        }
+        head.extend_from_slice(b"\r\n");
+        let pieces = match response.body.source {
+            Source::Bytes(bytes) => futures::stream::iter([Ok(bytes)]).boxed(),
+            Source::Stream(pieces) => pieces,
+        };
+        debug_assert!(response.status != StatusCode::SWITCHING_PROTOCOLS);
+        Takeover { head, pieces, is_chunked, work }
+    }
+
+    /// Sends the response, until it ends, the client goes, or the server stops; says why, for the log.
+    pub(crate) async fn run(self, stream: &mut Watched, connection: &Arc<Connection>) -> &'static str {
+        let Takeover { head, mut pieces, is_chunked, work } = self;
+        let sent = async {
+            send(stream, &head).await?;
+            drop(head);
+            send_pieces(stream, &mut pieces, is_chunked, connection).await
+        };
+        match sent.await {
+            Ok(Ended::Complete) => {
+                work.complete();
+                "closed"
+            }
+            Ok(Ended::Shutdown) => {
+                work.complete();
+                "shutdown"
+            }
+            // The client has had enough: that is how such a response ends.
+            Ok(Ended::Lost) => {
+                work.complete();
+                "closed"
+            }
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => "timeout",
+            Err(_) => "connection lost",
+        }
+    }
+}
+
+fn fields(head: &mut Vec<u8>, headers: &HeaderMap, connection: &Connection) {
+    // RFC 9110 §6.6.1.
+    let now = u64::try_from(connection.shared.ctx.clock.now().0).unwrap_or(0);
+    let date = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_millis(now));
+    head.extend_from_slice(format!("date: {date}\r\n").as_bytes());
+    for (name, value) in headers {
+        if *name != header::CONNECTION && *name != header::CONTENT_LENGTH {
+            head.extend_from_slice(name.as_str().as_bytes());
+            head.extend_from_slice(b": ");
+            head.extend_from_slice(value.as_bytes());
+            head.extend_from_slice(b"\r\n");
+        }
+    }
+}
+
+async fn send_pieces(
+    stream: &mut Watched,
+    pieces: &mut BoxStream<'static, io::Result<Bytes>>,
+    is_chunked: bool,
+    connection: &Connection,
+) -> io::Result<Ended> {
+    let mut shutdown = std::pin::pin!(connection.shared.ctx.shutdown.wait());
+    let mut stray = 0;
+    loop {
+        stream.rest(RESTING_BYTES);
+        let piece = tokio::select! {
+            biased;
+            () = &mut shutdown => {
+                end(stream, is_chunked).await?;
+                return Ok(Ended::Shutdown);
+            }
+            piece = pieces.next() => piece.transpose()?,
+            ended = until_gone(stream, &mut stray) => match ended? {},
+        };
+        stream.stir().await?;
+        let Some(mut piece) = piece else {
+            end(stream, is_chunked).await?;
+            return Ok(Ended::Complete);
+        };
+        while !piece.is_empty() {
+            let next = piece.split_to(piece.len().min(HTTP_PIECE_BYTES));
+            let written =
+                if is_chunked { send_chunk(stream, &next).await } else { send(stream, &next).await };
+            match written {
+                Err(error) if is_gone(&error) => return Ok(Ended::Lost),
+                written => written?,
+            }
+        }
+    }
+}
+
+/// Reads until the client goes, and ignores what it says: a line end too many, or a request that
+/// it will send again elsewhere.
+async fn until_gone(stream: &mut Watched, stray: &mut usize) -> io::Result<Infallible> {
+    let mut bytes = [0; 64];
+    loop {
+        stream.stir_for_input().await?;
+        let read = stream.read(&mut bytes).await?;
+        *stray += read;
+        if read == 0 || *stray > HTTP_STRAY_BYTES {
+            return Err(io::ErrorKind::ConnectionAborted.into());
+        }
+        stream.rest(RESTING_BYTES);
+    }
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset};
+    matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset)
+}
+
+async fn send_chunk(stream: &mut Watched, piece: &[u8]) -> io::Result<()> {
+    // One write: small events are one packet.
+    let mut chunk = format!("{:x}\r\n", piece.len()).into_bytes();
+    chunk.extend_from_slice(piece);
+    chunk.extend_from_slice(b"\r\n");
+    send(stream, &chunk).await
+}
+
+async fn end(stream: &mut Watched, is_chunked: bool) -> io::Result<()> {
+    stream.stir().await?;
+    if is_chunked { send(stream, b"0\r\n\r\n").await } else { Ok(()) }
+}
+
+async fn send(stream: &mut Watched, bytes: &[u8]) -> io::Result<()> {
+    stream.write_all(bytes).await?;
+    stream.flush().await
+}

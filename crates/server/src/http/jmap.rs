@@ -1,0 +1,64 @@
+//! JMAP over HTTP (RFC 8620): the routes, and what their requests have in common.
+//!
+//! A handler finds out first whose request it is (`login.rs`), and then hands it over to the
+//! caller ([`sealpost_jmap_session::Caller`]), which knows no HTTP.
+
+mod api;
+mod events;
+mod login;
+mod problem;
+mod session;
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use sealpost_http::{Body, Handler, Method, Request, Response, Route};
+use sealpost_jmap_session::JmapShared;
+use sealpost_session::Context;
+
+/// Answers requests of JMAP.
+pub(crate) struct Jmap {
+    shared: Arc<JmapShared>,
+}
+
+impl Jmap {
+    /// Over the server's context.
+    pub(crate) fn new(ctx: Arc<Context>) -> Self {
+        Jmap { shared: Arc::new(JmapShared::new(ctx)) }
+    }
+}
+
+/// A handler that is one function.
+struct Endpoint<F>(Arc<Jmap>, F);
+
+impl<F, A> Handler for Endpoint<F>
+where
+    F: Fn(Arc<Jmap>, Request) -> A + Send + Sync,
+    A: Future<Output = Response> + Send + 'static,
+{
+    fn handle(&self, request: Request) -> BoxFuture<'static, Response> {
+        Box::pin((self.1)(self.0.clone(), request))
+    }
+}
+
+/// The routes.
+pub(crate) fn routes(jmap: &Arc<Jmap>) -> Vec<Route> {
+    let get = |name, path, handler| Route { name, method: Method::GET, path, body: Body::None, handler };
+    let session: Arc<dyn Handler> = Arc::new(Endpoint(jmap.clone(), session::get));
+    vec![
+        // Here too without a redirect: clients are known that forget their credentials on the way.
+        get("SESSION", "/.well-known/jmap", session.clone()),
+        get("SESSION", "/jmap/session", session),
+        get("EVENTS", "/jmap/eventsource", Arc::new(Endpoint(jmap.clone(), events::get))),
+        Route {
+            name: "API",
+            method: Method::POST,
+            path: "/jmap/api",
+            body: Body::Held(jmap.shared.request_bytes()),
+            handler: Arc::new(Endpoint(jmap.clone(), api::post)),
+        },
+    ]
+}
+
+#[cfg(test)]
+mod tests;
