@@ -244,6 +244,12 @@ impl AccountState {
         self.messages.object(number)
     }
 
+    /// The objects that first held the messages which came here from another log, or came back
+    /// from one: of these alone an account may have several messages that are one to clients.
+    pub fn copied_objects(&self) -> impl ExactSizeIterator<Item = ObjectId> {
+        self.messages.origins()
+    }
+
     /// How many messages there are, each counted once; expunged ones in their grace period included.
     pub fn message_count(&self) -> usize {
         self.messages.len()

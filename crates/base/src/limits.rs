@@ -714,3 +714,12 @@ pub const JMAP_PUSH_URL_BYTES: usize = 2048;
 pub const JMAP_DEVICE_ID_BYTES: usize = 255;
 /// Types that a JMAP push subscription names.
 pub const JMAP_PUSH_TYPES: usize = 64;
+/// Different keywords that the filter and the sort of one query over emails name: a bit each.
+pub const QUERY_KEYWORDS: usize = 64;
+/// Conditions on the content of messages in one query over emails, those that stand together
+/// counted as one: each is a search of its own.
+pub const QUERY_CONTENTS: usize = 16;
+/// Words and phrases of the texts in one JMAP filter.
+pub const JMAP_FILTER_WORDS: usize = 256;
+/// Ids of one response to Email/query, also if the client asks for more.
+pub const JMAP_QUERY_IDS: usize = 65_536;

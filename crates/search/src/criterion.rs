@@ -55,7 +55,7 @@ pub enum Criterion {
 }
 
 /// Where a string is looked for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum TextPart {
     /// In the values of the header fields of this name.
     Field(String),

@@ -102,8 +102,21 @@ impl Engine {
         now: Timestamp,
         progress: &mut P,
     ) -> Result<Findings, Failure<P::Interruption>> {
+        let memory = self.acquire_for(scope.messages(), progress).await?;
+        let (mut found, list) = self.find_within(scope, query, now, progress).await?;
+        found.matches = Matches::new(list, memory);
+        Ok(found)
+    }
+
+    /// The same in memory that the caller has acquired: the matches, and the other findings.
+    pub(crate) async fn find_within<P: Progress>(
+        &self,
+        scope: Scope<'_>,
+        query: &Arc<Query>,
+        now: Timestamp,
+        progress: &mut P,
+    ) -> Result<(Findings, Vec<Match>), Failure<P::Interruption>> {
         let goal = scope.messages();
-        let memory = self.acquire_for(goal, progress).await?;
         let (mut found, mut list, mut done) = (Findings::default(), Vec::new(), 0);
         for (index, mailbox) in scope.mailboxes() {
             let bound = Arc::new(query.bind(index, &mailbox.account.state(), now));
@@ -118,11 +131,11 @@ impl Engine {
             done += mailbox.uids.len();
         }
         list.sort_unstable();
-        found.matches = Matches::new(list, memory);
-        Ok(found)
+        Ok((found, list))
     }
 
-    async fn acquire_for<P: Progress>(
+    /// Memory for the results of a search of so many messages.
+    pub(crate) async fn acquire_for<P: Progress>(
         &self,
         messages: usize,
         progress: &mut P,

@@ -11,6 +11,7 @@
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 mod criterion;
+pub mod emails;
 mod engine;
 mod evaluate;
 mod find;

@@ -4,7 +4,7 @@
 
 mod keys;
 pub(crate) mod orders;
-mod strings;
+pub(crate) mod strings;
 
 use sealpost_base::Error;
 

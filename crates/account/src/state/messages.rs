@@ -264,6 +264,11 @@ impl MessageTable {
         self.blocks.iter().flat_map(|block| (0..block.len()).map(move |at| block.object(at)))
     }
 
+    /// The objects that first held the messages which were sealed anew, by number.
+    pub(crate) fn origins(&self) -> impl ExactSizeIterator<Item = ObjectId> {
+        self.origins.values().copied()
+    }
+
     /// The message with that object. Looks at all of them.
     pub(crate) fn with_object(&self, object: ObjectId) -> Option<MessageNumber> {
         self.blocks.iter().find_map(|block| {

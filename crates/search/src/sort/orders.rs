@@ -12,14 +12,26 @@ use sealpost_account::Cache;
 use sealpost_base::{AccountId, MailboxId, UidSet, UidValidity};
 
 use super::keys::{self, Comparator, SortKey};
+use crate::emails::{EmailList, ListKey};
 use crate::matches::Match;
 use crate::scope::{MailboxScope, Scope};
 
 /// Memory of a range of UIDs at most, in bytes.
 const RANGE_BYTES: usize = 24;
 
-/// The last orders, shared by all sessions, bounded in bytes.
-pub(crate) struct Orders(Cache<Order, Key>);
+/// The last orders and lists of emails, shared by all sessions, bounded in bytes.
+pub(crate) struct Orders(Cache<Kept, KeptKey>);
+
+enum Kept {
+    Order(Arc<Order>),
+    Emails(Arc<EmailList>),
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum KeptKey {
+    Order(Key),
+    Emails(ListKey),
+}
 
 /// The sorted mailbox, and the comparators.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -46,12 +58,27 @@ impl Orders {
     }
 
     pub(crate) fn get(&self, key: &Key) -> Option<Arc<Order>> {
-        self.0.get(key)
+        match &*self.0.get(&KeptKey::Order(key.clone()))? {
+            Kept::Order(order) => Some(order.clone()),
+            Kept::Emails(_) => None,
+        }
     }
 
     pub(crate) fn keep(&self, key: Key, order: Order) {
         let bytes = order.bytes();
-        self.0.put(key.account, key, Arc::new(order), bytes);
+        self.0.put(key.account, KeptKey::Order(key), Arc::new(Kept::Order(Arc::new(order))), bytes);
+    }
+
+    pub(crate) fn emails(&self, key: &ListKey) -> Option<Arc<EmailList>> {
+        match &*self.0.get(&KeptKey::Emails(key.clone()))? {
+            Kept::Emails(list) => Some(list.clone()),
+            Kept::Order(_) => None,
+        }
+    }
+
+    pub(crate) fn keep_emails(&self, key: ListKey, list: Arc<EmailList>) {
+        let bytes = key.bytes() + list.bytes();
+        self.0.put(key.account, KeptKey::Emails(key), Arc::new(Kept::Emails(list)), bytes);
     }
 }
 

@@ -1,0 +1,186 @@
+//! Conditions that only the content of messages decides: texts, by a search of their own, and
+//! attachments, by the structures in segments.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use sealpost_account::{Account, MessageNumber};
+use sealpost_base::{AccountId, Error, Kind, MailboxId, ObjectId, Result, Timestamp, Uid, UidSet};
+use sealpost_index::{Index, PieceReads, Pieces};
+use sealpost_mailbox::Access;
+use sealpost_mime::structure::StoredStructure;
+
+use super::IsAttached;
+use super::list::Entry;
+use super::plan::{Content, Plan};
+use super::scan::KnownContents;
+use crate::engine::Engine;
+use crate::matches::{Match, ResultPermit};
+use crate::progress::{Failure, Progress};
+use crate::scope::{MailboxScope, Scope};
+
+/// Structures that are read before other tasks run.
+const STEP_MESSAGES: usize = 512;
+/// Ages are not asked for.
+const NO_AGE: Timestamp = Timestamp(0);
+
+/// Messages by log and mailbox.
+pub(super) type Places = BTreeMap<(u16, MailboxId), UidSet>;
+
+/// The contents of some messages, and the memory for what is known of them.
+pub(super) struct Contents {
+    pub(super) known: Arc<KnownContents>,
+    _memory: Option<ResultPermit>,
+}
+
+/// How the owner of these logs, of which the first is the account's own, reads the mailbox `place`.
+fn scope_of(logs: &[Arc<Account>], (log, mailbox): (u16, MailboxId), uids: &UidSet) -> Option<MailboxScope> {
+    let (own, account) = (logs.first()?, logs.get(usize::from(log))?);
+    let access = if log == 0 { Access::Own } else { Access::Share { user: own.id(), owner: true } };
+    let uid_validity = account.state().mailbox(mailbox)?.uid_validity();
+    Some(MailboxScope {
+        account: account.clone(),
+        access,
+        mailbox,
+        uid_validity,
+        uids: uids.clone(),
+        marked: UidSet::new(),
+    })
+}
+
+/// The mailboxes of these messages, those that are there.
+pub(super) fn scopes(logs: &[Arc<Account>], places: &Places) -> Vec<MailboxScope> {
+    places.iter().filter_map(|(place, uids)| scope_of(logs, *place, uids)).collect()
+}
+
+/// Of which of these logs an account is.
+pub(super) fn index_of(logs: &[Arc<Account>], account: AccountId) -> u16 {
+    logs.iter().position(|log| log.id() == account).unwrap_or(0) as u16
+}
+
+impl Engine {
+    /// For each condition of the plan on contents, those of the messages for which it holds.
+    ///
+    /// # Errors
+    /// `Retry` if some cannot be read now; those of a search.
+    pub(super) async fn contents<P: Progress>(
+        &self,
+        logs: &[Arc<Account>],
+        plan: &Plan,
+        places: &Places,
+        is_attached: IsAttached,
+        progress: &mut P,
+    ) -> Result<Contents, Failure<P::Interruption>> {
+        let scopes = scopes(logs, places);
+        let scope = Scope::several(&scopes).map_err(Failure::Error)?;
+        // For all searches at once: one that waits for more while it has some would wait for others.
+        let memory = self.acquire_for(scope.messages() * plan.contents.len(), progress).await?;
+        let mut known = Vec::new();
+        for content in &plan.contents {
+            let found = match content {
+                Content::Text(query) => {
+                    let (findings, found) = self.find_within(scope, query, NO_AGE, progress).await?;
+                    if findings.unavailable {
+                        return Err(Failure::Error(unavailable()));
+                    }
+                    found
+                }
+                Content::Attached => self.with_attachments(scope, is_attached, progress).await?,
+            };
+            known.push(entries(logs, scope, &found));
+        }
+        Ok(Contents { known: Arc::new(known), _memory: memory })
+    }
+
+    /// The messages of the scope that have attachments.
+    async fn with_attachments<P: Progress>(
+        &self,
+        scope: Scope<'_>,
+        is_attached: IsAttached,
+        progress: &mut P,
+    ) -> Result<Vec<Match>, Failure<P::Interruption>> {
+        let mut list = Vec::new();
+        for (index, mailbox) in scope.mailboxes() {
+            let reads = PieceReads::new(&Index::of(&mailbox.account), Pieces::Structures, &self.budget);
+            let mut uids = mailbox.uids.iter();
+            loop {
+                let step: Vec<Uid> = uids.by_ref().take(STEP_MESSAGES).collect();
+                if step.is_empty() {
+                    break;
+                }
+                progress.yield_or_shutdown().await.map_err(Failure::Interrupted)?;
+                let work = attached(&mailbox.account, mailbox, &step, &reads, is_attached);
+                let found = progress.await_with_progress(work).await.map_err(Failure::Interrupted)?;
+                let found = found.map_err(Failure::Error)?.into_iter();
+                list.extend(found.map(|uid| Match { mailbox: index, uid, relevance: 100 }));
+            }
+        }
+        Ok(list)
+    }
+}
+
+fn unavailable() -> Error {
+    Error::retry("some messages cannot be read now")
+}
+
+/// Those of the messages to which something is attached.
+async fn attached(
+    account: &Account,
+    scope: &MailboxScope,
+    uids: &[Uid],
+    reads: &PieceReads,
+    is_attached: IsAttached,
+) -> Result<Vec<Uid>> {
+    let messages: Vec<(Uid, MessageNumber, ObjectId)> = {
+        let state = account.state();
+        let Ok(mailbox) = scope.mailbox_in(&state) else { return Ok(Vec::new()) };
+        let rows = uids.iter().filter_map(|uid| mailbox.row(*uid));
+        rows.filter_map(|row| Some((row.uid, row.message, state.message_object(row.message)?))).collect()
+    };
+    reads.expect(messages.iter().map(|(_, number, _)| *number)).await;
+    let (mut found, mut stored) = (Vec::new(), Vec::new());
+    for (uid, number, object) in messages {
+        stored.clear();
+        let in_segment = reads.get(number, object, &mut stored).await;
+        let decided = if in_segment { StoredStructure::decode(&stored).ok() } else { None };
+        let is = match decided {
+            Some(structure) => is_attached(&structure),
+            None => by_message(account, number, is_attached).await?,
+        };
+        if is {
+            found.push(uid);
+        }
+        tokio::task::consume_budget().await;
+    }
+    Ok(found)
+}
+
+/// The same by the structure that is stored with the message. A damaged one has no attachments.
+async fn by_message(account: &Account, number: MessageNumber, is_attached: IsAttached) -> Result<bool> {
+    let Some(message) = account.state().message(number) else { return Ok(false) };
+    match account.structure(&message).await {
+        Ok(structure) => Ok(is_attached(&StoredStructure::of(&structure))),
+        Err(error) if matches!(error.kind(), Kind::Corrupt | Kind::NotFound) => Ok(false),
+        Err(error) => {
+            tracing::warn!(%error, "the structure of a message could not be read");
+            Err(unavailable())
+        }
+    }
+}
+
+/// The messages of these placements, those that are still there, sorted.
+fn entries(logs: &[Arc<Account>], scope: Scope<'_>, found: &[Match]) -> Vec<Entry> {
+    let mut entries = Vec::with_capacity(found.len());
+    for found in found.chunk_by(|a, b| a.mailbox == b.mailbox) {
+        let Some(mailbox) = scope.mailbox(found[0].mailbox) else { continue };
+        let log = index_of(logs, mailbox.account.id());
+        for found in found.chunks(STEP_MESSAGES) {
+            let state = mailbox.account.state();
+            let Ok(mailbox) = mailbox.mailbox_in(&state) else { break };
+            let rows = found.iter().filter_map(|found| mailbox.row(found.uid));
+            entries.extend(rows.map(|row| Entry { log, number: row.message.0 }));
+        }
+    }
+    entries.sort_unstable();
+    entries
+}

@@ -1,0 +1,216 @@
+//! The order of the emails that a scan found.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use sealpost_account::Account;
+use sealpost_base::{AccountId, Error, MailboxId, Uid, UidSet, limits};
+use sealpost_index::summary::{Parts, Summary, SummaryAddress};
+use sealpost_mailbox::account_changes::LogPositions;
+use sealpost_mime::header::subject;
+
+use super::contents::{Places, scopes};
+use super::list::{EmailList, Entry, Firsts};
+use super::plan::{Plan, PlannedComparator, PlannedKey};
+use super::query::{Collation, EmailSortKey};
+use super::scan::visible_place;
+use crate::matches::Match;
+use crate::progress::{Failure, Progress};
+use crate::scope::{MailboxIndex, Scope};
+use crate::sort::strings::Strings;
+use crate::summaries::{SortRow, sent, with_summaries};
+
+/// However little memory there is, so much of each string is compared.
+const LEAST_BYTES: usize = 16;
+/// Emails whose threads are looked up while the states are held.
+const STEP_EMAILS: usize = 4096;
+
+/// Emails and their keys by the comparators of a plan.
+pub(super) struct Keyed {
+    pub(super) entries: Vec<Entry>,
+    /// So many for each email as there are comparators.
+    pub(super) keys: Vec<u64>,
+    /// Whether all strings were compared as a whole.
+    pub(super) is_exact: bool,
+}
+
+/// The values of one comparator that are in summaries.
+enum Column {
+    Numbers(Vec<i64>),
+    Strings(Strings, EmailSortKey),
+}
+
+/// Fills in the keys that are in summaries. Strings take about `room` bytes.
+///
+/// # Errors
+/// `Retry` if messages cannot be read for now; errors of `progress`.
+pub(super) async fn fill_in_texts<P: Progress>(
+    keyed: &mut Keyed,
+    plan: &Plan,
+    logs: &[Arc<Account>],
+    room: usize,
+    progress: &mut P,
+) -> Result<(), Failure<P::Interruption>> {
+    let mut places: Vec<(u16, MailboxId, Uid, u32)> = Vec::with_capacity(keyed.entries.len());
+    for (at, entry) in keyed.entries.iter().enumerate() {
+        let state = logs[usize::from(entry.log)].state();
+        let place = visible_place(&state, entry.number);
+        places.extend(place.map(|(mailbox, uid)| (entry.log, mailbox, uid, at as u32)));
+    }
+    places.sort_unstable();
+    let mut by_mailbox = Places::new();
+    for (log, mailbox, uid, _) in &places {
+        by_mailbox.entry((*log, *mailbox)).or_insert_with(UidSet::new).push(*uid);
+    }
+    let scopes = scopes(logs, &by_mailbox);
+    let scope = Scope::several(&scopes).map_err(Failure::Error)?;
+    let (mut found, mut places_found) = (Vec::new(), Vec::new());
+    for group in places.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
+        let (log, mailbox) = (logs[usize::from(group[0].0)].id(), group[0].1);
+        let index = scopes.iter().position(|one| one.account.id() == log && one.mailbox == mailbox);
+        let Some(index) = index.map(|index| MailboxIndex(index as u16)) else { continue };
+        found.extend(group.iter().map(|place| Match { mailbox: index, uid: place.2, relevance: 100 }));
+        places_found.extend(group.iter().map(|place| place.3));
+    }
+    let wanted = plan.sort.iter().enumerate().filter_map(|(at, comparator)| match &comparator.key {
+        PlannedKey::Text(EmailSortKey::Sent) => Some((at, Column::Numbers(Vec::new()))),
+        PlannedKey::Text(key) => Some((at, Column::Strings(Strings::default(), key.clone()))),
+        _ => None,
+    });
+    let mut columns: Vec<(usize, Column)> = wanted.collect();
+    let any_strings = columns.iter().any(|(_, column)| matches!(column, Column::Strings(..)));
+    let parts = if any_strings { Parts::FIELDS } else { Parts::DATE };
+    let mut cut = Cut { most: limits::SORT_KEY_BYTES, bytes: 0, string: Vec::new() };
+    let mut rows: Vec<u32> = Vec::with_capacity(found.len());
+    let each = |at: usize, row: SortRow, summary: Option<&Summary>| {
+        rows.push(places_found[at]);
+        for (_, column) in &mut columns {
+            match column {
+                Column::Numbers(numbers) => numbers.push(sent(row, summary)),
+                Column::Strings(strings, key) => cut.push(strings, key, summary),
+            }
+        }
+        while cut.bytes > room && cut.most > LEAST_BYTES {
+            cut.shorten(&mut columns);
+        }
+    };
+    with_summaries(scope, &found, Some(parts), progress, each).await?;
+    keyed.is_exact = cut.most == limits::SORT_KEY_BYTES;
+    for (number, column) in &columns {
+        let comparator = &plan.sort[*number];
+        let values: Vec<i64> = match column {
+            Column::Numbers(numbers) => numbers.clone(),
+            Column::Strings(strings, _) => strings.ranks().into_iter().map(i64::from).collect(),
+        };
+        for (row, value) in rows.iter().zip(values) {
+            keyed.keys[*row as usize * plan.sort.len() + number] = comparator.directed(value);
+        }
+    }
+    Ok(())
+}
+
+/// Strings of keys, and how much is kept of each.
+struct Cut {
+    most: usize,
+    /// Of all strings together.
+    bytes: usize,
+    string: Vec<u8>,
+}
+
+impl Cut {
+    fn push(&mut self, strings: &mut Strings, key: &EmailSortKey, summary: Option<&Summary>) {
+        self.string.clear();
+        if let Some(summary) = summary {
+            let (text, collation) = text_of(key, summary);
+            collation.key(&text, self.most, &mut self.string);
+        }
+        self.bytes += strings.push(&self.string);
+    }
+
+    fn shorten(&mut self, columns: &mut [(usize, Column)]) {
+        self.most = (self.most / 2).max(LEAST_BYTES);
+        self.bytes = 0;
+        for (_, column) in columns {
+            if let Column::Strings(strings, _) = column {
+                self.bytes += strings.shorten(self.most);
+            }
+        }
+    }
+}
+
+fn text_of(key: &EmailSortKey, summary: &Summary) -> (String, Collation) {
+    match key {
+        EmailSortKey::From(collation) => (display_name(summary.from()), *collation),
+        EmailSortKey::To(collation) => (display_name(summary.to()), *collation),
+        EmailSortKey::Subject(collation) => {
+            (subject::base(summary.subject().unwrap_or_default()).text.to_string(), *collation)
+        }
+        _ => (String::new(), Collation::default()),
+    }
+}
+
+/// The name of the first address, or the address if it has none (RFC 8621 §4.4.2); not that of a
+/// group.
+fn display_name<'a>(mut addresses: impl Iterator<Item = SummaryAddress<'a>>) -> String {
+    let Some(SummaryAddress { name, mailbox, host }) = addresses.find(|address| address.host.is_some())
+    else {
+        return String::new();
+    };
+    match name.filter(|name| !name.is_empty()) {
+        Some(name) => name.to_owned(),
+        None => format!("{}@{}", mailbox.unwrap_or_default(), host.unwrap_or_default()),
+    }
+}
+
+/// The emails as a list, which is of these positions. Keeps its thread.
+pub(super) fn sorted(
+    keyed: Keyed,
+    plan: &Plan,
+    accounts: &[Arc<Account>],
+    (upto, logs): (LogPositions, Vec<(AccountId, u64)>),
+) -> EmailList {
+    let Keyed { entries, keys, is_exact } = keyed;
+    let many = plan.sort.len();
+    let first = |at: usize| if many == 0 { 0 } else { keys[at * many] };
+    // Twelve bytes each: the halves of the first key, and the index.
+    let halves = |key: u64| [(key >> 32) as u32, key as u32];
+    let mut order: Vec<[u32; 3]> = (0..entries.len())
+        .map(|at| {
+            let [high, low] = halves(first(at));
+            [high, low, at as u32]
+        })
+        .collect();
+    let others = |at: usize| keys.get(at * many + 1..(at + 1) * many).unwrap_or_default();
+    let place = |at: usize| (logs[usize::from(entries[at].log)].0, entries[at].number);
+    order.sort_unstable_by(|a, b| {
+        let (one, other) = (a[2] as usize, b[2] as usize);
+        let by_first: Ordering = (a[0], a[1]).cmp(&(b[0], b[1]));
+        by_first.then_with(|| others(one).cmp(others(other))).then_with(|| place(one).cmp(&place(other)))
+    });
+    let mut list = EmailList::new(upto, logs.clone(), entries.len());
+    list.is_exact = is_exact;
+    let mut firsts = Firsts::with_capacity(entries.len());
+    for step in order.chunks(STEP_EMAILS) {
+        let states: Vec<_> = accounts.iter().map(|account| (account.id(), account.state())).collect();
+        let states: Vec<_> = states.iter().map(|(id, state)| (*id, &**state)).collect();
+        for [_, _, at] in step {
+            let entry = entries[*at as usize];
+            // One that is not there any more goes when the list is brought up to date.
+            let first = entry.thread(&states).is_some_and(|thread| firsts.is_first(thread));
+            list.push(entry, first);
+        }
+    }
+    list
+}
+
+/// The error of an account that has too much for the memory of the server.
+pub(super) fn too_large() -> Error {
+    Error::limit("the account is too large for this query with the memory of this server")
+}
+
+impl PlannedComparator {
+    /// Whether its keys are strings.
+    pub(super) fn is_string(&self) -> bool {
+        matches!(&self.key, PlannedKey::Text(key) if *key != EmailSortKey::Sent)
+    }
+}
