@@ -202,8 +202,12 @@ impl EmailReader {
         headers && (!self.reads.structure || self.structures.is_open(number))
     }
 
-    /// All that is asked of a message, if segments have it.
-    async fn derived(&self, number: MessageNumber, object: sealpost_base::ObjectId) -> Option<ReadMessage> {
+    /// All that is asked of a message, if segments have it. Not `&self`: what reads ahead is not `Sync`.
+    async fn derived(
+        &mut self,
+        number: MessageNumber,
+        object: sealpost_base::ObjectId,
+    ) -> Option<ReadMessage> {
         if self.reads.body {
             return None;
         }
