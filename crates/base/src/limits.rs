@@ -249,6 +249,8 @@ pub const HTTP_COMPRESSOR_BYTES: usize = 320 * 1024;
 pub const HTTP_EVENT_BYTES: usize = 64 * 1024;
 /// Bytes that a client of HTTP/1.1 may send while it is sent events; they are ignored.
 pub const HTTP_STRAY_BYTES: usize = 1024;
+/// Bytes of a message on a WebSocket that needs no memory of the budget.
+pub const HTTP_SMALL_MESSAGE_BYTES: usize = 4 * 1024;
 /// Bytes of a body that is not wanted, which are read so that its client gets the refusal.
 pub const HTTP_DISCARDED_BYTES: usize = 16 * 1024 * 1024;
 /// Bytes of a file name in `Content-Disposition`; the rest is cut off.
@@ -708,6 +710,8 @@ pub const JMAP_PUSH_INTERVAL: Duration = Duration::from_millis(200);
 pub const JMAP_PING_LEAST: Duration = Duration::from_secs(5);
 /// The longest.
 pub const JMAP_PING_MOST: Duration = Duration::from_secs(300);
+/// Bytes of the id that a client gives a JMAP request on a WebSocket.
+pub const JMAP_WEBSOCKET_ID_BYTES: usize = 255;
 /// Bytes of the URL of a JMAP push subscription.
 pub const JMAP_PUSH_URL_BYTES: usize = 2048;
 /// Bytes of `deviceClientId` of a JMAP push subscription.

@@ -11,13 +11,13 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use futures::stream::{self, BoxStream, Stream, StreamExt};
+use futures::stream::{BoxStream, Stream, StreamExt};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use sealpost_base::limits::{HTTP_COMPRESSED_BYTES, HTTP_COMPRESSOR_BYTES, HTTP_PIECE_BYTES};
 use sealpost_base::{Budget, Permit};
 
 use crate::response::Response;
-use crate::response_body::{ResponseBody, Source};
+use crate::response_body::ResponseBody;
 
 /// What a compressor's output is flushed at, at the latest.
 const OUTPUT_BYTES: usize = HTTP_PIECE_BYTES / 2;
@@ -33,10 +33,7 @@ pub(crate) fn compress(response: &mut Response, request: &HeaderMap, budget: &Bu
     }
     let Some(permit) = budget.try_acquire_large(HTTP_COMPRESSOR_BYTES) else { return };
     let body = std::mem::replace(&mut response.body, ResponseBody::empty());
-    let pieces = match body.source {
-        Source::Bytes(bytes) => stream::iter([Ok(bytes)]).boxed(),
-        Source::Stream(pieces) => pieces,
-    };
+    let pieces = body.into_pieces();
     let encoder = Some(GzEncoder::new(Vec::new(), Compression::fast()));
     response.body =
         ResponseBody::stream(Compressed { pieces, input: Bytes::new(), encoder, _permit: permit }, None);
@@ -153,15 +150,12 @@ mod tests {
         compress(&mut response, &request("gzip"), budget);
         let body = std::mem::replace(&mut response.body, ResponseBody::empty());
         let mut all = Vec::new();
-        match body.source {
-            Source::Bytes(bytes) => all.extend_from_slice(&bytes),
-            Source::Stream(mut pieces) => {
-                while let Some(piece) = pieces.next().await {
-                    let piece = piece.unwrap();
-                    assert!(piece.len() <= 2 * HTTP_PIECE_BYTES);
-                    all.extend_from_slice(&piece);
-                }
-            }
+        let is_whole = body.length.is_some();
+        let mut pieces = body.into_pieces();
+        while let Some(piece) = pieces.next().await {
+            let piece = piece.unwrap();
+            assert!(is_whole || piece.len() <= 2 * HTTP_PIECE_BYTES);
+            all.extend_from_slice(&piece);
         }
         (response, all)
     }

@@ -1,7 +1,7 @@
 //! Entry functions for fuzzing: they take any bytes, and panic if an invariant is broken.
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use sealpost_base::limits::{HTTP_EVENT_BYTES, HTTP_FILE_NAME_BYTES};
+use sealpost_base::limits::{HTTP_EVENT_BYTES, HTTP_FILE_NAME_BYTES, HTTP_SMALL_MESSAGE_BYTES};
 use sealpost_session::settings::Origin;
 
 use crate::download::{Download, download};
@@ -9,6 +9,7 @@ use crate::event_stream::Event;
 use crate::range::{Wanted, wanted};
 use crate::response_body::ResponseBody;
 use crate::router::decoded;
+use crate::websocket::frames::{Decoded, Decoder};
 use crate::{Authorization, forwarded};
 
 /// A field of a request, or what a handler puts into one of a response; the first byte says which.
@@ -26,6 +27,46 @@ pub fn fuzz_http_fields(data: &[u8]) {
         4 => fuzz_event(&String::from_utf8_lossy(data)),
         _ => fuzz_origin(&String::from_utf8_lossy(data)),
     }
+}
+
+/// Frames of a WebSocket, in pieces of as many bytes as the first says.
+///
+/// # Panics
+/// If a message is larger than its limit, is not UTF-8, has taken memory that it did not ask for, or
+/// depends on how the bytes were divided.
+pub fn fuzz_websocket_frames(data: &[u8]) {
+    const MOST: usize = 64 * 1024;
+    let Some((piece, data)) = data.split_first() else { return };
+    let decode = |piece: usize| {
+        let (mut decoder, mut all) = (Decoder::new(MOST), Vec::new());
+        for mut input in data.chunks(piece) {
+            loop {
+                match decoder.decode(&mut input) {
+                    Ok(None) => break,
+                    Ok(Some(Decoded::Large(bytes))) => {
+                        assert!((HTTP_SMALL_MESSAGE_BYTES..=MOST).contains(&bytes));
+                        decoder.reserve(bytes);
+                    }
+                    Ok(Some(Decoded::Text(text))) => {
+                        assert!(text.len() <= MOST && std::str::from_utf8(&text).is_ok());
+                        all.push(Ok(Decoded::Text(text)));
+                    }
+                    Ok(Some(Decoded::Ping(payload))) => {
+                        assert!(payload.len() <= 125);
+                        all.push(Ok(Decoded::Ping(payload)));
+                    }
+                    Ok(Some(Decoded::Close)) => all.push(Ok(Decoded::Close)),
+                    Err(code) => {
+                        all.push(Err(code));
+                        return all;
+                    }
+                }
+            }
+            assert!(input.is_empty());
+        }
+        all
+    };
+    assert!(decode(usize::from(*piece).max(1)) == decode(usize::MAX));
 }
 
 fn fuzz_authorization(data: &[u8]) {

@@ -32,6 +32,7 @@ mod service;
 mod shared;
 mod streams;
 mod takeover;
+mod websocket;
 mod work;
 
 pub use authorization::{Authorization, NoAuthorization};
@@ -46,3 +47,4 @@ pub use response_body::{BodyWriter, ResponseBody};
 pub use router::{Body, Handler, Route, Router};
 pub use serve::{APPLICATION_PROTOCOLS, serve};
 pub use shared::HttpShared;
+pub use websocket::{CloseCode, TextMessage, WebSocket, WebSocketEnd, websocket};

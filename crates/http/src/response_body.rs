@@ -14,6 +14,8 @@ use futures::stream::{self, BoxStream, Stream, StreamExt};
 use sealpost_base::limits::HTTP_PIECE_BYTES;
 use tokio::sync::mpsc;
 
+use crate::websocket::Talk;
+
 /// The body of a response.
 pub struct ResponseBody {
     pub(crate) source: Source,
@@ -26,6 +28,8 @@ pub struct ResponseBody {
 pub(crate) enum Source {
     Bytes(Bytes),
     Stream(BoxStream<'static, io::Result<Bytes>>),
+    /// Not HTTP any more: for a connection that is taken over.
+    Talk(Talk),
 }
 
 /// Where a response is written to, piece by piece.
@@ -89,6 +93,16 @@ impl ResponseBody {
     /// given back in the meantime.
     pub(crate) fn lasting(self) -> Self {
         ResponseBody { is_lasting: true, ..self }
+    }
+
+    /// The pieces.
+    pub(crate) fn into_pieces(self) -> BoxStream<'static, io::Result<Bytes>> {
+        match self.source {
+            Source::Bytes(bytes) => stream::iter([Ok(bytes)]).boxed(),
+            Source::Stream(pieces) => pieces,
+            // Only what takes its connection over has one.
+            Source::Talk(_) => stream::empty().boxed(),
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -155,10 +169,7 @@ mod tests {
     use super::*;
 
     fn pieces(body: ResponseBody) -> BoxStream<'static, io::Result<Bytes>> {
-        match body.source {
-            Source::Stream(pieces) => pieces,
-            Source::Bytes(bytes) => futures::stream::iter([Ok(bytes)]).boxed(),
-        }
+        body.into_pieces()
     }
 
     #[tokio::test]

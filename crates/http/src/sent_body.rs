@@ -6,11 +6,11 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use futures::stream::{self, BoxStream, StreamExt};
+use futures::stream::{BoxStream, StreamExt};
 use http_body::{Body, Frame, SizeHint};
 use sealpost_base::limits::HTTP_PIECE_BYTES;
 
-use crate::response_body::{ResponseBody, Source};
+use crate::response_body::ResponseBody;
 use crate::streams::StreamWatch;
 use crate::work::Work;
 
@@ -44,11 +44,9 @@ impl SentBody {
         stopping: BoxFuture<'static, ()>,
     ) -> Self {
         let is_empty = body.is_empty();
-        let pieces = match body.source {
-            Source::Bytes(bytes) => stream::iter([Ok(bytes)]).boxed(),
-            Source::Stream(pieces) => pieces,
-        };
         let stopping = body.is_lasting.then_some(stopping);
+        let length = body.length;
+        let pieces = body.into_pieces();
         if is_empty {
             work.complete();
         }
@@ -57,7 +55,7 @@ impl SentBody {
             rest: Bytes::new(),
             ahead: None,
             watch: watch.filter(|_| !is_empty),
-            length: body.length,
+            length,
             given: 0,
             is_empty,
             is_over: is_empty,

@@ -95,17 +95,18 @@ async fn serve_http1(stream: Watched, connection: Arc<Connection>) {
             }
         }
     };
-    let mut stream = hyper.into_parts().io.into_inner();
+    let hyper::server::conn::http1::Parts { io, read_buf, .. } = hyper.into_parts();
+    let stream = io.into_inner();
     let is_late = matches!(ended, Ended::Overdue(Overdue::Head));
-    let end = match ended {
-        Ended::Hyper(Ok(())) if is_stopping => "shutdown",
-        Ended::Hyper(Ok(())) => "closed",
-        Ended::Hyper(Err(error)) => error_name(&error),
-        Ended::Overdue(overdue) => overdue_name(overdue),
-        Ended::Takeover(takeover) => Box::pin(takeover.run(&mut stream, &connection)).await,
+    let (end, stream) = match ended {
+        Ended::Hyper(Ok(())) if is_stopping => ("shutdown", Some(stream)),
+        Ended::Hyper(Ok(())) => ("closed", Some(stream)),
+        Ended::Hyper(Err(error)) => (error_name(&error), Some(stream)),
+        Ended::Overdue(overdue) => (overdue_name(overdue), Some(stream)),
+        Ended::Takeover(takeover) => Box::pin(takeover.run(stream, read_buf, &connection)).await,
     };
     connection.log().end(end);
-    let mut stream = stream.into_stream();
+    let Some(mut stream) = stream.map(Watched::into_stream) else { return };
     if is_late {
         // It may not be read.
         let _ = tokio::time::timeout(GOODBYE, stream.write_all(TIMED_OUT)).await;

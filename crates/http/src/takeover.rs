@@ -12,7 +12,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use bytes::Bytes;
 use futures::stream::{BoxStream, StreamExt};
-use http::{HeaderMap, StatusCode, Version, header};
+use http::{HeaderMap, Version, header};
 use sealpost_base::limits::{HTTP_PIECE_BYTES, HTTP_STRAY_BYTES, RESTING_BYTES};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -20,14 +20,20 @@ use crate::connection::Connection;
 use crate::io::Watched;
 use crate::response::Response;
 use crate::response_body::Source;
+use crate::websocket::{Talk, WebSocket};
 use crate::work::Work;
 
 /// A response that takes its connection over.
 pub(crate) struct Takeover {
     head: Vec<u8>,
-    pieces: BoxStream<'static, io::Result<Bytes>>,
-    is_chunked: bool,
+    sent: Sent,
     work: Work,
+}
+
+/// What follows the head.
+enum Sent {
+    Pieces { pieces: BoxStream<'static, io::Result<Bytes>>, is_chunked: bool },
+    Talk(Talk),
 }
 
 /// Why it has ended.
@@ -46,28 +52,61 @@ impl Takeover {
         let _ = write!(head, "HTTP/1.1 {} {reason}\r\n", response.status.as_u16());
         let mut head = head.into_bytes();
         fields(&mut head, &response.headers, connection);
-        // There is no request after this one.
-        head.extend_from_slice(b"connection: close\r\n");
-        if is_chunked {
-            head.extend_from_slice(b"transfer-encoding: chunked\r\n");
-        }
-        head.extend_from_slice(b"\r\n");
-        let pieces = match response.body.source {
-            Source::Bytes(bytes) => futures::stream::iter([Ok(bytes)]).boxed(),
-            Source::Stream(pieces) => pieces,
+        let sent = match response.body.source {
+            Source::Talk(talk) => {
+                head.extend_from_slice(b"connection: upgrade\r\n");
+                Sent::Talk(talk)
+            }
+            Source::Bytes(_) | Source::Stream(_) => {
+                // There is no request after this one.
+                head.extend_from_slice(b"connection: close\r\n");
+                if is_chunked {
+                    head.extend_from_slice(b"transfer-encoding: chunked\r\n");
+                }
+                Sent::Pieces { pieces: response.body.into_pieces(), is_chunked }
+            }
         };
-        debug_assert!(response.status != StatusCode::SWITCHING_PROTOCOLS);
-        Takeover { head, pieces, is_chunked, work }
+        head.extend_from_slice(b"\r\n");
+        Takeover { head, sent, work }
     }
 
-    /// Sends the response, until it ends, the client goes, or the server stops; says why, for the log.
-    pub(crate) async fn run(self, stream: &mut Watched, connection: &Arc<Connection>) -> &'static str {
-        let Takeover { head, mut pieces, is_chunked, work } = self;
-        let sent = async {
-            send(stream, &head).await?;
-            drop(head);
-            send_pieces(stream, &mut pieces, is_chunked, connection).await
-        };
+    /// Sends the response, until it ends, the client goes, or the server stops; says why, for the
+    /// log. The connection is closed already if that is what is `None`. `input` came behind the
+    /// request.
+    pub(crate) async fn run(
+        self,
+        mut stream: Watched,
+        input: Bytes,
+        connection: &Arc<Connection>,
+    ) -> (&'static str, Option<Watched>) {
+        let Takeover { head, sent, work } = self;
+        if send(&mut stream, &head).await.is_err() {
+            return ("connection lost", Some(stream));
+        }
+        drop(head);
+        match sent {
+            Sent::Pieces { mut pieces, is_chunked } => {
+                let end = run_pieces(&mut stream, &mut pieces, is_chunked, connection, &work).await;
+                (end, Some(stream))
+            }
+            Sent::Talk(talk) => {
+                let end = talk(WebSocket::new(stream, connection.clone(), input)).await;
+                work.complete();
+                (end, None)
+            }
+        }
+    }
+}
+
+async fn run_pieces(
+    stream: &mut Watched,
+    pieces: &mut BoxStream<'static, io::Result<Bytes>>,
+    is_chunked: bool,
+    connection: &Connection,
+    work: &Work,
+) -> &'static str {
+    {
+        let sent = send_pieces(stream, pieces, is_chunked, connection);
         match sent.await {
             Ok(Ended::Complete) => {
                 work.complete();

@@ -7,13 +7,15 @@ use sealpost_jmap::State;
 use sealpost_jmap::capability::Capability;
 use sealpost_jmap::id;
 use sealpost_jmap::session::{Account, Capabilities, CoreCapability, Session, capability};
+use sealpost_jmap::websocket::WebSocketCapability;
 use sealpost_vault::Hash;
 
 use crate::user::User;
 
 /// Capabilities whose methods `using` may ask for. Those of mail and blobs are not announced before
 /// all of their methods are there.
-pub(crate) const USABLE: &[Capability] = &[Capability::Core, Capability::Mail, Capability::Blob];
+pub(crate) const USABLE: &[Capability] =
+    &[Capability::Core, Capability::Mail, Capability::Blob, Capability::Quota, Capability::WebSocket];
 
 /// The id of an account: `A` and the account. The letter keeps it from being taken for an id of
 /// another kind, or for a number (RFC 8620 §1.2).
@@ -30,6 +32,9 @@ pub(crate) fn session(user: &User, base_url: &str) -> Session {
     session.download_url =
         format!("{base_url}/jmap/download/{{accountId}}/{{blobId}}/{{name}}?accept={{type}}");
     session.upload_url = format!("{base_url}/jmap/upload/{{accountId}}/");
+    // http becomes ws, https becomes wss (RFC 6455 §3).
+    let socket = base_url.strip_prefix("http").unwrap_or("s://");
+    session.capabilities.extend([websocket(&format!("ws{socket}/jmap/ws"))]);
     session.event_source_url =
         format!("{base_url}/jmap/eventsource?types={{types}}&closeafter={{closeafter}}&ping={{ping}}");
     session
@@ -46,6 +51,11 @@ fn state_of(session: &Session) -> State {
     State::new(&hash[..16])
 }
 
+fn websocket(url: &str) -> (String, serde_json::Value) {
+    let details = WebSocketCapability { url: url.to_owned(), supports_push: true };
+    capability(Capability::WebSocket, &details)
+}
+
 fn without_urls(user: &User) -> Session {
     // No method sorts text by anything but its own rules.
     let max_size_request = user.shared.request_bytes() as u64;
@@ -57,7 +67,7 @@ fn without_urls(user: &User) -> Session {
         account_capabilities: Capabilities::new(),
     };
     Session {
-        capabilities: Capabilities::from([capability(Capability::Core, &core)]),
+        capabilities: Capabilities::from([capability(Capability::Core, &core), websocket("")]),
         accounts: BTreeMap::from([(account_id(user.id), account)]),
         primary_accounts: BTreeMap::new(),
         username: user.name.clone(),

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use sealpost_base::limits::{HTTP_BUDGET_SHARE, JMAP_CONCURRENT_REQUESTS, JMAP_REQUEST_BYTES};
 use sealpost_base::{AccountId, Budget, Permit};
+use sealpost_jmap::websocket::{ClientMessage, RequestError};
 use sealpost_jmap::{Problem, Request, json};
 use sealpost_session::Context;
 use tokio::sync::Semaphore;
@@ -45,6 +46,18 @@ impl JmapShared {
         }
         let permit = self.values.acquire_large(bytes).await;
         Ok((Request::parse(body)?, permit))
+    }
+
+    /// Reads a message of a WebSocket, as [`JmapShared::read`] does; what it was, or what the client
+    /// gets for it.
+    pub async fn read_message(&self, text: &[u8]) -> (Result<ClientMessage, RequestError>, Option<Permit>) {
+        let bytes = json::memory_bound(text);
+        if bytes > self.values.total() {
+            let problem = Problem::limit("maxSizeRequest", "The request has too many values.");
+            return (Err(RequestError { id: None, problem }), None);
+        }
+        let permit = self.values.acquire_large(bytes).await;
+        (ClientMessage::parse(text), Some(permit))
     }
 
     /// Counts the requests of that account which are under way, of all its callers.

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use server::{BASIC, Sink, TestServer, api};
 
 const CORE: &str = "urn:ietf:params:jmap:core";
+const WEBSOCKET: &str = "urn:ietf:params:jmap:websocket";
 
 fn echo(argument: &Value) -> Value {
     json!({ "using": [CORE], "methodCalls": [["Core/echo", { "a": argument }, "0"]] })
@@ -49,7 +50,8 @@ async fn the_session_object_has_what_works() {
     let caller = server.caller().await;
     let session = serde_json::to_value(caller.session("https://mail.example.org")).unwrap();
     let account = format!("A{}", server.record.id);
-    assert_eq!(session["capabilities"].as_object().unwrap().keys().collect::<Vec<_>>(), [CORE]);
+    assert_eq!(session["capabilities"].as_object().unwrap().keys().collect::<Vec<_>>(), [CORE, WEBSOCKET]);
+    assert_eq!(session["capabilities"][WEBSOCKET]["url"], "wss://mail.example.org/jmap/ws");
     assert_eq!(session["capabilities"][CORE]["maxCallsInRequest"], 16);
     assert_eq!(session["accounts"][&account]["isPersonal"], true);
     assert_eq!(session["username"], "me@localhost");

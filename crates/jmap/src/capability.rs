@@ -15,6 +15,8 @@ string_enum! {
         VacationResponse = "urn:ietf:params:jmap:vacationresponse",
         /// RFC 9404.
         Blob = "urn:ietf:params:jmap:blob",
+        /// RFC 8887; it has no methods.
+        WebSocket = "urn:ietf:params:jmap:websocket",
         /// RFC 9425.
         Quota = "urn:ietf:params:jmap:quota",
     }

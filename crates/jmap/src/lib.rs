@@ -1,4 +1,5 @@
-//! JMAP (RFC 8620) for mail (RFC 8621), blobs (RFC 9404) and quotas (RFC 9425): values, parser and
+//! JMAP (RFC 8620) for mail (RFC 8621), blobs (RFC 9404), quotas (RFC 9425) and
+//! WebSockets (RFC 8887): values, parser and
 //! serializer; no I/O.
 //!
 //! A request is read in three steps, each usable alone: [`json`] (bytes to JSON values, strictly
@@ -42,6 +43,7 @@ pub mod submission;
 pub mod thread;
 pub mod true_set;
 pub mod vacation;
+pub mod websocket;
 
 pub use data_type::Access;
 pub use error::{MethodError, Problem, SetError};

@@ -33,18 +33,13 @@ impl Request {
             let detail = format!("A request has at most {JMAP_REQUEST_BYTES} bytes.");
             return Err(Problem::limit("maxSizeRequest", detail));
         }
-        let value = json::parse(body).map_err(|error| match error {
-            JsonError::Syntax(what) => Problem::not_json(format!("The request is not I-JSON: {what}.")),
-            // Valid JSON, but no Request that a client has reason to send.
-            JsonError::TooDeep => Problem::not_request(format!("In the request, {error}.")),
-            JsonError::TooManyValues => Problem::limit("maxSizeRequest", "The request has too many values."),
-        })?;
-        Request::read(value)
+        let value = json::parse(body).map_err(not_json)?;
+        Request::read(Fields::from_json(value).map_err(not_request)?)
     }
 
-    fn read(value: Value) -> Result<Self, Problem> {
-        let wrong = |wrong: Mismatch| Problem::not_request(format!("Not a Request object: {wrong}."));
-        let mut fields = Fields::from_json(value).map_err(wrong)?;
+    /// Reads the object.
+    pub(crate) fn read(mut fields: Fields) -> Result<Self, Problem> {
+        let wrong = not_request;
         let using: Vec<String> = fields.required("using").map_err(wrong)?;
         if using.len() > JMAP_USING {
             return Err(Problem::not_request(format!("using: at most {JMAP_USING} capabilities.")));
@@ -72,4 +67,18 @@ impl Request {
         };
         self.using.iter().map(known).collect()
     }
+}
+
+/// What a client gets that does not send I-JSON, or too much of it.
+pub(crate) fn not_json(error: JsonError) -> Problem {
+    match error {
+        JsonError::Syntax(what) => Problem::not_json(format!("The request is not I-JSON: {what}.")),
+        // Valid JSON, but no Request that a client has reason to send.
+        JsonError::TooDeep => Problem::not_request(format!("In the request, {error}.")),
+        JsonError::TooManyValues => Problem::limit("maxSizeRequest", "The request has too many values."),
+    }
+}
+
+fn not_request(wrong: Mismatch) -> Problem {
+    Problem::not_request(format!("Not a Request object: {wrong}."))
 }

@@ -10,3 +10,4 @@ mod mailbox;
 mod push;
 mod reference;
 mod submission;
+mod websocket;

@@ -167,7 +167,8 @@ const SMTP: &[&str] = &[
 ];
 
 /// The same of HTTP: what was asked for, by route. Requests that no route takes are `OTHER`.
-const HTTP: &[&str] = &["API", "DOWNLOAD", "EVENTS", "HEALTH", "OPTIONS", "OTHER", "SESSION", "UPLOAD"];
+const HTTP: &[&str] =
+    &["API", "DOWNLOAD", "EVENTS", "HEALTH", "OPTIONS", "OTHER", "SESSION", "UPLOAD", "WEBSOCKET"];
 
 /// The same of JMAP: methods.
 const JMAP: &[&str] = &[

@@ -74,12 +74,19 @@ impl Problem {
 impl Serialize for Problem {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
+        self.serialize_into(&mut map)?;
+        map.end()
+    }
+}
+
+impl Problem {
+    /// Writes the members into an object that has others.
+    pub(crate) fn serialize_into<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
         map.serialize_entry("type", self.problem.uri())?;
         if let ProblemType::Limit(limit) = self.problem {
             map.serialize_entry("limit", limit)?;
         }
         map.serialize_entry("status", &self.status)?;
-        map.serialize_entry("detail", &self.detail)?;
-        map.end()
+        map.serialize_entry("detail", &self.detail)
     }
 }

@@ -8,6 +8,7 @@ use sealpost_jmap::push::{PushSubscription, PushSubscriptionGet, PushSubscriptio
 use sealpost_jmap::quota::QuotaQuery;
 use sealpost_jmap::submission::{EmailSubmission, SubmissionQuery, SubmissionSet};
 use sealpost_jmap::vacation::VacationResponse;
+use sealpost_jmap::websocket::ClientMessage;
 use sealpost_jmap::{MethodError, Request, ResponseWriter, State, blob, email, json, snippet, standard};
 use serde_json::{Map, Value};
 
@@ -16,6 +17,7 @@ type Arguments = Map<String, Value>;
 /// The body of a request: read, written and read again it stays as it is; every method reads the
 /// arguments of every call; and the response is JSON whatever was in the request.
 pub fn fuzz_request(data: &[u8]) {
+    let _ = ClientMessage::parse(data);
     let Ok(request) = Request::parse(data) else { return };
     let written = serde_json::to_vec(&request).unwrap();
     assert_eq!(Request::parse(&written).unwrap(), request);

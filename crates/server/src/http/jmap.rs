@@ -8,23 +8,25 @@ mod events;
 mod login;
 mod problem;
 mod session;
+mod websocket;
 
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use sealpost_http::{Body, Handler, Method, Request, Response, Route};
 use sealpost_jmap_session::JmapShared;
-use sealpost_session::Context;
+use sealpost_session::{Context, Shutdown};
 
 /// Answers requests of JMAP.
 pub(crate) struct Jmap {
     shared: Arc<JmapShared>,
+    shutdown: Shutdown,
 }
 
 impl Jmap {
     /// Over the server's context.
     pub(crate) fn new(ctx: Arc<Context>) -> Self {
-        Jmap { shared: Arc::new(JmapShared::new(ctx)) }
+        Jmap { shutdown: ctx.shutdown.clone(), shared: Arc::new(JmapShared::new(ctx)) }
     }
 }
 
@@ -50,6 +52,7 @@ pub(crate) fn routes(jmap: &Arc<Jmap>) -> Vec<Route> {
         get("SESSION", "/.well-known/jmap", session.clone()),
         get("SESSION", "/jmap/session", session),
         get("EVENTS", "/jmap/eventsource", Arc::new(Endpoint(jmap.clone(), events::get))),
+        get("WEBSOCKET", "/jmap/ws", Arc::new(Endpoint(jmap.clone(), websocket::get))),
         Route {
             name: "API",
             method: Method::POST,

@@ -297,3 +297,157 @@ async fn a_stream_of_events_is_asked_for_rightly() {
     assert_eq!(server.ask("GET /jmap/eventsource?types=*", "", "").await.status, 401);
     assert_eq!(server.ask("GET /jmap/eventsource?ping=often", BASIC, "").await.status, 400);
 }
+
+/// A client of WebSockets.
+struct Socket(Stream);
+
+impl TestServer {
+    /// Asks for a WebSocket; the head of the response.
+    async fn upgrade(&self, fields: &str) -> (Socket, String) {
+        let mut client = self.connect();
+        let head = format!(
+            "GET /jmap/ws HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\
+             Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: jmap\r\n{fields}\r\n"
+        );
+        client.write_all(head.as_bytes()).await.unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(client.read_u8().await.unwrap());
+        }
+        (Socket(client), String::from_utf8(head).unwrap())
+    }
+
+    async fn socket(&self) -> Socket {
+        let (socket, head) = self.upgrade(BASIC).await;
+        assert!(head.starts_with("HTTP/1.1 101 ") && head.contains("sec-websocket-protocol: jmap"), "{head}");
+        assert!(head.contains("sec-websocket-accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo="), "{head}");
+        socket
+    }
+}
+
+impl Socket {
+    async fn send(&mut self, first: u8, payload: &[u8]) {
+        let length = u16::try_from(payload.len()).unwrap().to_be_bytes();
+        // A mask of zeros is one.
+        let frame = [&[first, 0x80 | 126], &length[..], &[0; 4], payload].concat();
+        self.0.write_all(&frame).await.unwrap();
+    }
+
+    async fn send_json(&mut self, message: &Value) {
+        self.send(0x81, message.to_string().as_bytes()).await;
+    }
+
+    /// The next frame: its first byte and its payload.
+    async fn frame(&mut self) -> (u8, Vec<u8>) {
+        let (first, second) = (self.0.read_u8().await.unwrap(), self.0.read_u8().await.unwrap());
+        let length = match second {
+            126 => u64::from(self.0.read_u16().await.unwrap()),
+            127 => self.0.read_u64().await.unwrap(),
+            short => u64::from(short),
+        };
+        let mut payload = vec![0; usize::try_from(length).unwrap()];
+        self.0.read_exact(&mut payload).await.unwrap();
+        (first, payload)
+    }
+
+    /// The next message.
+    async fn json(&mut self) -> Value {
+        let (mut first, mut text) = self.frame().await;
+        assert_eq!(first & 0x0f, 1);
+        while first & 0x80 == 0 {
+            let (next, piece) = self.frame().await;
+            assert_eq!(next & 0x0f, 0, "fragments follow each other");
+            text.extend(piece);
+            first = next;
+        }
+        serde_json::from_slice(&text).unwrap()
+    }
+
+    /// The code that the server closes the WebSocket with.
+    async fn closed_with(&mut self) -> u16 {
+        let (first, payload) = self.frame().await;
+        assert_eq!(first, 0x88);
+        u16::from_be_bytes(payload.try_into().unwrap())
+    }
+}
+
+#[tokio::test]
+async fn requests_are_answered_over_a_web_socket() {
+    let server = TestServer::new().await;
+    let mut socket = server.socket().await;
+    let echo = json!({"@type": "Request", "id": "R1", "using": [CORE], "methodCalls": [["Core/echo", {"a": 1}, "0"]]});
+    socket.send_json(&echo).await;
+    let response = socket.json().await;
+    assert_eq!((response["@type"].as_str(), response["requestId"].as_str()), (Some("Response"), Some("R1")));
+    assert_eq!(response["methodResponses"], json!([["Core/echo", {"a": 1}, "0"]]));
+    // A long one comes in fragments, and needs memory before it is read.
+    let text = "x".repeat(60_000);
+    let long = json!({"@type": "Request", "using": [CORE], "methodCalls": [["Core/echo", {"a": text}, "0"]]});
+    socket.send_json(&long).await;
+    let response = socket.json().await;
+    assert_eq!(response["methodResponses"][0][1]["a"], text);
+    assert_eq!(response.get("requestId"), None);
+
+    socket.send_json(&json!({"@type": "Request", "id": "R2", "using": ["urn:x"], "methodCalls": []})).await;
+    let error = socket.json().await;
+    assert_eq!((error["@type"].as_str(), error["requestId"].as_str()), (Some("RequestError"), Some("R2")));
+    assert_eq!(error["type"], "urn:ietf:params:jmap:error:unknownCapability");
+    socket.send(0x89, b"are you there").await;
+    assert_eq!(socket.frame().await, (0x8a, b"are you there".to_vec()));
+    socket.send(0x88, &[3, 232]).await;
+    assert_eq!(socket.closed_with().await, 1000);
+    assert_eq!(socket.0.read(&mut [0]).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn changes_are_pushed_over_a_web_socket() {
+    let server = TestServer::new().await;
+    let mut socket = server.socket().await;
+    let before = server.state().await;
+    socket
+        .send_json(&json!({"@type": "WebSocketPushEnable", "dataTypes": ["Email"], "pushState": before}))
+        .await;
+    server.deliver("Subject: hi\r\n\r\nhello\r\n").await;
+    let pushed = socket.json().await;
+    let state = server.state().await;
+    let changed = json!({format!("A{}", server.record.id): {"Email": state}});
+    assert_eq!(pushed, json!({"@type": "StateChange", "changed": changed, "pushState": state}));
+    // What is missed is pushed at once; what is disabled never.
+    let mut back = server.socket().await;
+    back.send_json(&json!({"@type": "WebSocketPushEnable", "dataTypes": null, "pushState": before})).await;
+    assert_eq!(back.json().await["pushState"], state);
+    back.send_json(&json!({"@type": "WebSocketPushDisable"})).await;
+    let echo = json!({"@type": "Request", "using": [], "methodCalls": []});
+    back.send_json(&echo).await;
+    assert_eq!(back.json().await["@type"], "Response");
+    server.deliver("Subject: ho\r\n\r\nhello\r\n").await;
+    assert_eq!(socket.json().await["@type"], "StateChange");
+    back.send_json(&echo).await;
+    assert_eq!(back.json().await["@type"], "Response");
+    server.ctx.shutdown.begin();
+    assert_eq!((socket.closed_with().await, back.closed_with().await), (1001, 1001));
+}
+
+#[tokio::test]
+async fn a_web_socket_is_refused_or_closed_with_a_code() {
+    let server = TestServer::new().await;
+    for (fields, status) in [
+        (String::new(), 401),
+        (format!("{BASIC}Origin: https://evil.example\r\n"), 403),
+        (format!("{BASIC}Upgrade: h2c\r\n"), 101),
+    ] {
+        let (_, head) = server.upgrade(&fields).await;
+        assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{head}");
+    }
+    assert_eq!(server.ask("GET /jmap/ws", BASIC, "").await.status, 426);
+    let large = (server.jmap.shared.request_bytes() as u64 + 1).to_be_bytes();
+    let head = [&[0x81, 0xff], &large[..], &[0; 4]].concat();
+    for (bytes, code) in [(&head[..], 1009), (&[0x82, 0x80, 0, 0, 0, 0], 1003), (&[0x81, 0], 1002)] {
+        let mut socket = server.socket().await;
+        socket.0.write_all(bytes).await.unwrap();
+        assert_eq!(socket.closed_with().await, code);
+    }
+    let mut socket = server.socket().await;
+    socket.send(0x81, b"\xff").await;
+    assert_eq!(socket.closed_with().await, 1007);
+}

@@ -1,0 +1,222 @@
+//! WebSockets (RFC 6455) over HTTP/1.1: messages of text, each of which is bounded like the body of a
+//! request.
+//!
+//! While a WebSocket waits for its client it rests: it has no buffers. What it sends waits for the
+//! client, and it reads nothing meanwhile.
+
+pub(crate) mod frames;
+mod handshake;
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::StatusCode;
+use sealpost_base::Permit;
+use sealpost_base::limits::{
+    HTTP_HELD_BODY_PERIODS, HTTP_PIECE_BYTES, HTTP_REQUEST_BYTES, HTTP_STALLED_BYTES, RESTING_BYTES,
+};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
+
+use self::frames::{Decoded, Decoder, Outgoing, write};
+use crate::connection::Connection;
+use crate::io::Watched;
+use crate::pace::Pace;
+use crate::request::RequestHead;
+use crate::response::Response;
+use crate::response_body::{ResponseBody, Source};
+
+pub use self::frames::CloseCode;
+
+/// How long a client has to answer that the connection ends.
+const GOODBYE: Duration = Duration::from_secs(2);
+
+/// What is done with a WebSocket once it is open.
+pub(crate) type Talk = Box<dyn FnOnce(WebSocket) -> BoxFuture<'static, &'static str> + Send>;
+
+/// A WebSocket.
+pub struct WebSocket {
+    stream: Watched,
+    connection: Arc<Connection>,
+    decoder: Decoder,
+    /// What has come and is not decoded.
+    input: Bytes,
+    /// What is to be sent first.
+    out: Vec<u8>,
+    /// The memory of the message that comes.
+    permit: Option<Permit>,
+    /// Memory that it waits for.
+    wanted: Option<usize>,
+    pace: Pace,
+}
+
+/// A message of text. Its memory is drawn from the budget until it is dropped.
+pub struct TextMessage {
+    /// The text, which is UTF-8.
+    pub text: Vec<u8>,
+    _permit: Option<Permit>,
+}
+
+/// Why there are no more messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WebSocketEnd {
+    /// To be closed with that code.
+    Close(CloseCode),
+    /// The client is gone, or takes too long.
+    Gone,
+}
+
+/// The response to a request for a WebSocket of that subprotocol, over which `talk` talks to the
+/// client until it ends; it says why it did, for the log. For HTTP/1.1 alone: other clients get the
+/// refusal that tells them so.
+pub fn websocket<F>(
+    head: &RequestHead,
+    protocol: &'static str,
+    talk: impl FnOnce(WebSocket) -> F + Send + 'static,
+) -> Response
+where
+    F: Future<Output = &'static str> + Send + 'static,
+{
+    if !head.connection.can_be_taken_over() {
+        return Response::problem(StatusCode::BAD_REQUEST, "WebSockets are for HTTP/1.1 here");
+    }
+    if head.method != http::Method::GET {
+        return Response::problem(StatusCode::BAD_REQUEST, "a WebSocket is opened with GET");
+    }
+    let allowed = &head.connection.shared.ctx.settings.http.allowed_origins;
+    match handshake::accept(&head.headers, protocol, head.base_url(), allowed) {
+        Ok(headers) => {
+            let talk: Talk = Box::new(|socket| Box::pin(talk(socket)));
+            let body = ResponseBody { source: Source::Talk(talk), length: None, is_lasting: true };
+            Response { status: StatusCode::SWITCHING_PROTOCOLS, headers, body }
+        }
+        Err(refusal) => refusal,
+    }
+}
+
+impl WebSocket {
+    /// Over a connection on which the handshake was sent; `input` came behind the request.
+    pub(crate) fn new(stream: Watched, connection: Arc<Connection>, input: Bytes) -> Self {
+        let decoder = Decoder::new(connection.shared.held_body_bytes());
+        let (out, pace) = Default::default();
+        WebSocket { stream, connection, decoder, input, out, permit: None, wanted: None, pace }
+    }
+
+    /// The next message. Pings are answered meanwhile. Cancel-safe.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub async fn next(&mut self) -> Result<TextMessage, WebSocketEnd> {
+        loop {
+            self.flush().await.map_err(|_| WebSocketEnd::Gone)?;
+            if let Some(bytes) = self.wanted {
+                self.permit = Some(self.connection.shared.bodies.acquire_large(bytes).await);
+                self.decoder.reserve(bytes);
+                (self.wanted, self.pace) = (None, Pace::default());
+            }
+            match self.decode().map_err(WebSocketEnd::Close)? {
+                Some(Decoded::Text(text)) => return Ok(TextMessage { text, _permit: self.permit.take() }),
+                Some(Decoded::Large(bytes)) => self.wanted = Some(bytes),
+                Some(Decoded::Ping(payload)) => write(&mut self.out, Outgoing::Pong, true, &payload),
+                Some(Decoded::Close) => return Err(WebSocketEnd::Close(CloseCode::Normal)),
+                None => self.read().await.map_err(|_| WebSocketEnd::Gone)?,
+            }
+        }
+    }
+
+    fn decode(&mut self) -> Result<Option<Decoded>, CloseCode> {
+        let mut input = &self.input[..];
+        let before = input.len();
+        let decoded = self.decoder.decode(&mut input);
+        let read = before - input.len();
+        drop(self.input.split_to(read));
+        decoded
+    }
+
+    /// Reads what comes next. Rests if it is nothing that has begun.
+    async fn read(&mut self) -> io::Result<()> {
+        let timeouts = self.connection.shared.timeouts;
+        let is_idle = self.decoder.is_idle();
+        if is_idle {
+            self.input = Bytes::new();
+            self.stream.rest(RESTING_BYTES);
+            self.stream.stir_for_input().await?;
+        }
+        let mut bytes = vec![0; HTTP_PIECE_BYTES];
+        let read = if is_idle {
+            self.stream.read(&mut bytes).await?
+        } else {
+            let began = tokio::time::Instant::now();
+            let read = timeout(timeouts.request, self.stream.read(&mut bytes)).await??;
+            self.pace.add(began.elapsed(), read);
+            let held = self.permit.as_ref().map_or(0, Permit::bytes);
+            let least = HTTP_STALLED_BYTES.max(held / HTTP_HELD_BODY_PERIODS);
+            let others_wait = held > 0 && self.connection.shared.others_wait();
+            if self.pace.is_slower_than(least, timeouts.stalled, others_wait) {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            read
+        };
+        if read == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        bytes.truncate(read);
+        self.input = bytes.into();
+        Ok(())
+    }
+
+    /// Memory for a message that is answered in pieces of a few KiB.
+    pub async fn working(&self) -> Permit {
+        self.connection.shared.budget.acquire(HTTP_REQUEST_BYTES).await
+    }
+
+    /// Sends a message, or a fragment of one: whether it is the first, and the last. Waits until the
+    /// client has taken it.
+    ///
+    /// # Errors
+    /// If the client is gone, or takes too long.
+    pub async fn send(&mut self, text: &[u8], is_first: bool, is_last: bool) -> io::Result<()> {
+        let kind = if is_first { Outgoing::Text } else { Outgoing::Continuation };
+        self.flush().await?;
+        write(&mut self.out, kind, is_last, text);
+        self.flush().await
+    }
+
+    /// Finds out whether the client is there.
+    ///
+    /// # Errors
+    /// As [`WebSocket::send`].
+    pub async fn ping(&mut self) -> io::Result<()> {
+        write(&mut self.out, Outgoing::Ping, true, &[]);
+        self.flush().await
+    }
+
+    /// Ends the connection (§7.1.2): waits a moment for the client to answer.
+    pub async fn close(mut self, code: CloseCode) {
+        write(&mut self.out, Outgoing::Close, true, &(code as u16).to_be_bytes());
+        let sent = timeout(GOODBYE, self.flush()).await;
+        if matches!(sent, Ok(Ok(()))) {
+            self.stream.into_stream().close().await;
+        }
+    }
+
+    /// Sends what is to be sent. Cancel-safe.
+    async fn flush(&mut self) -> io::Result<()> {
+        if self.out.is_empty() {
+            return Ok(());
+        }
+        self.stream.stir().await?;
+        while !self.out.is_empty() {
+            let written = self.stream.write(&self.out).await?;
+            if written == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            self.out.drain(..written);
+        }
+        self.out = Vec::new();
+        self.stream.flush().await
+    }
+}

@@ -1,0 +1,120 @@
+//! The handshake of a WebSocket (RFC 6455 §4.2), over HTTP/1.1.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use ring::digest;
+use sealpost_session::settings::Origin;
+
+use crate::response::Response;
+
+/// What §1.3 appends to the client's key.
+const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+
+/// The fields of the response that accepts the client's request for `protocol`. Pages of other
+/// origins than the server's own `origin` and those that are `allowed` may not open one: browsers
+/// add the credentials of their users by themselves, and CORS does not hold for WebSockets.
+///
+/// # Errors
+/// The response that refuses it.
+pub(super) fn accept(
+    request: &HeaderMap,
+    protocol: &'static str,
+    origin: &str,
+    allowed: &[Origin],
+) -> Result<HeaderMap, Response> {
+    let refused = |why| Response::problem(StatusCode::BAD_REQUEST, why);
+    if !has_token(request, &header::CONNECTION, "upgrade")
+        || !has_token(request, &header::UPGRADE, "websocket")
+    {
+        let response = Response::problem(StatusCode::UPGRADE_REQUIRED, "this is for WebSockets");
+        return Err(response.with(header::UPGRADE, HeaderValue::from_static("websocket")));
+    }
+    let field = |name: HeaderName| request.get(name).map_or(&b""[..], HeaderValue::as_bytes);
+    if field(header::SEC_WEBSOCKET_VERSION) != b"13" {
+        let response = refused("the version of WebSockets is 13");
+        return Err(response.with(header::SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13")));
+    }
+    let key = field(header::SEC_WEBSOCKET_KEY);
+    if STANDARD.decode(key).map_or(0, |key| key.len()) != 16 {
+        return Err(refused("Sec-WebSocket-Key is malformed"));
+    }
+    if !has_token(request, &header::SEC_WEBSOCKET_PROTOCOL, protocol) {
+        return Err(refused("the client does not offer the subprotocol of this WebSocket"));
+    }
+    if let Some(page) = request.get(header::ORIGIN) {
+        let is_allowed = |known: &str| known.as_bytes() == page.as_bytes();
+        if !is_allowed(origin) && !allowed.iter().any(|known| is_allowed(known.as_str())) {
+            let why = "pages of this origin may not use the server: see http.allowed_origins";
+            return Err(Response::problem(StatusCode::FORBIDDEN, why));
+        }
+    }
+    let mut fields = HeaderMap::new();
+    fields.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+    fields.insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(protocol));
+    // Base64 is ASCII.
+    if let Ok(accepted) = HeaderValue::try_from(accepted(key)) {
+        fields.insert(header::SEC_WEBSOCKET_ACCEPT, accepted);
+    }
+    Ok(fields)
+}
+
+/// §4.2.2, 5.4. It proves that the server speaks the protocol, and nothing else.
+fn accepted(key: &[u8]) -> String {
+    let mut sha1 = digest::Context::new(&digest::SHA1_FOR_LEGACY_USE_ONLY);
+    sha1.update(key);
+    sha1.update(GUID);
+    STANDARD.encode(sha1.finish())
+}
+
+/// Whether a field, which is a list, has that item, in any case.
+fn has_token(request: &HeaderMap, name: &HeaderName, token: &str) -> bool {
+    let fields = request.get_all(name).iter().filter_map(|field| field.to_str().ok());
+    fields.flat_map(|field| field.split(',')).any(|item| item.trim().eq_ignore_ascii_case(token))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(change: &[(HeaderName, &'static str)]) -> Result<HeaderMap, u16> {
+        // The example of §1.3.
+        let mut request = HeaderMap::from_iter([
+            (header::UPGRADE, HeaderValue::from_static("WebSocket")),
+            (header::CONNECTION, HeaderValue::from_static("keep-alive, Upgrade")),
+            (header::SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13")),
+            (header::SEC_WEBSOCKET_KEY, HeaderValue::from_static("dGhlIHNhbXBsZSBub25jZQ==")),
+            (header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static("x, jmap")),
+        ]);
+        for (name, value) in change {
+            request.insert(name, HeaderValue::from_static(value));
+        }
+        let allowed = ["https://webmail.example.org".parse().unwrap()];
+        accept(&request, "jmap", "https://mail.example.org", &allowed).map_err(|it| it.status.as_u16())
+    }
+
+    #[test]
+    fn a_handshake_is_accepted() {
+        let fields = asked(&[]).unwrap();
+        assert_eq!(fields[header::SEC_WEBSOCKET_ACCEPT], "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+        assert_eq!(fields[header::SEC_WEBSOCKET_PROTOCOL], "jmap");
+        for page in ["https://mail.example.org", "https://webmail.example.org"] {
+            assert!(asked(&[(header::ORIGIN, page)]).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_handshake_that_is_not_right_is_refused() {
+        for (name, value, status) in [
+            (header::UPGRADE, "h2c", 426),
+            (header::CONNECTION, "close", 426),
+            (header::SEC_WEBSOCKET_VERSION, "8", 400),
+            (header::SEC_WEBSOCKET_KEY, "dGhl", 400),
+            (header::SEC_WEBSOCKET_PROTOCOL, "xmpp", 400),
+            (header::ORIGIN, "https://evil.example", 403),
+            (header::ORIGIN, "null", 403),
+        ] {
+            assert_eq!(asked(&[(name.clone(), value)]).err(), Some(status), "{name}: {value}");
+        }
+    }
+}
