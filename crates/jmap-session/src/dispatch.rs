@@ -14,7 +14,7 @@ use crate::responder::{ApiError, Responder, ResponseSink};
 use crate::scope::Scope;
 use crate::session_object::{self, USABLE};
 use crate::user::User;
-use crate::{email, mailbox, thread};
+use crate::{email, mailbox, quota, thread};
 
 /// Runs a request.
 pub(crate) async fn run(
@@ -72,15 +72,21 @@ async fn run_call<'a>(
     // Methods of data need the account, and open it once in a request.
     let scope = match scope {
         Some(scope) => scope,
-        None => scope.insert(Scope::open(user, created.clone()).await?),
+        None => scope.insert(Scope::open(user, using.to_vec(), created.clone()).await?),
     };
     match name.as_str() {
         "Email/changes" => email::changes(scope, responder, arguments, &call_id).await,
+        "Email/query" => email::query(scope, responder, arguments, &call_id).await,
+        "Email/queryChanges" => email::query_changes(scope, responder, arguments, &call_id).await,
         "Mailbox/get" => mailbox::get(scope, responder, arguments, &call_id).await,
         "Mailbox/changes" => mailbox::changes(scope, responder, arguments, &call_id).await,
         "Mailbox/query" => mailbox::query(scope, responder, arguments, &call_id).await,
         "Mailbox/queryChanges" => mailbox::query_changes(scope, responder, arguments, &call_id).await,
         "Mailbox/set" => mailbox::set(scope, responder, arguments, &call_id).await,
+        "Quota/get" => quota::get(scope, responder, arguments, &call_id).await,
+        "Quota/changes" => quota::changes(scope, responder, arguments, &call_id).await,
+        "Quota/query" => quota::query(scope, responder, arguments, &call_id).await,
+        "Quota/queryChanges" => quota::query_changes(scope, responder, arguments, &call_id).await,
         "Thread/get" => thread::get(scope, responder, arguments, &call_id).await,
         "Thread/changes" => thread::changes(scope, responder, arguments, &call_id).await,
         _ => Err(unknown(&name).into()),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use sealpost_account::{Account, AccountState};
 use sealpost_base::{Permit, Result};
 use sealpost_directory::{AccountName, Quotas, Usage};
+use sealpost_jmap::capability::Capability;
 use sealpost_jmap::error::MethodErrorType;
 use sealpost_jmap::id::{AccountId, CreatedIds};
 use sealpost_jmap::{MethodError, State};
@@ -13,6 +14,7 @@ use sealpost_mailbox::account_changes::{LogPositions, at_once, logs_of};
 use sealpost_mailbox::quota_headroom::QuotaHeadroom;
 use sealpost_mailbox::resolve;
 use sealpost_mailbox::share::{Sharing, leftovers};
+use sealpost_search::Engine;
 
 use crate::session_object;
 use crate::state_string::state_of;
@@ -23,6 +25,7 @@ pub(crate) struct Scope<'a> {
     user: &'a User,
     account: Arc<Account>,
     id: AccountId,
+    using: Vec<Capability>,
     /// Objects that the request has created, or brought along.
     pub(crate) created: CreatedIds,
 }
@@ -33,9 +36,14 @@ pub(crate) type Logs<'a> = [(sealpost_base::AccountId, &'a AccountState)];
 
 impl<'a> Scope<'a> {
     /// Opens the caller's account, with all that any node has acknowledged before.
-    pub(crate) async fn open(user: &'a User, created: CreatedIds) -> Result<Self> {
+    pub(crate) async fn open(user: &'a User, using: Vec<Capability>, created: CreatedIds) -> Result<Self> {
         let account = user.ctx().accounts.open_current(user.id, &user.root).await?;
-        Ok(Scope { user, account, id: session_object::account_id(user.id), created })
+        Ok(Scope { user, account, id: session_object::account_id(user.id), using, created })
+    }
+
+    /// Whether the request uses that capability.
+    pub(crate) fn uses(&self, capability: Capability) -> bool {
+        self.using.contains(&capability)
     }
 
     /// The id of the account.
@@ -60,7 +68,22 @@ impl<'a> Scope<'a> {
 
     /// Shows all logs of the account at one moment. Nothing may wait in `look`.
     pub(crate) async fn look<T>(&self, look: impl Fn(&Logs<'_>) -> T) -> Result<T> {
-        at_once(&logs_of(self.resolver()).await?, look).await
+        at_once(&self.logs().await?, look).await
+    }
+
+    /// The logs of the account, its own first, for [`at_once`] and to read messages from.
+    pub(crate) async fn logs(&self) -> Result<Vec<Arc<Account>>> {
+        logs_of(self.resolver()).await
+    }
+
+    /// What searches.
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.user.ctx().search
+    }
+
+    /// The caller.
+    pub(crate) fn user(&self) -> &User {
+        self.user
     }
 
     /// The account itself.
@@ -86,10 +109,15 @@ impl<'a> Scope<'a> {
         }
     }
 
+    /// The limits of the account.
+    pub(crate) async fn quotas(&self) -> Result<Quotas> {
+        let name = AccountName::parse(&self.user.name)?;
+        Ok(self.user.ctx().directory.get(&name).await?.quotas())
+    }
+
     /// How much the account's own log may still hold.
     pub(crate) async fn headroom(&self) -> Result<QuotaHeadroom> {
-        let name = AccountName::parse(&self.user.name)?;
-        let limits = self.user.ctx().directory.get(&name).await?.quotas();
+        let limits = self.quotas().await?;
         let other = match limits == Quotas::default() {
             true => Usage::default(),
             false => self.resolver().usage_in_own_shares().await?,

@@ -7,13 +7,14 @@ use sealpost_jmap::State;
 use sealpost_jmap::capability::Capability;
 use sealpost_jmap::id;
 use sealpost_jmap::session::{Account, Capabilities, CoreCapability, Session, capability};
+use sealpost_search::emails::Collation;
 use sealpost_vault::Hash;
 
 use crate::user::User;
 
 /// Capabilities whose methods `using` may ask for. That of mail is not announced before all of
 /// its methods are there.
-pub(crate) const USABLE: &[Capability] = &[Capability::Core, Capability::Mail];
+pub(crate) const USABLE: &[Capability] = &[Capability::Core, Capability::Mail, Capability::Quota];
 
 /// The id of an account: `A` and the account. The letter keeps it from being taken for an id of
 /// another kind, or for a number (RFC 8620 §1.2).
@@ -47,8 +48,8 @@ fn state_of(session: &Session) -> State {
 }
 
 fn without_urls(user: &User) -> Session {
-    // No method sorts text by anything but its own rules.
-    let core = CoreCapability::new(Vec::new());
+    let collations = Collation::NAMES.iter().map(|(_, name)| (*name).to_owned());
+    let core = CoreCapability::new(collations.collect());
     let account = Account {
         name: user.name.clone(),
         is_personal: true,
