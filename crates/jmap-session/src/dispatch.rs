@@ -14,7 +14,7 @@ use crate::responder::{ApiError, Responder, ResponseSink};
 use crate::scope::Scope;
 use crate::session_object::{self, USABLE};
 use crate::user::User;
-use crate::{email, mailbox, quota, thread};
+use crate::{blob, email, mailbox, quota, thread};
 
 /// Runs a request.
 pub(crate) async fn run(
@@ -75,6 +75,10 @@ async fn run_call<'a>(
         None => scope.insert(Scope::open(user, using.to_vec(), created.clone()).await?),
     };
     match name.as_str() {
+        "Blob/get" => blob::get(scope, responder, arguments, &call_id).await,
+        "Blob/lookup" => blob::lookup(scope, responder, arguments, &call_id).await,
+        "Email/get" => email::get(scope, responder, arguments, &call_id).await,
+        "Email/parse" => email::parse(scope, responder, arguments, &call_id).await,
         "Email/changes" => email::changes(scope, responder, arguments, &call_id).await,
         "Email/query" => email::query(scope, responder, arguments, &call_id).await,
         "Email/queryChanges" => email::query_changes(scope, responder, arguments, &call_id).await,

@@ -10,7 +10,7 @@ use sealpost_search::emails::{EmailQuery, EmailSearch, EmailsView};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use super::attached::is_attached;
+use super::body_tree::is_attached;
 use super::filter::filter_of;
 use super::sort::sort_of;
 use crate::method::Outcome;

@@ -12,7 +12,7 @@ use sealpost_mailbox::account_changes::LogPositions;
 use sealpost_search::emails::{Bounds, EmailChanges, EmailQuery, EmailSearch, EmailsView, UnknownChanges};
 use serde_json::{Map, Value};
 
-use super::attached::is_attached;
+use super::body_tree::is_attached;
 use super::filter::filter_of;
 use super::sort::sort_of;
 use crate::method::{Outcome, cannot_calculate};
