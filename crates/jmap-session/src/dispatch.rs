@@ -17,7 +17,7 @@ use crate::responder::{ApiError, Responder, ResponseSink};
 use crate::scope::Scope;
 use crate::session_object::{self, USABLE};
 use crate::user::User;
-use crate::{blob, email, mailbox, thread};
+use crate::{blob, email, mailbox, quota, thread};
 
 /// Runs a request.
 pub(crate) async fn run(
@@ -108,11 +108,17 @@ async fn run_call<'a>(
         "Email/get" => email::get(scope, responder, arguments, &call_id).await,
         "Email/parse" => email::parse(scope, responder, arguments, &call_id).await,
         "Email/changes" => email::changes(scope, responder, arguments, &call_id).await,
+        "Email/query" => email::query(scope, responder, arguments, &call_id).await,
+        "Email/queryChanges" => email::query_changes(scope, responder, arguments, &call_id).await,
         "Mailbox/get" => mailbox::get(scope, responder, arguments, &call_id).await,
         "Mailbox/changes" => mailbox::changes(scope, responder, arguments, &call_id).await,
         "Mailbox/query" => mailbox::query(scope, responder, arguments, &call_id).await,
         "Mailbox/queryChanges" => mailbox::query_changes(scope, responder, arguments, &call_id).await,
         "Mailbox/set" => mailbox::set(scope, responder, arguments, &call_id).await,
+        "Quota/get" => quota::get(scope, responder, arguments, &call_id).await,
+        "Quota/changes" => quota::changes(scope, responder, arguments, &call_id).await,
+        "Quota/query" => quota::query(scope, responder, arguments, &call_id).await,
+        "Quota/queryChanges" => quota::query_changes(scope, responder, arguments, &call_id).await,
         "Thread/get" => thread::get(scope, responder, arguments, &call_id).await,
         "Thread/changes" => thread::changes(scope, responder, arguments, &call_id).await,
         _ => Err(unknown(&name).into()),

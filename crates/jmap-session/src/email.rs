@@ -3,6 +3,7 @@
 mod body_tree;
 mod body_value;
 mod changes;
+mod filter;
 mod get;
 mod header_forms;
 pub(crate) mod keywords;
@@ -10,8 +11,14 @@ mod message_bytes;
 mod object;
 mod parse;
 mod plan;
+mod query;
+mod query_changes;
 mod read;
+mod sort;
+mod words;
 
 pub(crate) use changes::changes;
 pub(crate) use get::get;
 pub(crate) use parse::parse;
+pub(crate) use query::query;
+pub(crate) use query_changes::query_changes;

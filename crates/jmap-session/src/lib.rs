@@ -15,12 +15,16 @@
 
 mod blob;
 mod caller;
+mod collation;
 mod dispatch;
 mod email;
 mod login;
 mod mailbox;
 mod method;
 mod object_changes;
+mod progress;
+mod query_part;
+mod quota;
 mod responder;
 mod scope;
 mod session_object;

@@ -6,6 +6,7 @@
 mod changes;
 mod get;
 mod list;
+mod place;
 mod query;
 mod rights;
 mod set;
@@ -13,5 +14,6 @@ mod target;
 
 pub(crate) use changes::changes;
 pub(crate) use get::get;
+pub(crate) use place::place_of_id;
 pub(crate) use query::{query, query_changes};
 pub(crate) use set::set;

@@ -14,6 +14,7 @@ use sealpost_mailbox::account_changes::{LogPositions, at_once, logs_of};
 use sealpost_mailbox::quota_headroom::QuotaHeadroom;
 use sealpost_mailbox::resolve;
 use sealpost_mailbox::share::{Sharing, leftovers};
+use sealpost_search::Engine;
 
 use crate::session_object;
 use crate::state_string::state_of;
@@ -75,6 +76,16 @@ impl<'a> Scope<'a> {
         logs_of(self.resolver()).await
     }
 
+    /// What searches.
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.user.ctx().search
+    }
+
+    /// The caller.
+    pub(crate) fn user(&self) -> &User {
+        self.user
+    }
+
     /// The account itself.
     pub(crate) fn account(&self) -> &Account {
         &self.account
@@ -98,10 +109,15 @@ impl<'a> Scope<'a> {
         }
     }
 
+    /// The limits of the account.
+    pub(crate) async fn quotas(&self) -> Result<Quotas> {
+        let name = AccountName::parse(&self.user.name)?;
+        Ok(self.user.ctx().directory.get(&name).await?.quotas())
+    }
+
     /// How much the account's own log may still hold.
     pub(crate) async fn headroom(&self) -> Result<QuotaHeadroom> {
-        let name = AccountName::parse(&self.user.name)?;
-        let limits = self.user.ctx().directory.get(&name).await?.quotas();
+        let limits = self.quotas().await?;
         let other = match limits == Quotas::default() {
             true => Usage::default(),
             false => self.resolver().usage_in_own_shares().await?,

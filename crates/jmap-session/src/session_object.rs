@@ -8,6 +8,7 @@ use sealpost_jmap::capability::Capability;
 use sealpost_jmap::id;
 use sealpost_jmap::session::{Account, Capabilities, CoreCapability, Session, capability};
 use sealpost_jmap::websocket::WebSocketCapability;
+use sealpost_search::emails::Collation;
 use sealpost_vault::Hash;
 
 use crate::user::User;
@@ -57,9 +58,9 @@ fn websocket(url: &str) -> (String, serde_json::Value) {
 }
 
 fn without_urls(user: &User) -> Session {
-    // No method sorts text by anything but its own rules.
+    let collations = Collation::NAMES.iter().map(|(_, name)| (*name).to_owned());
     let max_size_request = user.shared.request_bytes() as u64;
-    let core = CoreCapability { max_size_request, ..CoreCapability::new(Vec::new()) };
+    let core = CoreCapability { max_size_request, ..CoreCapability::new(collations.collect()) };
     let account = Account {
         name: user.name.clone(),
         is_personal: true,

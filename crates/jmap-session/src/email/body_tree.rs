@@ -112,6 +112,11 @@ impl<'t, 'a> BodyLists<'t, 'a> {
     }
 }
 
+/// Whether a message with that structure has something attached, for searches.
+pub(super) fn is_attached(structure: &StoredStructure<'_>) -> bool {
+    BodyPart::tree(structure).is_some_and(|root| BodyLists::has_attachment(&root))
+}
+
 /// The lists as far as parts are still sorted into them.
 struct Open<'l, 't, 'a> {
     text: Option<&'l mut Vec<&'t BodyPart<'a>>>,

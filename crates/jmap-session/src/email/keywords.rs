@@ -54,6 +54,11 @@ pub(crate) fn flags_of<'a>(keywords: impl IntoIterator<Item = &'a Keyword>) -> F
     flags
 }
 
+/// The system flag that a keyword is, if it is one: searches ask for those otherwise.
+pub(super) fn searched_as(keyword: &Keyword) -> Option<SystemFlags> {
+    system_flag(keyword.as_str())
+}
+
 /// The system flag that a keyword is, in any case.
 fn system_flag(keyword: &str) -> Option<SystemFlags> {
     SYSTEM.iter().find(|(name, _)| name.eq_ignore_ascii_case(keyword)).map(|(_, flag)| *flag)

@@ -39,6 +39,11 @@ impl Placed<'_> {
         id(mailbox_id(self.log, self.mailbox))
     }
 
+    /// The log with its messages, and the mailbox there.
+    pub(super) fn place(&self) -> (AccountId, OwnId) {
+        (self.log, self.mailbox.id())
+    }
+
     /// Whether it is the mailbox of that log with this UIDVALIDITY.
     pub(super) fn is(&self, log: AccountId, validity: u32) -> bool {
         self.log == log && self.mailbox.uid_validity().0.get() == validity

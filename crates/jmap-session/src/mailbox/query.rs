@@ -13,11 +13,14 @@ use sealpost_jmap::standard::{
 };
 use sealpost_jmap::{GivenId, MethodError, State};
 use sealpost_mailbox::account_changes::positions;
+use sealpost_search::emails::Collation;
 use serde_json::{Map, Value};
 
 use super::changes::since;
 use super::list::{LISTED_BYTES, count, list};
+use crate::collation::collation;
 use crate::method::{Outcome, cannot_calculate};
+use crate::query_part::{first_index, limit_of};
 use crate::responder::Responder;
 use crate::scope::Scope;
 
@@ -99,14 +102,10 @@ pub(crate) async fn query_changes(
     Ok(())
 }
 
-/// No collation is announced, so none can be asked for.
+/// Names can be compared by the collations that are announced; numbers by none.
 fn check_collations(sort: &MailboxSort) -> Result<(), MethodError> {
-    match sort.iter().any(|comparator| comparator.collation.is_some()) {
-        true => {
-            Err(MethodError::from(MethodErrorType::UnsupportedSort).describe("no collation is supported"))
-        }
-        false => Ok(()),
-    }
+    let names = sort.iter().filter(|comparator| comparator.key == MailboxSortKey::Name);
+    names.map(|comparator| collation(comparator.collation.as_deref())).try_for_each(|known| known.map(drop))
 }
 
 /// The part of the results that is asked for (RFC 8620 §5.5).
@@ -117,20 +116,8 @@ fn window(
     ids: &[Id],
     scope: &Scope<'_>,
 ) -> Result<QueryResponse, MethodError> {
-    let total = ids.len() as i64;
-    let first = match &query.anchor {
-        Some(anchor) => {
-            let anchor = anchor.resolve(&scope.created);
-            let index = anchor.and_then(|anchor| ids.iter().position(|id| id == anchor));
-            let index = index.ok_or(MethodErrorType::AnchorNotFound)?;
-            (index as i64).saturating_add(query.anchor_offset)
-        }
-        None if query.position < 0 => total.saturating_add(query.position),
-        None => query.position,
-    };
-    let first = usize::try_from(first).unwrap_or(0);
-    let limit = query.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
-    let found: Vec<Id> = ids.iter().skip(first).take(limit).cloned().collect();
+    let first = first_index(query, scope, ids.len(), |anchor| ids.iter().position(|id| id == anchor))?;
+    let found: Vec<Id> = ids.iter().skip(first).take(limit_of(query)).cloned().collect();
     Ok(QueryResponse {
         account_id: query.account_id.clone(),
         query_state,
@@ -213,11 +200,19 @@ fn meets(condition: &MailboxCondition, mailbox: &Mailbox, scope: &Scope<'_>) -> 
 
 /// Mailboxes that compare as equal stay in the order of their full names.
 fn sort(mailboxes: &mut [Mailbox], sort: &MailboxSort) {
+    let key = |mailbox: &Mailbox, named: Option<&str>| {
+        let mut key = Vec::new();
+        named.and_then(Collation::named).unwrap_or_default().key(name(mailbox), usize::MAX, &mut key);
+        key
+    };
     mailboxes.sort_by(|a, b| {
         let mut orders = sort.iter().map(|comparator| {
             let order = match comparator.key {
                 MailboxSortKey::SortOrder => a.sort_order.cmp(&b.sort_order),
-                MailboxSortKey::Name => name(a).to_lowercase().cmp(&name(b).to_lowercase()),
+                MailboxSortKey::Name => {
+                    let named = comparator.collation.as_deref();
+                    key(a, named).cmp(&key(b, named))
+                }
             };
             if comparator.is_ascending { order } else { order.reverse() }
         });
