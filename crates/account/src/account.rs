@@ -11,6 +11,7 @@ mod maintain;
 #[cfg(test)]
 mod tests;
 mod unplaced;
+mod uploads;
 
 use std::any::Any;
 use std::collections::HashMap;
