@@ -52,16 +52,16 @@ impl Upload {
         self.layout.raw_bytes
     }
 
-    /// What clients have of it: digits and hyphens, always the same.
+    /// What clients have of it: hexadecimal digits and underscores, always the same.
     pub fn to_text(&self, keys: &AccountKeys, account: AccountId) -> Result<String> {
         let text = self.numbers();
         let tag = tag(keys, self.epoch, account, &text)?;
-        Ok(format!("{text}-{}", &Hash(tag).to_string()[..2 * TAG_BYTES]))
+        Ok(format!("{text}_{}", &Hash(tag).to_string()[..2 * TAG_BYTES]))
     }
 
     /// The upload of that text; `None` if it is of another account, or no text of this server.
     pub fn of_text(keys: &AccountKeys, account: AccountId, text: &str) -> Option<Self> {
-        let (numbers, _) = text.rsplit_once('-')?;
+        let (numbers, _) = text.rsplit_once('_')?;
         let upload = Self::of_numbers(numbers)?;
         let wanted = upload.to_text(keys, account).ok()?;
         // By their hashes, in constant time: the length of what they have in common says nothing.
@@ -72,13 +72,13 @@ impl Upload {
         let Upload { object, epoch: Epoch(epoch), layout } = self;
         let Layout { raw_bytes, sealed_raw, sealed_text, sealed_structure, sealed_index } = layout;
         format!(
-            "{object}-{epoch:x}-{raw_bytes:x}-{sealed_raw:x}-{sealed_text:x}-{sealed_structure:x}-\
+            "{object}_{epoch:x}_{raw_bytes:x}_{sealed_raw:x}_{sealed_text:x}_{sealed_structure:x}_\
              {sealed_index:x}"
         )
     }
 
     fn of_numbers(numbers: &str) -> Option<Self> {
-        let mut parts = numbers.split('-');
+        let mut parts = numbers.split('_');
         let object = parts.next().filter(|digits| digits.len() == OBJECT_DIGITS)?.parse().ok()?;
         let mut number = || u64::from_str_radix(parts.next()?, 16).ok();
         let epoch = Epoch(u32::try_from(number()?).ok()?);
@@ -248,7 +248,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_refused(text in "[0-9a-f]{32}(-[0-9a-f]{0,17}){0,8}|.*") {
+        fn any_text_is_refused(text in "[0-9a-f]{32}(_[0-9a-f]{0,17}){0,8}|.*") {
             let keys = AccountKeys::derive(&RootKey::generate(&SeededRandom::new(4)), ME);
             prop_assert_eq!(Upload::of_text(&keys, ME, &text), None);
         }
