@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use sealpost_auth::fair_scheduler::{self, QueueHandle};
 use sealpost_auth::standing::Standing;
-use sealpost_base::AccountId;
 use sealpost_base::limits::JMAP_CONCURRENT_REQUESTS;
+use sealpost_base::{AccountId, Error, Result};
 use sealpost_directory::AccountRecord;
 use sealpost_jmap::error::ProblemType;
 use sealpost_jmap::session::Session;
@@ -14,6 +14,7 @@ use sealpost_jmap::{Problem, Request};
 use sealpost_vault::RootKey;
 use tokio::sync::Semaphore;
 
+use crate::blob::{self, BlobDownload};
 use crate::dispatch;
 use crate::responder::{ApiError, ResponseSink};
 use crate::session_object;
@@ -69,6 +70,20 @@ impl Caller {
     /// The Session object (RFC 8620 §2); `base_url` is the server's, without a slash at its end.
     pub fn session(&self, base_url: &str) -> Session {
         session_object::session(&self.0.user, base_url)
+    }
+
+    /// A blob to download; `None` if there is none with that id in that account, or the caller has
+    /// no such account.
+    ///
+    /// # Errors
+    /// `Denied` if the login is not valid any more; what the store says; `Corrupt` if the message
+    /// is damaged.
+    pub async fn download(&self, account: &str, blob: &str) -> Result<Option<BlobDownload>> {
+        if !self.holds() {
+            return Err(Error::denied("the login is not valid any more"));
+        }
+        let work = pin!(blob::download(&self.0.user, account, blob));
+        fair_scheduler::run(&self.0.queue, work).await
     }
 
     /// Runs the calls of a request, and sends the Response object.

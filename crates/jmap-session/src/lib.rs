@@ -14,6 +14,7 @@
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 mod authorization;
+mod blob;
 mod caller;
 mod dispatch;
 mod email;
@@ -30,6 +31,7 @@ mod thread;
 mod user;
 
 pub use authorization::{Authorization, NotAuthorization};
+pub use blob::BlobDownload;
 pub use caller::Caller;
 pub use login::LoginRefused;
 pub use responder::{ApiError, ClientGone, ResponseSink};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use sealpost_account::{Account, AccountState};
 use sealpost_base::{Permit, Result};
 use sealpost_directory::{AccountName, Quotas, Usage};
+use sealpost_jmap::capability::Capability;
 use sealpost_jmap::error::MethodErrorType;
 use sealpost_jmap::id::{AccountId, CreatedIds};
 use sealpost_jmap::{MethodError, State};
@@ -23,6 +24,7 @@ pub(crate) struct Scope<'a> {
     user: &'a User,
     account: Arc<Account>,
     id: AccountId,
+    using: Vec<Capability>,
     /// Objects that the request has created, or brought along.
     pub(crate) created: CreatedIds,
 }
@@ -33,9 +35,14 @@ pub(crate) type Logs<'a> = [(sealpost_base::AccountId, &'a AccountState)];
 
 impl<'a> Scope<'a> {
     /// Opens the caller's account, with all that any node has acknowledged before.
-    pub(crate) async fn open(user: &'a User, created: CreatedIds) -> Result<Self> {
+    pub(crate) async fn open(user: &'a User, using: Vec<Capability>, created: CreatedIds) -> Result<Self> {
         let account = user.ctx().accounts.open_current(user.id, &user.root).await?;
-        Ok(Scope { user, account, id: session_object::account_id(user.id), created })
+        Ok(Scope { user, account, id: session_object::account_id(user.id), using, created })
+    }
+
+    /// Whether the request uses that capability.
+    pub(crate) fn uses(&self, capability: Capability) -> bool {
+        self.using.contains(&capability)
     }
 
     /// The id of the account.
@@ -60,7 +67,12 @@ impl<'a> Scope<'a> {
 
     /// Shows all logs of the account at one moment. Nothing may wait in `look`.
     pub(crate) async fn look<T>(&self, look: impl Fn(&Logs<'_>) -> T) -> Result<T> {
-        at_once(&logs_of(self.resolver()).await?, look).await
+        at_once(&self.logs().await?, look).await
+    }
+
+    /// The logs of the account, its own first, for [`at_once`] and to read messages from.
+    pub(crate) async fn logs(&self) -> Result<Vec<Arc<Account>>> {
+        logs_of(self.resolver()).await
     }
 
     /// The account itself.

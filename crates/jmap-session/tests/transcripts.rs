@@ -17,8 +17,14 @@ macro_rules! transcripts {
 }
 
 transcripts![
+    blob_get,
+    blob_lookup,
     core_echo,
     email_changes,
+    email_get,
+    email_get_body,
+    email_get_headers,
+    email_parse,
     errors,
     mailbox_changes,
     mailbox_get,

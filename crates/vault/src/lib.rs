@@ -49,6 +49,7 @@ pub fn wipe_scratch() {
     compress::wipe();
 }
 
+pub use cipher::{Digest, DigestAlgorithm};
 pub use format::FORMAT;
 pub use identity::Identity;
 pub use keys::{AccountKeys, EarlierKeys, Epoch, Keyring, PublicKey, RootKey, RootKeyWatch};
