@@ -182,11 +182,11 @@ fn push_hex(out: &mut String, mark: char, byte: u8) {
 /// Text as quoted-printable (RFC 2045 §6.7); line ends, LF or CRLF, become CRLF.
 pub fn quoted_printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + text.len() / 8);
-    for (number, line) in text.split('\n').enumerate() {
-        if number > 0 {
-            out.push_str("\r\n");
-        }
-        let line = line.strip_suffix('\r').unwrap_or(line).as_bytes();
+    let mut lines = text.split('\n').peekable();
+    while let Some(line) = lines.next() {
+        // A CR at the end of the text is no line end.
+        let is_ended = lines.peek().is_some();
+        let line = if is_ended { line.strip_suffix('\r').unwrap_or(line) } else { line }.as_bytes();
         let mut length = 0;
         for (at, &byte) in line.iter().enumerate() {
             let last = at + 1 == line.len();
@@ -206,6 +206,9 @@ pub fn quoted_printable(text: &str) -> String {
                 push_hex(&mut out, '=', byte);
             }
             length += width;
+        }
+        if is_ended {
+            out.push_str("\r\n");
         }
     }
     out
@@ -274,6 +277,7 @@ mod tests {
         assert_eq!(parameter("name", "a b.txt"), ";\r\n name=\"a b.txt\"");
         assert_eq!(parameter("name", "é"), ";\r\n name*=utf-8''%C3%A9");
         assert_eq!(base64(b"hello"), "aGVsbG8=\r\n");
+        assert_eq!(quoted_printable("a\r\nb\r"), "a\r\nb=0D");
         assert_eq!(quoted_printable("a=b \nFrom x\n.\n-- "), "a=3Db=20\r\n=46rom x\r\n=2E\r\n=2D-=20");
     }
 

@@ -7,10 +7,6 @@
 //! reads it. A MAC in the text keeps clients from making texts of their own, and the text of
 //! another account means nothing. Format: `docs/format/upload.md`.
 
-use std::ops::Range;
-
-use bytes::Bytes;
-use futures::stream::BoxStream;
 use sealpost_base::{AccountId, Budget, ObjectId, Random, Result};
 
 use crate::cipher::{ObjectCipher, equal, hmac_sha256, sha256};
@@ -53,6 +49,9 @@ impl Upload {
     }
 
     /// What clients have of it: hexadecimal digits and underscores, always the same.
+    ///
+    /// # Errors
+    /// `Corrupt` if it is under a key that the account does not have.
     pub fn to_text(&self, keys: &AccountKeys, account: AccountId) -> Result<String> {
         let text = self.numbers();
         let tag = tag(keys, self.epoch, account, &text)?;
@@ -94,18 +93,14 @@ impl Upload {
         (parts.next().is_none() && upload.numbers() == numbers).then_some(upload)
     }
 
-    /// Its bytes `range`, cut at its end, in pieces of at most 64 KiB. The stream holds at most
-    /// [`crate::message::READER_BYTES`]. Its errors: `NotFound` if it was collected, `Corrupt`,
-    /// what the store says.
-    pub fn read(
-        &self,
-        store: &Store,
-        keys: &AccountKeys,
-        account: AccountId,
-        range: Range<u64>,
-    ) -> Result<BoxStream<'static, Result<Bytes>>> {
+    /// Reads it, as if it were a message. Errors of the reader: `NotFound` if it was collected,
+    /// `Corrupt`, what the store says.
+    ///
+    /// # Errors
+    /// `Corrupt` if it is under a key that the account does not have.
+    pub fn reader(&self, store: &Store, keys: &AccountKeys, account: AccountId) -> Result<MessageReader> {
         let cipher = cipher(keys, self.epoch, account, self.object)?;
-        Ok(MessageReader::at(store, path(account, self.object), cipher, self.layout).raw(range))
+        Ok(MessageReader::at(store, path(account, self.object), cipher, self.layout))
     }
 }
 
@@ -171,6 +166,9 @@ fn tag(keys: &AccountKeys, epoch: Epoch, account: AccountId, text: &str) -> Resu
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
+
+    use bytes::Bytes;
     use futures::TryStreamExt;
     use proptest::prelude::*;
     use sealpost_base::{Kind, SeededRandom};
@@ -190,7 +188,7 @@ mod tests {
     }
 
     async fn read(upload: &Upload, store: &Store, keys: &AccountKeys, range: Range<u64>) -> Result<Vec<u8>> {
-        let pieces: Vec<Bytes> = upload.read(store, keys, ME, range)?.try_collect().await?;
+        let pieces: Vec<Bytes> = upload.reader(store, keys, ME)?.raw(range).try_collect().await?;
         Ok(pieces.concat())
     }
 

@@ -4,17 +4,20 @@
 //! removing the oldest ones, and those older than [`KEPT`]. The garbage collection removes old ones
 //! too. How old they are, the store says.
 
-use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::TryStreamExt;
 use futures::stream::BoxStream;
 use sealpost_base::{Kind, Result, Timestamp, limits};
+use sealpost_mime::Layer;
 use sealpost_vault::ListedObject;
+use sealpost_vault::message::MessageReader;
 use sealpost_vault::upload::{self, Upload, UploadWriter};
 
 use super::Account;
+use crate::decoded::{Decoded, Span};
 
 /// How long an upload is kept, unless others need its place: RFC 8620 §6 asks for an hour.
 const KEPT: Duration = Duration::from_secs(24 * 3600);
@@ -61,16 +64,28 @@ impl Account {
         }
     }
 
-    /// Bytes `range` of an upload, as [`Upload::read`].
+    /// The bytes of an upload that a span names, as [`Account::bytes`].
     ///
     /// # Errors
-    /// `Corrupt` if it is of no key of the account.
-    pub fn read_upload(
+    /// `NotFound` if it was collected, `Corrupt`; store errors.
+    pub async fn upload_bytes(
         &self,
         upload: &Upload,
-        range: Range<u64>,
+        span: Span,
     ) -> Result<BoxStream<'static, Result<Bytes>>> {
-        upload.read(self.store(), self.keys(), self.id(), range)
+        self.bytes_by(upload.object(), &self.upload_reader(upload)?, span).await
+    }
+
+    /// What comes out of these layers of an upload, as [`Account::decoded`].
+    ///
+    /// # Errors
+    /// As [`Account::upload_bytes`].
+    pub async fn upload_decoded(&self, upload: &Upload, layers: &[Layer]) -> Result<Arc<Decoded>> {
+        self.decoded_by(upload.object(), &self.upload_reader(upload)?, layers).await
+    }
+
+    fn upload_reader(&self, upload: &Upload) -> Result<MessageReader> {
+        upload.reader(self.store(), self.keys(), self.id())
     }
 
     /// Removes uploads that are too many, or too old at `store_time` or the time of the newest one;
