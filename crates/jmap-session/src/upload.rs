@@ -7,5 +7,5 @@ mod receive;
 
 pub(crate) use copy::copy;
 pub(crate) use create::create;
-pub use receive::{BodyEnded, UploadBody};
 pub(crate) use receive::receive;
+pub use receive::{BodyEnded, UploadBody};

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures::TryStreamExt;
+use sealpost_account::object_id::email_id_of;
 use sealpost_account::{Account, Flags, Later, NewMessage, Stored, Unplaced};
 use sealpost_base::{AccountId, Error, Kind, MailboxId, ObjectId, Timestamp};
 use sealpost_directory::Usage;
 use sealpost_jmap::error::{SetErrorDetail, SetErrorType};
 use sealpost_jmap::id::{BlobId, CreationId, EmailId, ThreadId};
 use sealpost_jmap::{GivenId, SetError};
-use sealpost_account::object_id::email_id_of;
 use sealpost_mailbox::email_change::{EmailChange, Place, PlaceEdit, add_emails, change_emails};
 use sealpost_mailbox::emails::Email as StoredEmail;
 use sealpost_vault::message::READER_BYTES;
@@ -122,12 +122,15 @@ impl<'a> Batch<'a> {
         let found = found.await?;
         let mut added = Added::new();
         for (((creation, _, _), result), found) in self.emails.into_iter().zip(results).zip(found) {
-            added.push((creation, match (result, found) {
-                (Ok(()), Some(found)) => Ok(shown(&found)),
-                // Another client expunged it at once.
-                (Ok(()), None) => Err(SetErrorType::NotFound.into()),
-                (Err(refused), _) => Err(of_object(refused)?),
-            }));
+            added.push((
+                creation,
+                match (result, found) {
+                    (Ok(()), Some(found)) => Ok(shown(&found)),
+                    // Another client expunged it at once.
+                    (Ok(()), None) => Err(SetErrorType::NotFound.into()),
+                    (Err(refused), _) => Err(of_object(refused)?),
+                },
+            ));
         }
         Ok(added)
     }

@@ -116,7 +116,8 @@ mod tests {
         for message in ["Subject: x\r\n\r\n", "From : a@b\n", "X-A.b_c:\r\n"] {
             assert!(begins_message(message.as_bytes()), "{message}");
         }
-        for other in ["", "\r\n", "no message", "two words: x", "{\"a\": 1}", ": x", "\0a: b", "\u{fffe}a: b"] {
+        for other in ["", "\r\n", "no message", "two words: x", "{\"a\": 1}", ": x", "\0a: b", "\u{fffe}a: b"]
+        {
             assert!(!begins_message(other.as_bytes()), "{other}");
         }
     }

@@ -7,11 +7,11 @@ mod update;
 use std::collections::BTreeSet;
 
 use sealpost_account::object_id::object_of;
+use sealpost_jmap::GivenId;
 use sealpost_jmap::email::EmailSetResponse;
 use sealpost_jmap::error::SetErrorType;
 use sealpost_jmap::id::Id;
 use sealpost_jmap::standard::{SetRequest, SetResponse};
-use sealpost_jmap::GivenId;
 use sealpost_mailbox::email_change::{EmailChange, change_emails};
 use serde_json::{Map, Value};
 
@@ -80,7 +80,12 @@ async fn change(
     Ok(())
 }
 
-fn refuse(response: &mut EmailSetResponse, name: GivenId, change: &EmailChange, error: sealpost_jmap::SetError) {
+fn refuse(
+    response: &mut EmailSetResponse,
+    name: GivenId,
+    change: &EmailChange,
+    error: sealpost_jmap::SetError,
+) {
     match change {
         EmailChange::Destroy => response.not_destroyed.insert(name, error),
         EmailChange::Update { .. } => response.not_updated.insert(name, error),

@@ -25,8 +25,12 @@ pub(crate) async fn copy(
     if scope.require(&from_account_id).is_err() {
         return Err(MethodErrorType::FromAccountNotFound.into());
     }
-    let mut response =
-        BlobCopyResponse { from_account_id, account_id, copied: BTreeMap::new(), not_copied: BTreeMap::new() };
+    let mut response = BlobCopyResponse {
+        from_account_id,
+        account_id,
+        copied: BTreeMap::new(),
+        not_copied: BTreeMap::new(),
+    };
     let _permit = scope.permit(READER_BYTES).await;
     for given in blob_ids {
         let id = given.resolve(&scope.created).cloned().map(BlobId::from);

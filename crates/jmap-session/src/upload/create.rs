@@ -147,14 +147,16 @@ mod tests {
     use super::*;
 
     fn of(name: &str, sources: &[&str]) -> (CreationId, UploadObject) {
-        let source = |id: &&str| DataSource::Blob { id: GivenId::from((*id).to_owned()), offset: 0, length: None };
+        let source =
+            |id: &&str| DataSource::Blob { id: GivenId::from((*id).to_owned()), offset: 0, length: None };
         let object = UploadObject { data: sources.iter().map(source).collect(), media_type: None };
         (CreationId::new(name).unwrap(), object)
     }
 
     #[test]
     fn blobs_come_behind_those_they_are_made_of() {
-        let blobs = vec![of("a", &["#c", "#b"]), of("b", &["#c"]), of("c", &["#other", "Bx"]), of("d", &["#d"])];
+        let blobs =
+            vec![of("a", &["#c", "#b"]), of("b", &["#c"]), of("c", &["#other", "Bx"]), of("d", &["#d"])];
         let sorted: Vec<String> =
             sources_first(blobs).into_iter().map(|(creation, _)| creation.to_string()).collect();
         assert_eq!(sorted, ["c", "b", "a", "d"]);

@@ -33,7 +33,8 @@ pub(crate) async fn receive(
     media_type: &str,
     mut body: UploadBody<'_>,
 ) -> Result<UploadResponse, ApiError> {
-    let scope = Scope::open(user, Vec::new(), CreatedIds::default()).await.map_err(|error| problem(&error))?;
+    let scope =
+        Scope::open(user, Vec::new(), CreatedIds::default()).await.map_err(|error| problem(&error))?;
     if scope.id().as_str() != account {
         return Err(Problem::new(ProblemType::About, 404, "there is no such account").into());
     }

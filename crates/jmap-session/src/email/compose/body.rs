@@ -53,13 +53,18 @@ fn tree(email: &Email) -> Part<'_> {
     let (related, others): (Vec<_>, Vec<_>) =
         attachments.iter().partition(|part| has_html && is_inline(part));
     let leaf = |part| Part::Leaf(part, LeafRole::Attachment);
-    let html = html.map(|html| together("related", [html].into_iter().chain(related.iter().copied().map(leaf))));
+    let html =
+        html.map(|html| together("related", [html].into_iter().chain(related.iter().copied().map(leaf))));
     let body = together("alternative", text.chain(html));
     match others.is_empty() {
         true => body,
         false => {
             let body = if matches!(body, Part::Empty) { None } else { Some(body) };
-            Part::Multipart("mixed".into(), body.into_iter().chain(others.into_iter().map(leaf)).collect(), None)
+            Part::Multipart(
+                "mixed".into(),
+                body.into_iter().chain(others.into_iter().map(leaf)).collect(),
+                None,
+            )
         }
     }
 }
@@ -96,12 +101,7 @@ fn of_structure(part: &EmailBodyPart) -> Part<'_> {
 type Values = BTreeMap<String, EmailBodyValue>;
 
 /// Writes a part with its fields, which end the header if it is the message itself.
-fn write_part(
-    composer: &Composer<'_>,
-    part: &Part<'_>,
-    values: Option<&Values>,
-    pieces: &mut Pieces,
-) {
+fn write_part(composer: &Composer<'_>, part: &Part<'_>, values: Option<&Values>, pieces: &mut Pieces) {
     match part {
         Part::Empty => pieces.text("Content-Type: text/plain; charset=us-ascii\r\n\r\n"),
         Part::Multipart(subtype, parts, given) => {
@@ -127,12 +127,7 @@ fn write_part(
     }
 }
 
-fn write_leaf(
-    part: &EmailBodyPart,
-    role: LeafRole,
-    values: Option<&Values>,
-    pieces: &mut Pieces,
-) {
+fn write_leaf(part: &EmailBodyPart, role: LeafRole, values: Option<&Values>, pieces: &mut Pieces) {
     let content = Content::of(part, values);
     let mut fields = String::new();
     let has_type = part.header_properties.iter().any(|(property, _)| property.is_for("Content-Type"));
@@ -251,7 +246,8 @@ fn push_fields(fields: &mut String, part: &EmailBodyPart, role: LeafRole) {
     if let Some(cid) = known.cid.as_ref().and_then(Option::as_ref) {
         let _ = write!(fields, "Content-ID: <{cid}>\r\n");
     }
-    if let Some(languages) = known.language.as_ref().and_then(Option::as_ref).filter(|list| !list.is_empty()) {
+    if let Some(languages) = known.language.as_ref().and_then(Option::as_ref).filter(|list| !list.is_empty())
+    {
         fields.push_str(&encode::list("Content-Language", languages));
     }
     if let Some(location) = known.location.as_ref().and_then(Option::as_ref) {

@@ -3,15 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sealpost_account::object_id::object_of;
-use sealpost_jmap::email::{EmailSetResponse, EmailUpdate};
+use sealpost_jmap::email::{EmailProperty, EmailSetResponse, EmailUpdate};
 use sealpost_jmap::error::SetErrorType;
 use sealpost_jmap::id::Id;
 use sealpost_jmap::patch::PatchObject;
+use sealpost_jmap::read::FromJson;
 use sealpost_jmap::standard::ObjectMap;
 use sealpost_jmap::true_set::SetChange;
 use sealpost_jmap::{GivenId, SetError};
 use sealpost_mailbox::email_change::{EmailChange, FlagEdit, PlaceEdit};
 
+use crate::email::get::one;
 use crate::email::keywords::flags_of;
 use crate::email::places::Places;
 use crate::method::Failure;
@@ -29,7 +31,9 @@ pub(super) async fn read(
         let id = given.resolve(&scope.created);
         let read = match id {
             Some(id) if doomed.contains(id) => Err(SetErrorType::WillDestroy.into()),
-            Some(id) if object_of(id.as_str()).is_some() => PatchObject::new(patch).and_then(EmailUpdate::new),
+            Some(id) if object_of(id.as_str()).is_some() => {
+                PatchObject::new(patch).and_then(EmailUpdate::new)
+            }
             _ => Err(SetErrorType::NotFound.into()),
         };
         match read {
@@ -41,12 +45,39 @@ pub(super) async fn read(
     let places = Places::find(scope, ids).await?;
     let mut changes = Vec::new();
     for (given, update) in updates {
-        match change(&places, update) {
+        let checked = match update.has_unchanged() {
+            true => check_unchanged(scope, &given, &update).await?,
+            false => Ok(()),
+        };
+        match checked.and_then(|()| change(&places, update)) {
             Ok(change) => changes.push((given, change)),
             Err(error) => drop(response.not_updated.insert(given, error)),
         }
     }
     Ok(changes)
+}
+
+/// Whether the immutable properties that the client sent along are as they are (RFC 8620 §5.3).
+async fn check_unchanged(
+    scope: &Scope<'_>,
+    given: &GivenId,
+    update: &EmailUpdate,
+) -> Result<Result<(), SetError>, Failure> {
+    let object = given.resolve(&scope.created).and_then(|id| object_of(id.as_str()));
+    // What was read from the client's JSON has its names there again.
+    let sent = serde_json::to_value(&update.unchanged).unwrap_or_default();
+    let names = sent.as_object().into_iter().flat_map(|members| members.keys().cloned());
+    let properties = names.filter_map(|name| EmailProperty::from_json(name.into()).ok()).collect();
+    let current = match object {
+        Some(object) => one(scope, object, properties).await?,
+        None => None,
+    };
+    let Some(current) = current else { return Ok(Err(SetErrorType::NotFound.into())) };
+    let conflicts = update.conflicts(&current);
+    Ok(match conflicts.is_empty() {
+        true => Ok(()),
+        false => Err(SetError::invalid_properties(conflicts, "immutable, and not as they are")),
+    })
 }
 
 /// All that a change of mailboxes names.
