@@ -258,7 +258,8 @@ async fn change_in_log(
 ) -> Result<()> {
     let id = log.id();
     let is_here = |index: &usize| plans[*index].as_ref().is_some_and(|plan| plan.is_in(id));
-    let which: Vec<usize> = (0..changes.len()).filter(|index| results[*index].is_ok()).filter(is_here).collect();
+    let which: Vec<usize> =
+        (0..changes.len()).filter(|index| results[*index].is_ok()).filter(is_here).collect();
     if which.is_empty() {
         return Ok(());
     }

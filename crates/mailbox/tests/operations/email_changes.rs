@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use sealpost_account::event::Event;
 use sealpost_account::{AccountState, FlagAction, Flags, NewMessage, SpecialUses, SystemFlags, Unplaced};
-use sealpost_base::{AccountId, Kind, MailboxId, ObjectId, Position, SeededRandom, Timestamp, UidSet, limits};
+use sealpost_base::{
+    AccountId, Kind, MailboxId, ObjectId, Position, SeededRandom, Timestamp, UidSet, limits,
+};
 use sealpost_directory::{Quotas, Resource, Usage};
 use sealpost_mailbox::account_changes::{at_once, logs_of, positions};
 use sealpost_mailbox::email_change::{
@@ -42,8 +44,10 @@ async fn places(w: &Fixture, names: &[&str]) -> BTreeSet<Place> {
 type Seen = BTreeMap<ObjectId, (Email, BTreeSet<(AccountId, MailboxId, u32, String)>)>;
 
 fn seen(logs: &[(AccountId, &AccountState)]) -> Seen {
-    let objects: BTreeSet<ObjectId> =
-        logs.iter().flat_map(|(_, state)| state.messages().map(|(_, message)| message.first_object())).collect();
+    let objects: BTreeSet<ObjectId> = logs
+        .iter()
+        .flat_map(|(_, state)| state.messages().map(|(_, message)| message.first_object()))
+        .collect();
     let one = |object: ObjectId| {
         let at = placements(logs, object).map(|placement| {
             let state = logs.iter().find(|(log, _)| *log == placement.log).unwrap().1;
@@ -59,7 +63,10 @@ async fn all(w: &Fixture) -> Seen {
     at_once(&logs_of(w.user(&w.me)).await.unwrap(), seen).await.unwrap()
 }
 
-async fn change(w: &Fixture, changes: &[(ObjectId, EmailChange)]) -> (Vec<Result<(), EmailRefusal>>, Written) {
+async fn change(
+    w: &Fixture,
+    changes: &[(ObjectId, EmailChange)],
+) -> (Vec<Result<(), EmailRefusal>>, Written) {
     let mut written = Written::default();
     let done = change_emails(w.quota(&w.me), changes, &mut written).await.unwrap();
     (done, written)
@@ -85,7 +92,9 @@ fn flags(system: SystemFlags, keywords: &[&str]) -> Flags {
 }
 
 fn refusals(done: Vec<Result<(), EmailRefusal>>) -> Vec<String> {
-    done.into_iter().map(|done| done.map_or_else(|refusal| format!("{refusal:?}"), |()| String::new())).collect()
+    done.into_iter()
+        .map(|done| done.map_or_else(|refusal| format!("{refusal:?}"), |()| String::new()))
+        .collect()
 }
 
 fn update(flags: Option<FlagEdit>, mailboxes: Option<PlaceEdit>) -> EmailChange {
@@ -147,13 +156,18 @@ fn check(change: &EmailChange, before: &Email, after: Option<&Email>, done: &Res
     match flags {
         None => {}
         Some(FlagEdit::Replace(wanted)) => {
-            assert_eq!((after.flags.system, names(&after.flags.keywords)), (wanted.system, names(&wanted.keywords)));
+            assert_eq!(
+                (after.flags.system, names(&after.flags.keywords)),
+                (wanted.system, names(&wanted.keywords))
+            );
         }
         Some(FlagEdit::Change { add, remove }) => {
             assert!(after.flags.system.contains(add.system));
             assert_eq!(after.flags.system.without(remove.system), after.flags.system);
             let keywords = names(&after.flags.keywords);
-            assert!(keywords.is_superset(&names(&add.keywords)) && keywords.is_disjoint(&names(&remove.keywords)));
+            assert!(
+                keywords.is_superset(&names(&add.keywords)) && keywords.is_disjoint(&names(&remove.keywords))
+            );
         }
     }
 }
@@ -168,7 +182,8 @@ async fn disturb(w: &Fixture, random: &SeededRandom) {
         return;
     }
     let uid = rows[random.below(rows.len() as u64) as usize];
-    let (mailbox, uids, flags) = (found.mailbox, UidSet::range(uid, uid), Flags::system(SystemFlags::DELETED));
+    let (mailbox, uids, flags) =
+        (found.mailbox, UidSet::range(uid, uid), Flags::system(SystemFlags::DELETED));
     let action = if random.below(2) == 0 { FlagAction::Add } else { FlagAction::Remove };
     let event = Event::FlagsStored { mailbox, uids, action, flags, unchanged_since: None };
     found.account.commit(|_| Ok((vec![event.clone()], ()))).await.unwrap();
@@ -195,7 +210,10 @@ async fn changes_agree_with_a_model() {
                 check(change, &before[object].0, after.get(object).map(|(email, _)| email), done);
             }
             let others = |seen: &Seen| {
-                seen.iter().filter(|(id, _)| !chosen.contains(id)).map(|(id, of)| (*id, of.clone())).collect::<Vec<_>>()
+                seen.iter()
+                    .filter(|(id, _)| !chosen.contains(id))
+                    .map(|(id, of)| (*id, of.clone()))
+                    .collect::<Vec<_>>()
             };
             assert_eq!(others(&before), others(&after), "the others stay as they are");
         }
@@ -207,7 +225,8 @@ async fn new_emails_come_into_several_mailboxes_by_one_entry() {
     let w = Fixture::new().await;
     let ids: Vec<MailboxId> = places(&w, &["INBOX", "Drafts"]).await.into_iter().map(|(_, id)| id).collect();
     let before = w.me.account.state().position();
-    let done = add(&w, &[ids.clone(), ids[..1].to_vec(), ids.clone()], Flags::system(SystemFlags::SEEN)).await;
+    let done =
+        add(&w, &[ids.clone(), ids[..1].to_vec(), ids.clone()], Flags::system(SystemFlags::SEEN)).await;
     assert!(done.iter().all(Result::is_ok));
     assert_eq!(w.me.account.state().position(), before.next());
     assert_eq!((w.uids(&w.me, "INBOX").await, w.uids(&w.me, "Drafts").await), (vec![1, 2, 3], vec![1, 2]));
@@ -268,7 +287,8 @@ async fn a_move_into_a_share_fits_a_full_account() {
     let (done, _) = change(&w, &[(object, update(None, Some(PlaceEdit::Replace(both))))]).await;
     assert!(matches!(done[..], [Err(EmailRefusal::OverQuota(_))]));
     let projects = places(&w, &["Projects"]).await;
-    let (done, written) = change(&w, &[(object, update(None, Some(PlaceEdit::Replace(projects.clone()))))]).await;
+    let (done, written) =
+        change(&w, &[(object, update(None, Some(PlaceEdit::Replace(projects.clone()))))]).await;
     assert!(done[0].is_ok(), "{done:?}");
     assert_eq!(written.entries.len(), 2);
     assert_eq!(all(&w).await[&object].0.mailboxes, projects);
@@ -280,7 +300,8 @@ async fn what_is_not_there_is_refused() {
     w.append(&w.me, "INBOX", Flags::default()).await.unwrap();
     let object = *all(&w).await.keys().next().unwrap();
     let nowhere = BTreeSet::from([(w.me.id(), MailboxId(99))]);
-    let many: BTreeSet<Place> = (0..=limits::PLACEMENTS_COUNTED as u32).map(|n| (w.me.id(), MailboxId(n))).collect();
+    let many: BTreeSet<Place> =
+        (0..=limits::PLACEMENTS_COUNTED as u32).map(|n| (w.me.id(), MailboxId(n))).collect();
     for (change_of, refusal) in [
         (update(None, Some(PlaceEdit::Replace(nowhere))), "Mailboxes"),
         (update(None, Some(PlaceEdit::Replace(BTreeSet::new()))), "Mailboxes"),
@@ -308,7 +329,8 @@ async fn a_log_that_has_moved_on_is_stale() {
     let first: Vec<Position> = written.entries.iter().map(|(_, at)| *at).collect();
     assert_eq!(first.len(), 2);
     let mut written = Written { expected: Some(now), ..Written::default() };
-    let done = change_emails(w.quota(&w.me), &[(object, seen(SystemFlags::NONE))], &mut written).await.unwrap();
+    let done =
+        change_emails(w.quota(&w.me), &[(object, seen(SystemFlags::NONE))], &mut written).await.unwrap();
     assert!(matches!(done[..], [Err(EmailRefusal::Stale)]));
     assert_eq!(all(&w).await[&object].0.flags.system, SystemFlags::FLAGGED);
 }
