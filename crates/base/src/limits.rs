@@ -649,6 +649,10 @@ pub const JMAP_UPLOAD_BYTES: u64 = 50_000_000;
 pub const JMAP_CONCURRENT_REQUESTS: usize = 4;
 /// Uploads over JMAP that one user has under way (RFC 8620 §2, `maxConcurrentUpload`).
 pub const JMAP_CONCURRENT_UPLOADS: usize = 4;
+/// Bytes of all uploads that an account has (RFC 8620 §6): beyond it the oldest ones go.
+pub const JMAP_UPLOADS_BYTES: u64 = 500_000_000;
+/// Uploads that an account has; beyond it the oldest ones go.
+pub const JMAP_UPLOADS: usize = 1000;
 /// Method calls of one JMAP request (RFC 8620 §2, `maxCallsInRequest`).
 pub const JMAP_CALLS: usize = 16;
 /// Ids of one JMAP /get (RFC 8620 §2, `maxObjectsInGet`).

@@ -11,11 +11,12 @@ use sealpost_jmap::error::MethodErrorType;
 use sealpost_jmap::id::{AccountId, CreatedIds};
 use sealpost_jmap::{MethodError, State};
 use sealpost_mailbox::account_changes::{LogPositions, at_once, logs_of};
-use sealpost_mailbox::quota_headroom::QuotaHeadroom;
+use sealpost_mailbox::quota_headroom::{QuotaHeadroom, UserQuota};
 use sealpost_mailbox::resolve;
 use sealpost_mailbox::share::{Sharing, leftovers};
 use sealpost_search::Engine;
 
+use crate::email::Composer;
 use crate::session_object;
 use crate::state_string::state_of;
 use crate::user::User;
@@ -87,7 +88,7 @@ impl<'a> Scope<'a> {
     }
 
     /// The account itself.
-    pub(crate) fn account(&self) -> &Account {
+    pub(crate) fn account(&self) -> &Arc<Account> {
         &self.account
     }
 
@@ -113,6 +114,24 @@ impl<'a> Scope<'a> {
     pub(crate) async fn quotas(&self) -> Result<Quotas> {
         let name = AccountName::parse(&self.user.name)?;
         Ok(self.user.ctx().directory.get(&name).await?.quotas())
+    }
+
+    /// What messages are made with.
+    pub(crate) fn composer(&self) -> Composer<'_> {
+        let ctx = self.user.ctx();
+        Composer { random: &*ctx.random, hostname: &ctx.hostname, now: ctx.clock.now() }
+    }
+
+    /// The most bytes that a message may have.
+    pub(crate) fn message_size(&self) -> u64 {
+        self.user.ctx().settings.message_size
+    }
+
+    /// The limits on what the user may store.
+    pub(crate) async fn quota(&self) -> Result<UserQuota<'_>> {
+        let ctx = self.user.ctx();
+        let own = self.headroom().await?;
+        Ok(UserQuota { user: self.resolver(), own, directory: &ctx.directory, tracker: &ctx.usage })
     }
 
     /// How much the account's own log may still hold.

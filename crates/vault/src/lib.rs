@@ -38,6 +38,7 @@ pub mod server_key;
 pub mod slot;
 pub mod spool;
 pub mod store;
+pub mod upload;
 
 #[doc(hidden)]
 pub mod fuzz;

@@ -2,6 +2,8 @@
 //! number with `_` between the levels: `B{32 hex digits}-1_2`. A part of the message that is in this
 //! part, which need not be of type message/rfc822, has its number after that: `B…-1_2-1`.
 //!
+//! An upload is `U` and what the account has of it; its parts are numbered in the same way.
+//!
 //! One blob has one id, since clients keep what they have downloaded by its id.
 
 use std::fmt;
@@ -21,10 +23,17 @@ pub(crate) struct BlobName {
 }
 
 /// The bytes that a blob is, or is a part of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum BlobBase {
     /// The message that this object first held.
     Message(ObjectId),
+    /// An upload, by the text that [`sealpost_account::Account::uploaded`] reads.
+    Upload(Box<str>),
+}
+
+/// The id of an upload, of which the account made this text.
+pub(crate) fn upload_id(text: &str) -> BlobId {
+    BlobId::new(format!("U{text}")).expect("hexadecimal digits and underscores are safe characters")
 }
 
 impl BlobName {
@@ -36,7 +45,11 @@ impl BlobName {
     /// The name in an id; `None` if no blob can have that id.
     pub(crate) fn parse(id: &str) -> Option<Self> {
         let mut parts = id.split('-');
-        let base = BlobBase::Message(parts.next()?.strip_prefix('B')?.parse().ok()?);
+        let first = parts.next()?;
+        let base = match first.strip_prefix('U') {
+            Some(text) => BlobBase::Upload(text.into()),
+            None => BlobBase::Message(first.strip_prefix('B')?.parse().ok()?),
+        };
         let steps = parts.map(numbers).collect::<Option<Vec<_>>>()?;
         let name = BlobName { base, steps };
         // Other spellings of it are other ids.
@@ -65,8 +78,10 @@ fn numbers(text: &str) -> Option<Vec<u32>> {
 
 impl fmt::Display for BlobName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let BlobBase::Message(object) = self.base;
-        write!(f, "B{object}")?;
+        match &self.base {
+            BlobBase::Message(object) => write!(f, "B{object}")?,
+            BlobBase::Upload(text) => write!(f, "U{text}")?,
+        }
         for step in &self.steps {
             for (index, number) in step.iter().enumerate() {
                 write!(f, "{}{number}", if index == 0 { '-' } else { '_' })?;
@@ -106,6 +121,16 @@ mod tests {
     }
 
     #[test]
+    fn uploads_have_parts_too() {
+        let id = upload_id("ab_1_2");
+        let upload = BlobName::parse(id.as_str()).unwrap();
+        assert_eq!(upload.base, BlobBase::Upload("ab_1_2".into()));
+        let part = upload.part(&[1, 2]).unwrap();
+        assert_eq!(part.to_string(), "Uab_1_2-1_2");
+        assert_eq!(BlobName::parse("Uab_1_2-1_2"), Some(part));
+    }
+
+    #[test]
     fn messages_are_not_inside_each_other_without_end() {
         let mut name = MESSAGE;
         for _ in 0..JMAP_BLOB_STEPS {
@@ -116,7 +141,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn one_blob_has_one_id(text in "B(ab){15,16}(-[0-9_]{0,4}){0,3}|.*") {
+        fn one_blob_has_one_id(text in "[BU](ab){15,16}(-[0-9_]{0,4}){0,3}|.*") {
             if let Some(name) = BlobName::parse(&text) {
                 proptest::prop_assert_eq!(name.to_string(), text);
             }

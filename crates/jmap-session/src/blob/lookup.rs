@@ -46,7 +46,8 @@ pub(crate) async fn lookup(
             Some(BlobName { base: BlobBase::Message(object), .. }) => {
                 scope.look(|logs| Email::find(logs, object).map(|email| matches(logs, &email))).await?
             }
-            None => None,
+            // An upload is in no email.
+            Some(BlobName { base: BlobBase::Upload(_), .. }) | None => None,
         };
         let found = found.unwrap_or_default();
         let matched = |name: &LookupType| (*name, found.get(name).cloned().unwrap_or_default());

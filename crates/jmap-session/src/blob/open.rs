@@ -8,23 +8,31 @@ use futures::TryStreamExt;
 use futures::stream::BoxStream;
 use sealpost_account::decoded::Span;
 use sealpost_account::{Account, Message};
-use sealpost_base::{Error, Kind, Result};
+use sealpost_base::{Error, Kind, ObjectId, Result};
 use sealpost_jmap::GivenId;
 use sealpost_mailbox::account_changes::at_once;
 use sealpost_mailbox::emails::Email;
 use sealpost_mime::decode::Encoding;
 use sealpost_mime::text::NoText;
 use sealpost_mime::{Layer, Outline, Scanner, Structure};
+use sealpost_vault::upload::Upload;
 
 use super::id::{BlobBase, BlobName};
 use crate::scope::Scope;
 
-/// A blob that exists: a message, or bytes in it.
+/// A blob that exists: a message or an upload, or bytes in it.
 #[derive(Clone)]
 pub(crate) struct Blob {
     account: Arc<Account>,
-    message: Message,
+    object: Object,
     span: Span,
+}
+
+/// What a blob is, or is in.
+#[derive(Clone)]
+enum Object {
+    Message(Message),
+    Upload(Upload),
 }
 
 /// The blob with that id. `None` if there is none, or if it is in no email of this account: what is
@@ -41,7 +49,21 @@ pub(crate) async fn open(scope: &Scope<'_>, id: &GivenId) -> Result<Option<Blob>
 }
 
 async fn open_named(scope: &Scope<'_>, name: &BlobName) -> Result<Option<Blob>> {
-    let BlobBase::Message(object) = name.base;
+    let mut blob = match &name.base {
+        BlobBase::Message(object) => open_message(scope, *object).await?,
+        BlobBase::Upload(text) => open_upload(scope, text).await?,
+    };
+    for step in &name.steps {
+        let Some(around) = &blob else { return Ok(None) };
+        let outline = around.outline().await?;
+        let Some((range, encoding)) = part_at(&outline, step) else { return Ok(None) };
+        blob = Some(around.part(range, encoding).await?);
+    }
+    Ok(blob)
+}
+
+/// The message that this object first held, in whichever log of the account.
+async fn open_message(scope: &Scope<'_>, object: ObjectId) -> Result<Option<Blob>> {
     let logs = scope.logs().await?;
     let found = at_once(&logs, |states| {
         let email = Email::find(states, object)?;
@@ -50,16 +72,16 @@ async fn open_named(scope: &Scope<'_>, name: &BlobName) -> Result<Option<Blob>> 
     .await?;
     let Some((log, message)) = found else { return Ok(None) };
     let Some(account) = logs.iter().find(|account| account.id() == log) else { return Ok(None) };
-    let mut blob = Blob::message(account.clone(), message);
-    for step in &name.steps {
-        let outline = match blob.is_message() {
-            true => blob.account.structure(&blob.message).await?.outline(),
-            false => blob.scan().await?.outline(),
-        };
-        let Some((range, encoding)) = part_at(&outline, step) else { return Ok(None) };
-        blob = blob.part(range, encoding).await?;
-    }
-    Ok(Some(blob))
+    Ok(Some(Blob::message(account.clone(), message)))
+}
+
+/// The upload of that text, unless it was collected.
+async fn open_upload(scope: &Scope<'_>, text: &str) -> Result<Option<Blob>> {
+    let account = scope.account();
+    let Some(upload) = account.uploaded(text) else { return Ok(None) };
+    let exists = account.has_upload(&upload).await?;
+    let span = Span { layers: Vec::new(), range: 0..upload.size() };
+    Ok(exists.then(|| Blob { account: account.clone(), object: Object::Upload(upload), span }))
 }
 
 /// Where the part of that number is. The message in it is a blob of its own, and so are its parts.
@@ -77,7 +99,7 @@ impl Blob {
     /// A whole message.
     pub(crate) fn message(account: Arc<Account>, message: Message) -> Self {
         let span = Span { layers: Vec::new(), range: 0..message.size() };
-        Blob { account, message, span }
+        Blob { account, object: Object::Message(message), span }
     }
 
     /// Its bytes.
@@ -90,9 +112,17 @@ impl Blob {
         &self.account
     }
 
-    /// Whether it is a whole message, of which the structure is stored.
-    fn is_message(&self) -> bool {
-        self.span.layers.is_empty() && self.span.range == (0..self.message.size())
+    /// Its parts, if it is taken for a message.
+    async fn outline(&self) -> Result<Outline> {
+        match &self.object {
+            // Of a whole message the structure is stored.
+            Object::Message(message)
+                if self.span.layers.is_empty() && self.span.range == (0..message.size()) =>
+            {
+                Ok(self.account.structure(message).await?.outline())
+            }
+            _ => Ok(self.scan().await?.outline()),
+        }
     }
 
     /// Some of its bytes, without that encoding: reads them through once, unless that was done
@@ -104,9 +134,13 @@ impl Blob {
         let mut span = Span { layers: self.span.layers.clone(), range: self.inside(range) };
         if matches!(encoding, Encoding::Base64 | Encoding::QuotedPrintable) {
             span.layers.push(Layer { range: span.range, encoding });
-            span.range = 0..self.account.decoded(&self.message, &span.layers).await?.size();
+            let decoded = match &self.object {
+                Object::Message(message) => self.account.decoded(message, &span.layers).await?,
+                Object::Upload(upload) => self.account.upload_decoded(upload, &span.layers).await?,
+            };
+            span.range = 0..decoded.size();
         }
-        Ok(Blob { account: self.account.clone(), message: self.message.clone(), span })
+        Ok(Blob { account: self.account.clone(), object: self.object.clone(), span })
     }
 
     /// These of its bytes, cut at its end, in pieces. The stream holds at most
@@ -116,7 +150,10 @@ impl Blob {
     /// As [`open`].
     pub(crate) async fn bytes(&self, range: Range<u64>) -> Result<BoxStream<'static, Result<Bytes>>> {
         let span = Span { layers: self.span.layers.clone(), range: self.inside(range) };
-        self.account.bytes(&self.message, span).await
+        match &self.object {
+            Object::Message(message) => self.account.bytes(message, span).await,
+            Object::Upload(upload) => self.account.upload_bytes(upload, span).await,
+        }
     }
 
     /// These of its bytes, in memory.

@@ -10,7 +10,9 @@ use sealpost_base::limits::{
 };
 use sealpost_base::{AccountId, ObjectId, Result};
 use sealpost_jmap::date::UtcDate;
-use sealpost_jmap::email::{Email as JmapEmail, EmailField, EmailFields, EmailGet, EmailProperty};
+use sealpost_jmap::email::{
+    BodyOptions, Email as JmapEmail, EmailField, EmailFields, EmailGet, EmailProperty,
+};
 use sealpost_jmap::id::{EmailId, MailboxId, ThreadId};
 use sealpost_jmap::true_set::TrueSet;
 use sealpost_jmap::{GivenId, MethodError};
@@ -24,7 +26,7 @@ use super::object::{self, Source};
 use super::plan::Plan;
 use super::read::{EmailReader, EmailReads, EmailRow};
 use crate::blob::BlobName;
-use crate::method::Outcome;
+use crate::method::{Failure, Outcome};
 use crate::responder::{OpenResponder, Responder};
 use crate::scope::{Logs, Scope};
 
@@ -90,6 +92,42 @@ pub(crate) async fn get(
     response.array("notFound", &not_found).await?;
     response.close();
     Ok(())
+}
+
+/// These properties of one email; `None` if there is none.
+pub(super) async fn one(
+    scope: &Scope<'_>,
+    wanted: ObjectId,
+    properties: Vec<EmailProperty>,
+) -> Result<Option<JmapEmail>, Failure> {
+    let plan = Plan::new(properties, BodyOptions::default());
+    let logs = scope.logs().await?;
+    let id = (GivenId::from(email_id_of(wanted)), Some(wanted));
+    let bytes = at_once(&logs, |logs| memory(&plan, logs, std::slice::from_ref(&id))).await?;
+    let _permit = scope.permit(bytes).await;
+    let Some(found) = at_once(&logs, |logs| Found::new(&plan, logs, wanted)).await? else { return Ok(None) };
+    let account = logs.iter().find(|account| account.id() == found.log);
+    let Some(account) = account.filter(|_| plan.reads_message()) else {
+        return Ok(Some(JmapEmail { fields: found.fields, ..JmapEmail::default() }));
+    };
+    let mut reader = EmailReader::new(account, EmailReads::of(&plan), vec![found.row.clone()]).await;
+    Ok(Some(read_one(&plan, &mut reader, found).await?))
+}
+
+/// The next email of a reader.
+async fn read_one(plan: &Plan, reader: &mut EmailReader, found: Found) -> Result<JmapEmail> {
+    let read = reader.next().await?;
+    let structure = match &read.structure {
+        Some(structure) => unless_damaged(structure.read())?,
+        None => None,
+    };
+    let source = Source {
+        blob: &BlobName::of_message(found.object),
+        header: &read.header,
+        structure: structure.as_ref(),
+        bytes: read.bytes.as_ref(),
+    };
+    object::email(plan, found.fields, &source).await
 }
 
 fn parse(id: &GivenId) -> Option<ObjectId> {
@@ -191,18 +229,7 @@ async fn send(
     let rows = run.iter().map(|found| found.row.clone()).collect();
     let mut reader = EmailReader::new(account, EmailReads::of(plan), rows).await;
     for found in run {
-        let read = reader.next().await?;
-        let structure = match &read.structure {
-            Some(structure) => unless_damaged(structure.read())?,
-            None => None,
-        };
-        let source = Source {
-            blob: &BlobName::of_message(found.object),
-            header: &read.header,
-            structure: structure.as_ref(),
-            bytes: read.bytes.as_ref(),
-        };
-        let email = object::email(plan, found.fields, &source).await?;
+        let email = read_one(plan, &mut reader, found).await?;
         response.item(&email).await?;
     }
     Ok(())

@@ -96,10 +96,12 @@ fn filled(value: &Value, kept: &BTreeMap<String, Value>) -> Value {
         Value::String(text) => known(text).unwrap_or_else(|| value.clone()),
         Value::Array(items) => items.iter().map(|item| filled(item, kept)).collect(),
         Value::Object(members) => {
-            let member = |(name, value): (&String, &Value)| {
-                let name = known(name).map_or(name.clone(), |name| name.as_str().unwrap().to_owned());
-                (name, filled(value, kept))
+            // Paths of patches have names in them.
+            let name_of = |name: &String| {
+                let texts = kept.iter().filter_map(|(known, value)| Some((known, value.as_str()?)));
+                texts.fold(name.clone(), |name, (known, text)| name.replace(&format!("<{known}>"), text))
             };
+            let member = |(name, value): (&String, &Value)| (name_of(name), filled(value, kept));
             Value::Object(members.iter().map(member).collect())
         }
         _ => value.clone(),
