@@ -14,7 +14,7 @@ use crate::responder::{ApiError, Responder, ResponseSink};
 use crate::scope::Scope;
 use crate::session_object::{self, USABLE};
 use crate::user::User;
-use crate::{blob, email, mailbox, thread};
+use crate::{blob, email, mailbox, mdn, thread};
 
 /// Runs a request.
 pub(crate) async fn run(
@@ -80,6 +80,7 @@ async fn run_call<'a>(
         "Email/get" => email::get(scope, responder, arguments, &call_id).await,
         "Email/parse" => email::parse(scope, responder, arguments, &call_id).await,
         "Email/changes" => email::changes(scope, responder, arguments, &call_id).await,
+        "MDN/parse" => mdn::parse(scope, responder, arguments, &call_id).await,
         "Mailbox/get" => mailbox::get(scope, responder, arguments, &call_id).await,
         "Mailbox/changes" => mailbox::changes(scope, responder, arguments, &call_id).await,
         "Mailbox/query" => mailbox::query(scope, responder, arguments, &call_id).await,

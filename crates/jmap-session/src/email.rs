@@ -11,6 +11,7 @@ mod object;
 mod parse;
 mod plan;
 mod read;
+pub(crate) mod show;
 
 pub(crate) use changes::changes;
 pub(crate) use get::get;

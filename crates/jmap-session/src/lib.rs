@@ -18,8 +18,11 @@ mod blob;
 mod caller;
 mod dispatch;
 mod email;
+#[doc(hidden)]
+pub mod fuzz;
 mod login;
 mod mailbox;
+mod mdn;
 mod method;
 mod object_changes;
 mod responder;

@@ -11,9 +11,10 @@ use sealpost_vault::Hash;
 
 use crate::user::User;
 
-/// Capabilities whose methods `using` may ask for. Those of mail and blobs are not announced before
-/// all of their methods are there.
-pub(crate) const USABLE: &[Capability] = &[Capability::Core, Capability::Mail, Capability::Blob];
+/// Capabilities whose methods `using` may ask for. Those of mail, blobs and dispositions are not
+/// announced before all of their methods are there.
+pub(crate) const USABLE: &[Capability] =
+    &[Capability::Core, Capability::Mail, Capability::Blob, Capability::Mdn];
 
 /// The id of an account: `A` and the account. The letter keeps it from being taken for an id of
 /// another kind, or for a number (RFC 8620 §1.2).

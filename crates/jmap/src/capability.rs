@@ -15,6 +15,8 @@ string_enum! {
         VacationResponse = "urn:ietf:params:jmap:vacationresponse",
         /// RFC 9404.
         Blob = "urn:ietf:params:jmap:blob",
+        /// RFC 9007.
+        Mdn = "urn:ietf:params:jmap:mdn",
         /// RFC 9425.
         Quota = "urn:ietf:params:jmap:quota",
     }
@@ -33,6 +35,7 @@ impl Capability {
             "Identity" | "EmailSubmission" => Capability::Submission,
             "VacationResponse" => Capability::VacationResponse,
             "Blob" => Capability::Blob,
+            "MDN" => Capability::Mdn,
             "Quota" => Capability::Quota,
             _ => return None,
         })
