@@ -1,11 +1,25 @@
 //! Every input a fuzzer kept, and neighbours of each, through the fuzz entry point.
 
 #[path = "fuzz/authorization.rs"]
-mod fuzz;
+mod authorization;
+#[path = "fuzz/emails.rs"]
+mod emails;
 
 use sealpost_testkit::corpus;
 
+const CRATE: &str = env!("CARGO_MANIFEST_DIR");
+
 #[test]
 fn authorization() {
-    corpus::replay_variants(env!("CARGO_MANIFEST_DIR"), "jmap_authorization", fuzz::fuzz_authorization);
+    corpus::replay_variants(CRATE, "jmap_authorization", authorization::fuzz_authorization);
+}
+
+#[test]
+fn blob_ids() {
+    corpus::replay_variants(CRATE, "jmap_blob_id", emails::fuzz_blob_id);
+}
+
+#[test]
+fn emails() {
+    corpus::replay_variants(CRATE, "jmap_email", emails::fuzz_email);
 }
