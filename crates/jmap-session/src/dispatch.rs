@@ -17,7 +17,7 @@ use crate::responder::{ApiError, Responder, ResponseSink};
 use crate::scope::Scope;
 use crate::session_object::{self, USABLE};
 use crate::user::User;
-use crate::{blob, email, mailbox, quota, thread, upload};
+use crate::{blob, email, mailbox, mdn, quota, thread, upload};
 
 /// Runs a request.
 pub(crate) async fn run(
@@ -115,6 +115,7 @@ async fn run_call<'a>(
         "Email/changes" => email::changes(scope, responder, arguments, &call_id).await,
         "Email/query" => email::query(scope, responder, arguments, &call_id).await,
         "Email/queryChanges" => email::query_changes(scope, responder, arguments, &call_id).await,
+        "MDN/parse" => mdn::parse(scope, responder, arguments, &call_id).await,
         "Mailbox/get" => mailbox::get(scope, responder, arguments, &call_id).await,
         "Mailbox/changes" => mailbox::changes(scope, responder, arguments, &call_id).await,
         "Mailbox/query" => mailbox::query(scope, responder, arguments, &call_id).await,

@@ -23,6 +23,7 @@ mod refused;
 mod set;
 mod sort;
 mod words;
+pub(crate) mod show;
 
 pub(crate) use changes::changes;
 pub(crate) use compose::Composer;

@@ -19,8 +19,11 @@ mod collation;
 mod dispatch;
 mod email;
 mod entries;
+#[doc(hidden)]
+pub mod fuzz;
 mod login;
 mod mailbox;
+mod mdn;
 mod method;
 mod object_changes;
 mod progress;

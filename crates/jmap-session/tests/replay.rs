@@ -1,1 +1,18 @@
+//! Every input a fuzzer kept, and neighbours of each, through the fuzz entry points.
 
+#[path = "fuzz/emails.rs"]
+mod emails;
+
+use sealpost_testkit::corpus;
+
+const CRATE: &str = env!("CARGO_MANIFEST_DIR");
+
+#[test]
+fn blob_ids() {
+    corpus::replay_variants(CRATE, "jmap_blob_id", emails::fuzz_blob_id);
+}
+
+#[test]
+fn emails() {
+    corpus::replay_variants(CRATE, "jmap_email", emails::fuzz_email);
+}

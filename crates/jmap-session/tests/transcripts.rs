@@ -34,6 +34,7 @@ transcripts![
     mailbox_query,
     mailbox_query_changes,
     mailbox_set,
+    mdn_parse,
     shared_mailboxes,
     thread_changes,
     thread_get,

@@ -17,6 +17,8 @@ string_enum! {
         Blob = "urn:ietf:params:jmap:blob",
         /// RFC 8887; it has no methods.
         WebSocket = "urn:ietf:params:jmap:websocket",
+        /// RFC 9007.
+        Mdn = "urn:ietf:params:jmap:mdn",
         /// RFC 9425.
         Quota = "urn:ietf:params:jmap:quota",
     }
@@ -35,6 +37,7 @@ impl Capability {
             "Identity" | "EmailSubmission" => Capability::Submission,
             "VacationResponse" => Capability::VacationResponse,
             "Blob" => Capability::Blob,
+            "MDN" => Capability::Mdn,
             "Quota" => Capability::Quota,
             _ => return None,
         })

@@ -1,5 +1,5 @@
 //! JMAP (RFC 8620) for mail (RFC 8621), blobs (RFC 9404), quotas (RFC 9425) and
-//! WebSockets (RFC 8887): values, parser and
+//! dispositions (RFC 9007), WebSockets (RFC 8887): values, parser and
 //! serializer; no I/O.
 //!
 //! A request is read in three steps, each usable alone: [`json`] (bytes to JSON values, strictly
@@ -26,6 +26,7 @@ pub mod identity;
 pub mod invocation;
 pub mod json;
 pub mod mailbox;
+pub mod mdn;
 mod object;
 pub mod patch;
 pub mod pointer;

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 use sealpost_auth::standing::Standing;
-use sealpost_base::{Error, Result};
+use sealpost_base::{Error, Permit, Result};
 use sealpost_jmap::GivenId;
 use sealpost_jmap::id::CreatedIds;
 use sealpost_vault::message::READER_BYTES;
@@ -59,13 +59,19 @@ impl BlobDownload {
             let bytes = usize::try_from(bytes).unwrap_or(READER_BYTES).min(READER_BYTES);
             let permit = blob.account().reading().acquire(bytes).await;
             let pieces = blob.bytes(range).await?;
-            Ok::<_, Error>(pieces.and_then(move |piece| {
-                let _held = &permit;
-                let holds = standing.holds();
-                let ended = || Error::denied("the login is not valid any more");
-                std::future::ready(if holds { Ok(piece) } else { Err(ended()) })
-            }))
+            Ok::<_, Error>(futures::stream::try_unfold((pieces, standing, permit), next_piece))
         };
         futures::stream::once(opened).try_flatten().boxed()
     }
+}
+
+/// What a download is sent from: its bytes, the login, and the memory that they take.
+type Sending = (BoxStream<'static, Result<Bytes>>, Standing, Permit);
+
+async fn next_piece((mut pieces, standing, permit): Sending) -> Result<Option<(Bytes, Sending)>> {
+    if !standing.holds() {
+        return Err(Error::denied("the login is not valid any more"));
+    }
+    let piece = pieces.try_next().await?;
+    Ok(piece.map(|piece| (piece, (pieces, standing, permit))))
 }

@@ -160,8 +160,9 @@ fn sort<'t, 'a>(
                 }
             }
             let is_in_both = lists.text.is_some() && lists.html.is_some();
+            let is_in_none = lists.text.is_none() && lists.html.is_none();
             lists.text.iter_mut().chain(&mut lists.html).for_each(|list| list.push(part));
-            if !is_in_both && part.is_media() {
+            if is_in_none || !is_in_both && part.is_media() {
                 lists.attachments.push(part);
             }
         }
@@ -268,6 +269,13 @@ mod tests {
         assert_eq!(lists(&text), ["A", "A", "B"]);
         assert_eq!(lists(&part("A", "text/html", "")), ["A", "A", ""]);
         assert_eq!(lists(&part("A", "application/pdf", "")), ["", "", "A"]);
+    }
+
+    #[test]
+    fn a_part_of_no_alternative_is_an_attachment() {
+        let both = multipart("mixed", "2", &[part("A", "text/plain", ""), part("B", "text/html", "")]);
+        let other = part("C", "text/html", "");
+        assert_eq!(lists(&multipart("alternative", "1", &[both, other])), ["A", "C", "B"]);
     }
 
     #[test]

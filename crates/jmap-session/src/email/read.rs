@@ -186,8 +186,7 @@ impl EmailReader {
         self.headers.release();
         let mut rows = Vec::new();
         while let Some(row) = self.waiting.front() {
-            let is_derived = !rows.is_empty() && !self.reads.body && self.is_derived(row.number);
-            if is_derived {
+            if !rows.is_empty() && self.is_derived(row.number) {
                 break;
             }
             rows.extend(self.waiting.pop_front());
@@ -196,10 +195,12 @@ impl EmailReader {
         self.reading.push(rows);
     }
 
-    /// Whether open segments may have all that is asked of a message.
+    /// Whether segments may have all that is asked of a message.
     fn is_derived(&self, number: MessageNumber) -> bool {
-        let headers = !self.reads.header || self.headers.is_open(number);
-        headers && (!self.reads.structure || self.structures.is_open(number))
+        // Ready are also those that no segment has.
+        let has = |pieces: &PieceReads| pieces.is_open(number) || !pieces.is_ready(number);
+        let headers = !self.reads.header || has(&self.headers);
+        !self.reads.body && headers && (!self.reads.structure || has(&self.structures))
     }
 
     /// All that is asked of a message, if segments have it. Not `&self`: what reads ahead is not `Sync`.

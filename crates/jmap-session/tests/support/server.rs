@@ -54,6 +54,11 @@ impl ResponseSink for Sink {
 
 impl TestServer {
     pub async fn new() -> Self {
+        Self::over(Store::memory()).await
+    }
+
+    /// On that store.
+    pub async fn over(store: Store) -> Self {
         let settings = Settings {
             hostname: "localhost".to_owned(),
             domain: Some("localhost".to_owned()),
@@ -62,7 +67,7 @@ impl TestServer {
         let random = Arc::new(SeededRandom::new(1));
         let key = ServerKeys::generate(&*random);
         let clock = Arc::new(FakeClock::new(NOW));
-        let ctx = Arc::new(Context::new(settings, Store::memory(), key, None, clock, random).unwrap());
+        let ctx = Arc::new(Context::new(settings, store, key, None, clock, random).unwrap());
         let new = NewAccount::with_password(Secret::new(b"secret").unwrap());
         let name = AccountName::parse("me@localhost").unwrap();
         let (record, root) = ctx.directory.create(&name, new).await.unwrap();

@@ -173,6 +173,7 @@ fn a_method_belongs_to_a_capability() {
         ("Email/import", Some(Capability::Mail)),
         ("EmailSubmission/set", Some(Capability::Submission)),
         ("VacationResponse/get", Some(Capability::VacationResponse)),
+        ("MDN/parse", Some(Capability::Mdn)),
         ("Quota/query", Some(Capability::Quota)),
         ("Calendar/get", None),
         ("Email", None),

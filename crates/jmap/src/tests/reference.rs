@@ -104,3 +104,33 @@ fn a_response_is_the_same_written_whole_or_item_by_item() {
     assert_eq!(response.method_responses[1].name, "error");
     assert_eq!(response.created_ids, Some(Default::default()));
 }
+
+#[test]
+fn a_response_that_fails_before_it_is_sent_leaves_no_trace() {
+    let request = request(json!([["Foo/get", {}, "t0"], ["Foo/get", {}, "t1"]]));
+    let mut writer = ResponseWriter::new(&request);
+    let mut open = writer.open("Foo/get", "t0");
+    open.open_object("parsed");
+    open.member("a", &1);
+    open.close_object();
+    assert!(open.abandon());
+    writer.error(&MethodErrorType::ServerFail.into(), "t0");
+    let mut open = writer.open("Foo/get", "t1");
+    open.open_object("parsed");
+    open.member("a", &1);
+    open.member("b", &2);
+    open.close_object();
+    open.argument("notFound", &json!(null));
+    open.close();
+    let response = Response::from_json(json::parse(&writer.finish(&State::new("s"), None)).unwrap()).unwrap();
+    let names: Vec<&str> = response.method_responses.iter().map(|response| response.name.as_str()).collect();
+    assert_eq!(names, ["error", "Foo/get"]);
+    let expected = json!({"parsed": {"a": 1, "b": 2}, "notFound": null});
+    assert_eq!(Value::Object(response.method_responses[1].arguments.clone()), expected);
+
+    // What was sent cannot be taken back.
+    let mut writer = ResponseWriter::new(&request);
+    let mut open = writer.open("Foo/get", "t0");
+    assert!(!open.take().is_empty());
+    assert!(!open.abandon());
+}

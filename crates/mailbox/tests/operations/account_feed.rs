@@ -13,6 +13,7 @@ use sealpost_mailbox::account_changes::{
 };
 use sealpost_mailbox::copy::{Kind, within_log};
 use sealpost_mailbox::cross_account_copy::CrossAccountCopy;
+use sealpost_mailbox::emails::{Email, placements};
 use sealpost_mailbox::ops;
 
 use crate::fixture::{Fixture, uids};
@@ -139,7 +140,8 @@ async fn act(w: &Fixture, random: &SeededRandom) {
         _ if targets.is_empty() => {}
         2 => commit(Event::Expunged { mailbox, uids: targets }).await,
         3 => {
-            let flags = [SystemFlags::DELETED, SystemFlags::SEEN][random.below(2) as usize];
+            let flags = [SystemFlags::DELETED, SystemFlags::SEEN, SystemFlags::FLAGGED];
+            let flags = flags[random.below(3) as usize];
             let action = [FlagAction::Add, FlagAction::Remove][random.below(2) as usize];
             let (flags, unchanged_since) = (Flags::system(flags), None);
             commit(Event::FlagsStored { mailbox, uids: targets, action, flags, unchanged_since }).await;
@@ -156,6 +158,32 @@ async fn act(w: &Fixture, random: &SeededRandom) {
             while copy.seal_next(&w.accounts).await.unwrap() {}
             copy.place(w.quota(&w.me)).await.unwrap().expunge().await.unwrap();
         }
+    }
+}
+
+/// Every message is one, with all of its visible copies; others are none.
+fn check_emails(logs: &[(AccountId, &AccountState)], emails: &BTreeMap<ObjectId, SeenCopies>) {
+    let objects =
+        logs.iter().flat_map(|(_, state)| state.messages().map(|(_, message)| message.first_object()));
+    for object in objects.collect::<BTreeSet<_>>() {
+        let found = Email::find(logs, object);
+        let there: BTreeSet<_> =
+            placements(logs, object).map(|one| (one.log, one.mailbox.0, one.row.uid.get())).collect();
+        let Some(copies) = emails.get(&object) else {
+            assert!(found.is_none() && there.is_empty());
+            continue;
+        };
+        let email = found.expect("it has visible copies");
+        assert_eq!(there, copies.iter().map(|(log, mailbox, uid, _)| (*log, *mailbox, *uid)).collect());
+        let mailboxes: BTreeSet<_> = email.mailboxes.iter().map(|(log, mailbox)| (*log, mailbox.0)).collect();
+        assert_eq!(mailboxes, copies.iter().map(|(log, mailbox, ..)| (*log, *mailbox)).collect());
+        let have = |flag: &str| {
+            let has = |flags: &[u8]| String::from_utf8_lossy(flags).contains(flag);
+            copies.iter().map(|(.., flags)| has(flags)).collect::<Vec<_>>()
+        };
+        assert_eq!(email.flags.system.contains(SystemFlags::SEEN), have("Seen").iter().all(|has| *has));
+        assert_eq!(email.flags.system.contains(SystemFlags::FLAGGED), have("Flagged").contains(&true));
+        assert_eq!(email.message(logs).map(|message| message.first_object()), Some(object));
     }
 }
 
@@ -179,6 +207,7 @@ async fn model(seed: u64) {
         let (emails, threads) = at_once(&logs, look).await.unwrap();
         let states: Vec<_> = logs.iter().map(|log| (log.id(), log.state())).collect();
         let states: Vec<_> = states.iter().map(|(id, state)| (*id, &**state)).collect();
+        check_emails(&states, &emails);
         for (n, most) in answers.iter().enumerate().filter(|(n, _)| looks[*n]) {
             let some = if random.below(2) == 0 && step < 119 { 1 } else { usize::MAX };
             email_clients[n].follow(&states, &emails, *most, some);
