@@ -11,6 +11,7 @@ mod maintain;
 #[cfg(test)]
 mod tests;
 mod unplaced;
+mod uploads;
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -23,7 +24,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::TryStreamExt;
 use futures::stream::BoxStream;
-use sealpost_base::{AccountId, Budget, Error, MailboxId, Position, Random, Result, Uid, UidValidity};
+use sealpost_base::{
+    AccountId, Budget, Error, MailboxId, ObjectId, Position, Random, Result, Uid, UidValidity,
+};
 use sealpost_journal::{Append, Replay, Seal, Tail};
 use sealpost_mime::{Layer, Structure, Text};
 use sealpost_vault::entry::Origin;
@@ -544,15 +547,24 @@ impl Account {
     /// # Errors
     /// As [`Account::structure`].
     pub async fn decoded(&self, message: &Message, layers: &[Layer]) -> Result<Arc<Decoded>> {
+        self.decoded_by(message.object, &self.reader(message), layers).await
+    }
+
+    /// As [`Account::decoded`], by the reader of that object.
+    async fn decoded_by(
+        &self,
+        object: ObjectId,
+        reader: &MessageReader,
+        layers: &[Layer],
+    ) -> Result<Arc<Decoded>> {
         let cache = self.env.decoded();
         let mut found: Option<Arc<Decoded>> = None;
         for (at, layer) in layers.iter().enumerate() {
-            let key = (message.object, layers[..=at].to_vec());
+            let key = (object, layers[..=at].to_vec());
             found = Some(match cache.get(&key) {
                 Some(decoded) => decoded,
                 None => {
-                    let measured = Decoded::measure(&self.reader(message), found, layer.clone()).await?;
-                    let decoded = Arc::new(measured);
+                    let decoded = Arc::new(Decoded::measure(reader, found, layer.clone()).await?);
                     cache.put(self.id, key, decoded.clone(), decoded.memory());
                     decoded
                 }
@@ -566,11 +578,20 @@ impl Account {
     /// # Errors
     /// As [`Account::structure`].
     pub async fn bytes(&self, message: &Message, span: Span) -> Result<BoxStream<'static, Result<Bytes>>> {
-        let reader = self.reader(message);
+        self.bytes_by(message.object, &self.reader(message), span).await
+    }
+
+    /// As [`Account::bytes`], by the reader of that object.
+    async fn bytes_by(
+        &self,
+        object: ObjectId,
+        reader: &MessageReader,
+        span: Span,
+    ) -> Result<BoxStream<'static, Result<Bytes>>> {
         if span.layers.is_empty() {
             return Ok(reader.raw(span.range));
         }
-        Ok(self.decoded(message, &span.layers).await?.stream(&reader, span.range))
+        Ok(self.decoded_by(object, reader, &span.layers).await?.stream(reader, span.range))
     }
 
     /// The searchable text of a message.

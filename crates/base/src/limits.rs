@@ -649,6 +649,10 @@ pub const JMAP_UPLOAD_BYTES: u64 = 50_000_000;
 pub const JMAP_CONCURRENT_REQUESTS: usize = 4;
 /// Uploads over JMAP that one user has under way (RFC 8620 §2, `maxConcurrentUpload`).
 pub const JMAP_CONCURRENT_UPLOADS: usize = 4;
+/// Bytes of all uploads that an account has (RFC 8620 §6): beyond it the oldest ones go.
+pub const JMAP_UPLOADS_BYTES: u64 = 500_000_000;
+/// Uploads that an account has; beyond it the oldest ones go.
+pub const JMAP_UPLOADS: usize = 1000;
 /// Method calls of one JMAP request (RFC 8620 §2, `maxCallsInRequest`).
 pub const JMAP_CALLS: usize = 16;
 /// Ids of one JMAP /get (RFC 8620 §2, `maxObjectsInGet`).
@@ -687,6 +691,16 @@ pub const JMAP_COMPARATORS: usize = 16;
 pub const JMAP_PROPERTIES: usize = 256;
 /// Properties `header:Name` of one JMAP /get or of one part of a new email.
 pub const JMAP_HEADER_PROPERTIES: usize = 100;
+/// Bytes of a header that JMAP reads, of the message and of its parts together; fields beyond that are not shown.
+pub const JMAP_HEADER_BYTES: u64 = 256 * 1024;
+/// Bytes of the header values of one email in a JMAP response; those beyond that are null.
+pub const JMAP_HEADER_VALUE_BYTES: usize = 1024 * 1024;
+/// Bytes of the texts (`bodyValues`) of one email in a JMAP response; what is longer is cut, and marked so.
+pub const JMAP_BODY_VALUE_BYTES: usize = 2 * 1024 * 1024;
+/// Messages inside of each other that a JMAP blob id leads through.
+pub const JMAP_BLOB_STEPS: usize = 4;
+/// Bytes of one blob in the response to JMAP's Blob/get; a client asks for more in several ranges.
+pub const JMAP_BLOB_DATA_BYTES: u64 = 4 * 1024 * 1024;
 /// Sources of one blob in JMAP's Blob/upload (RFC 9404 §3.1, `maxDataSources`: at least 64).
 pub const JMAP_DATA_SOURCES: usize = 64;
 /// Bytes of a JMAP response that are made before they are sent; one object may make it more.

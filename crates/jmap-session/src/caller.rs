@@ -5,20 +5,22 @@ use std::sync::Arc;
 
 use sealpost_auth::fair_scheduler::{self, QueueHandle};
 use sealpost_auth::standing::Standing;
-use sealpost_base::limits::JMAP_CONCURRENT_REQUESTS;
-use sealpost_base::{AccountId, Result};
+use sealpost_base::limits::{JMAP_CONCURRENT_REQUESTS, JMAP_CONCURRENT_UPLOADS};
+use sealpost_base::{AccountId, Error, Result};
 use sealpost_directory::AccountRecord;
+use sealpost_jmap::blob::UploadResponse;
 use sealpost_jmap::error::ProblemType;
 use sealpost_jmap::session::Session;
 use sealpost_jmap::{Problem, Request, State};
 use sealpost_vault::RootKey;
-use tokio::sync::Semaphore;
 
+use crate::blob::{self, BlobDownload};
 use crate::dispatch;
 use crate::responder::{ApiError, ResponseSink};
 use crate::session_object;
-use crate::shared::JmapShared;
+use crate::shared::{JmapShared, UnderWay};
 use crate::state_changes::StateChanges;
+use crate::upload::{self, UploadBody};
 use crate::user::User;
 
 /// One authenticated caller: cheap to clone, and good for any number of requests while its login is
@@ -29,7 +31,7 @@ pub struct Caller(Arc<Parts>);
 struct Parts {
     user: User,
     queue: QueueHandle,
-    requests: Arc<Semaphore>,
+    under_way: Arc<UnderWay>,
 }
 
 impl Caller {
@@ -41,10 +43,10 @@ impl Caller {
     ) -> Self {
         let queue = QueueHandle::default();
         queue.take(shared.ctx.scheduler.of(record.id));
-        let requests = shared.requests_of(record.id);
+        let under_way = shared.under_way(record.id);
         let name = record.name.as_str().to_owned();
         let user = User { shared, id: record.id, name, root, standing };
-        Caller(Arc::new(Parts { user, queue, requests }))
+        Caller(Arc::new(Parts { user, queue, under_way }))
     }
 
     /// The caller's account.
@@ -88,20 +90,62 @@ impl Caller {
         session_object::session(&self.0.user, base_url)
     }
 
+    /// A blob to download; `None` if there is none with that id in that account, or the caller has
+    /// no such account.
+    ///
+    /// # Errors
+    /// `Denied` if the login is not valid any more; what the store says; `Corrupt` if the message
+    /// is damaged.
+    pub async fn download(&self, account: &str, blob: &str) -> Result<Option<BlobDownload>> {
+        if !self.holds() {
+            return Err(Error::denied("the login is not valid any more"));
+        }
+        let work = pin!(blob::download(&self.0.user, account, blob));
+        fair_scheduler::run(&self.0.queue, work).await
+    }
+
+    /// Stores an upload while it arrives (RFC 8620 §6.1), for the account of that id; the response
+    /// to it. `media_type` is what the client says, and given back.
+    ///
+    /// # Errors
+    /// `Problem` if it is not stored: there is no such account, it has too many bytes, too many
+    /// uploads are under way, the store failed. `Ended` if the client did not send all of it, or
+    /// the login is not valid any more. Nothing is left of it then.
+    pub async fn upload(
+        &self,
+        account: &str,
+        media_type: &str,
+        body: UploadBody<'_>,
+    ) -> Result<UploadResponse, ApiError> {
+        if !self.holds() {
+            return Err(lost());
+        }
+        let Ok(_permit) = self.0.under_way.uploads.try_acquire() else {
+            let detail = format!("More than {JMAP_CONCURRENT_UPLOADS} uploads of this user are under way.");
+            return Err(Problem::limit("maxConcurrentUpload", detail).into());
+        };
+        let work = pin!(upload::receive(&self.0.user, account, media_type, body));
+        fair_scheduler::run(&self.0.queue, work).await
+    }
+
     /// Runs the calls of a request, and sends the Response object.
     ///
     /// # Errors
     /// `Problem` if nothing was run, else `Ended`.
     pub async fn api(&self, request: Request, out: &mut dyn ResponseSink) -> Result<(), ApiError> {
         if !self.holds() {
-            let detail = "the login is not valid any more";
-            return Err(Problem::new(ProblemType::About, 401, detail).into());
+            return Err(lost());
         }
-        let Ok(_permit) = self.0.requests.try_acquire() else {
+        let Ok(_permit) = self.0.under_way.requests.try_acquire() else {
             let detail = format!("More than {JMAP_CONCURRENT_REQUESTS} requests of this user are under way.");
             return Err(Problem::limit("maxConcurrentRequests", detail).into());
         };
         let work = pin!(dispatch::run(&self.0.user, request, out));
         fair_scheduler::run(&self.0.queue, work).await
     }
+}
+
+/// The login is not valid any more.
+fn lost() -> ApiError {
+    Problem::new(ProblemType::About, 401, "the login is not valid any more").into()
 }

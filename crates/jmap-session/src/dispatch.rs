@@ -17,7 +17,7 @@ use crate::responder::{ApiError, Responder, ResponseSink};
 use crate::scope::Scope;
 use crate::session_object::{self, USABLE};
 use crate::user::User;
-use crate::{email, mailbox, thread};
+use crate::{blob, email, mailbox, thread, upload};
 
 /// Runs a request.
 pub(crate) async fn run(
@@ -100,9 +100,18 @@ async fn run_call<'a>(
     // Methods of data need the account, and open it once in a request.
     let scope = match scope {
         Some(scope) => scope,
-        None => scope.insert(Scope::open(user, created.clone()).await?),
+        None => scope.insert(Scope::open(user, using.to_vec(), created.clone()).await?),
     };
     match name.as_str() {
+        "Blob/get" => blob::get(scope, responder, arguments, &call_id).await,
+        "Blob/lookup" => blob::lookup(scope, responder, arguments, &call_id).await,
+        "Blob/copy" => upload::copy(scope, responder, arguments, &call_id).await,
+        "Blob/upload" => upload::create(scope, responder, arguments, &call_id).await,
+        "Email/copy" => email::copy(scope, arguments),
+        "Email/import" => email::import(scope, responder, arguments, &call_id).await,
+        "Email/set" => email::set(scope, responder, arguments, &call_id).await,
+        "Email/get" => email::get(scope, responder, arguments, &call_id).await,
+        "Email/parse" => email::parse(scope, responder, arguments, &call_id).await,
         "Email/changes" => email::changes(scope, responder, arguments, &call_id).await,
         "Mailbox/get" => mailbox::get(scope, responder, arguments, &call_id).await,
         "Mailbox/changes" => mailbox::changes(scope, responder, arguments, &call_id).await,

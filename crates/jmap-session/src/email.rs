@@ -1,5 +1,28 @@
 //! Emails (RFC 8621 §4): messages with a visible placement in any log of the account.
 
+mod add;
+mod body_tree;
+mod body_value;
 mod changes;
+mod compose;
+mod copy;
+mod get;
+mod header_forms;
+mod import;
+pub(crate) mod keywords;
+mod message_bytes;
+mod object;
+mod parse;
+mod places;
+mod plan;
+mod read;
+mod refused;
+mod set;
 
 pub(crate) use changes::changes;
+pub(crate) use compose::Composer;
+pub(crate) use copy::copy;
+pub(crate) use get::get;
+pub(crate) use import::import;
+pub(crate) use parse::parse;
+pub(crate) use set::set;

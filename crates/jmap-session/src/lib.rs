@@ -13,9 +13,11 @@
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
+mod blob;
 mod caller;
 mod dispatch;
 mod email;
+mod entries;
 mod login;
 mod mailbox;
 mod method;
@@ -27,10 +29,13 @@ mod shared;
 mod state_changes;
 mod state_string;
 mod thread;
+mod upload;
 mod user;
 
+pub use blob::BlobDownload;
 pub use caller::Caller;
 pub use login::{Credentials, LoginRefused};
 pub use responder::{ApiError, ClientGone, ResponseSink};
 pub use shared::JmapShared;
 pub use state_changes::StateChanges;
+pub use upload::{BodyEnded, UploadBody};

@@ -15,3 +15,4 @@ pub(crate) use changes::changes;
 pub(crate) use get::get;
 pub(crate) use query::{query, query_changes};
 pub(crate) use set::set;
+pub(crate) use target::place_with_id;

@@ -6,6 +6,7 @@ use sealpost_jmap::response::OpenResponse;
 use sealpost_jmap::{GivenId, MethodError, Problem, Request, ResponseWriter, State};
 use serde::Serialize;
 
+use crate::method::Failure;
 use crate::user::User;
 
 /// The client takes no more of the response.
@@ -140,13 +141,55 @@ impl OpenResponder<'_, '_> {
         name: &str,
         items: &[T],
     ) -> Result<(), ApiError> {
-        self.open.open_array(name);
+        self.open_array(name);
         for item in items {
-            self.open.item(item);
-            self.flush().await?;
+            self.item(item).await?;
         }
-        self.open.close_array();
+        self.close_array();
         Ok(())
+    }
+
+    /// An array whose items are made one after another.
+    pub(crate) fn open_array(&mut self, name: &str) {
+        self.open.open_array(name);
+    }
+
+    /// One of its items.
+    pub(crate) async fn item(&mut self, item: &(impl Serialize + Sync)) -> Result<(), ApiError> {
+        self.open.item(item);
+        self.flush().await
+    }
+
+    pub(crate) fn close_array(&mut self) {
+        self.open.close_array();
+    }
+
+    /// An object whose members are made one after another.
+    pub(crate) fn open_object(&mut self, name: &str) {
+        self.open.open_object(name);
+    }
+
+    /// One of its members.
+    pub(crate) async fn member(
+        &mut self,
+        name: &str,
+        value: &(impl Serialize + Sync),
+    ) -> Result<(), ApiError> {
+        self.open.member(name, value);
+        self.flush().await
+    }
+
+    pub(crate) fn close_object(&mut self) {
+        self.open.close_object();
+    }
+
+    /// What the call ends with because of an error: another response, if nothing of this one was
+    /// sent; else the request ends, as the client must not take what it has for complete.
+    pub(crate) fn fail(self, failure: Failure) -> Failure {
+        match failure {
+            Failure::Method(_) if !self.open.abandon() => Failure::Ended(ApiError::Ended),
+            failure => failure,
+        }
     }
 
     pub(crate) fn close(self) {

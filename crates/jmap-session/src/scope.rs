@@ -6,14 +6,16 @@ use std::sync::Arc;
 use sealpost_account::{Account, AccountState};
 use sealpost_base::{Permit, Result};
 use sealpost_directory::{AccountName, Quotas, Usage};
+use sealpost_jmap::capability::Capability;
 use sealpost_jmap::error::MethodErrorType;
 use sealpost_jmap::id::{AccountId, CreatedIds};
 use sealpost_jmap::{MethodError, State};
 use sealpost_mailbox::account_changes::{LogPositions, at_once, logs_of};
-use sealpost_mailbox::quota_headroom::QuotaHeadroom;
+use sealpost_mailbox::quota_headroom::{QuotaHeadroom, UserQuota};
 use sealpost_mailbox::resolve;
 use sealpost_mailbox::share::{Sharing, leftovers};
 
+use crate::email::Composer;
 use crate::session_object;
 use crate::state_string::state_of;
 use crate::user::User;
@@ -23,6 +25,7 @@ pub(crate) struct Scope<'a> {
     user: &'a User,
     account: Arc<Account>,
     id: AccountId,
+    using: Vec<Capability>,
     /// Objects that the request has created, or brought along.
     pub(crate) created: CreatedIds,
 }
@@ -33,9 +36,14 @@ pub(crate) type Logs<'a> = [(sealpost_base::AccountId, &'a AccountState)];
 
 impl<'a> Scope<'a> {
     /// Opens the caller's account, with all that any node has acknowledged before.
-    pub(crate) async fn open(user: &'a User, created: CreatedIds) -> Result<Self> {
+    pub(crate) async fn open(user: &'a User, using: Vec<Capability>, created: CreatedIds) -> Result<Self> {
         let account = user.ctx().accounts.open_current(user.id, &user.root).await?;
-        Ok(Scope { user, account, id: session_object::account_id(user.id), created })
+        Ok(Scope { user, account, id: session_object::account_id(user.id), using, created })
+    }
+
+    /// Whether the request uses that capability.
+    pub(crate) fn uses(&self, capability: Capability) -> bool {
+        self.using.contains(&capability)
     }
 
     /// The id of the account.
@@ -60,11 +68,16 @@ impl<'a> Scope<'a> {
 
     /// Shows all logs of the account at one moment. Nothing may wait in `look`.
     pub(crate) async fn look<T>(&self, look: impl Fn(&Logs<'_>) -> T) -> Result<T> {
-        at_once(&logs_of(self.resolver()).await?, look).await
+        at_once(&self.logs().await?, look).await
+    }
+
+    /// The logs of the account, its own first, for [`at_once`] and to read messages from.
+    pub(crate) async fn logs(&self) -> Result<Vec<Arc<Account>>> {
+        logs_of(self.resolver()).await
     }
 
     /// The account itself.
-    pub(crate) fn account(&self) -> &Account {
+    pub(crate) fn account(&self) -> &Arc<Account> {
         &self.account
     }
 
@@ -84,6 +97,24 @@ impl<'a> Scope<'a> {
             usage: &ctx.usage,
             before: leftovers::removable_before(ctx.clock.now(), ctx.settings.retention),
         }
+    }
+
+    /// What messages are made with.
+    pub(crate) fn composer(&self) -> Composer<'_> {
+        let ctx = self.user.ctx();
+        Composer { random: &*ctx.random, hostname: &ctx.hostname, now: ctx.clock.now() }
+    }
+
+    /// The most bytes that a message may have.
+    pub(crate) fn message_size(&self) -> u64 {
+        self.user.ctx().settings.message_size
+    }
+
+    /// The limits on what the user may store.
+    pub(crate) async fn quota(&self) -> Result<UserQuota<'_>> {
+        let ctx = self.user.ctx();
+        let own = self.headroom().await?;
+        Ok(UserQuota { user: self.resolver(), own, directory: &ctx.directory, tracker: &ctx.usage })
     }
 
     /// How much the account's own log may still hold.

@@ -12,9 +12,10 @@ use sealpost_vault::Hash;
 
 use crate::user::User;
 
-/// Capabilities whose methods `using` may ask for. That of mail is not announced before all of
-/// its methods are there.
-pub(crate) const USABLE: &[Capability] = &[Capability::Core, Capability::Mail, Capability::WebSocket];
+/// Capabilities whose methods `using` may ask for. Those of mail and blobs are not announced before
+/// all of their methods are there.
+pub(crate) const USABLE: &[Capability] =
+    &[Capability::Core, Capability::Mail, Capability::Blob, Capability::WebSocket];
 
 /// The id of an account: `A` and the account. The letter keeps it from being taken for an id of
 /// another kind, or for a number (RFC 8620 §1.2).

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use sealpost_base::limits::{HTTP_BUDGET_SHARE, JMAP_CONCURRENT_REQUESTS, JMAP_REQUEST_BYTES};
+use sealpost_base::limits::{
+    HTTP_BUDGET_SHARE, JMAP_CONCURRENT_REQUESTS, JMAP_CONCURRENT_UPLOADS, JMAP_REQUEST_BYTES,
+};
 use sealpost_base::{AccountId, Budget, Permit};
 use sealpost_jmap::websocket::{ClientMessage, RequestError};
 use sealpost_jmap::{Problem, Request, json};
@@ -18,7 +20,13 @@ pub struct JmapShared {
     pub(crate) kept: Budget,
     /// For the values of requests.
     values: Budget,
-    requests: Mutex<HashMap<AccountId, Weak<Semaphore>>>,
+    under_way: Mutex<HashMap<AccountId, Weak<UnderWay>>>,
+}
+
+/// Permits for what one account may have under way at the same time.
+pub(crate) struct UnderWay {
+    pub(crate) requests: Semaphore,
+    pub(crate) uploads: Semaphore,
 }
 
 impl JmapShared {
@@ -26,7 +34,7 @@ impl JmapShared {
     pub fn new(ctx: Arc<Context>) -> Self {
         let kept = ctx.budget.share(ctx.budget.common() / 8);
         let values = ctx.budget.share(ctx.budget.common() / HTTP_BUDGET_SHARE);
-        JmapShared { ctx, kept, values, requests: Mutex::default() }
+        JmapShared { ctx, kept, values, under_way: Mutex::default() }
     }
 
     /// Bytes of one request, at most (`maxSizeRequest`): as many as HTTP holds, or fewer than
@@ -60,18 +68,20 @@ impl JmapShared {
         (ClientMessage::parse(text), Some(permit))
     }
 
-    /// Counts the requests of that account which are under way, of all its callers.
-    pub(crate) fn requests_of(&self, account: AccountId) -> Arc<Semaphore> {
-        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = requests.get(&account).and_then(Weak::upgrade) {
+    /// What that account has under way, of all its callers.
+    pub(crate) fn under_way(&self, account: AccountId) -> Arc<UnderWay> {
+        let mut accounts = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = accounts.get(&account).and_then(Weak::upgrade) {
             return known;
         }
         // From time to time, drop the accounts without callers.
-        if requests.len().is_power_of_two() {
-            requests.retain(|_, known| known.strong_count() > 0);
+        if accounts.len().is_power_of_two() {
+            accounts.retain(|_, known| known.strong_count() > 0);
         }
-        let made = Arc::new(Semaphore::new(JMAP_CONCURRENT_REQUESTS));
-        requests.insert(account, Arc::downgrade(&made));
+        let requests = Semaphore::new(JMAP_CONCURRENT_REQUESTS);
+        let uploads = Semaphore::new(JMAP_CONCURRENT_UPLOADS);
+        let made = Arc::new(UnderWay { requests, uploads });
+        accounts.insert(account, Arc::downgrade(&made));
         made
     }
 }

@@ -17,8 +17,17 @@ macro_rules! transcripts {
 }
 
 transcripts![
+    blob_get,
+    blob_lookup,
+    blob_upload,
     core_echo,
     email_changes,
+    email_get,
+    email_get_body,
+    email_get_headers,
+    email_import,
+    email_parse,
+    email_set,
     errors,
     mailbox_changes,
     mailbox_get,

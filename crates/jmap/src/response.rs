@@ -70,11 +70,12 @@ impl ResponseWriter {
 
     /// Begins a response whose arguments are written one after another.
     pub fn open<'a>(&'a mut self, name: &'a str, call_id: &'a str) -> OpenResponse<'a> {
+        let before = Some((self.buffer.len(), self.is_first));
         self.begin(name);
         let kept = self.keeps(call_id).then(Vec::new);
         let start = self.buffer.len();
         self.buffer.push(b'{');
-        OpenResponse { writer: self, name, call_id, kept, start, is_first: true }
+        OpenResponse { writer: self, name, call_id, kept, before, start, is_first: true }
     }
 
     /// What is written and was not taken yet, in bytes.
@@ -131,7 +132,7 @@ impl ResponseWriter {
 
 /// A response that is being written: arguments, some of them arrays item by item.
 ///
-/// It must be closed: dropped before, it leaves a response that is no JSON.
+/// It must be closed or abandoned: dropped before, it leaves a response that is no JSON.
 #[derive(Debug)]
 #[must_use = "close it"]
 pub struct OpenResponse<'a> {
@@ -140,6 +141,9 @@ pub struct OpenResponse<'a> {
     call_id: &'a str,
     /// The arguments that were taken from the buffer, if a later call refers to them.
     kept: Option<Vec<u8>>,
+    /// Where in the buffer the response begins, and whether it is the first one; `None` when some
+    /// of it was taken.
+    before: Option<(usize, bool)>,
     /// Where in the buffer those begin that were not.
     start: usize,
     is_first: bool,
@@ -148,8 +152,7 @@ pub struct OpenResponse<'a> {
 impl OpenResponse<'_> {
     /// Writes one argument.
     pub fn argument(&mut self, name: &str, value: &impl Serialize) {
-        self.name(name);
-        write_json(&mut self.writer.buffer, value);
+        self.member(name, value);
     }
 
     /// Begins an argument that is an array.
@@ -171,6 +174,25 @@ impl OpenResponse<'_> {
         self.is_first = false;
     }
 
+    /// Begins an argument that is an object.
+    pub fn open_object(&mut self, name: &str) {
+        self.name(name);
+        self.writer.buffer.push(b'{');
+        self.is_first = true;
+    }
+
+    /// Writes one member of it; names must differ.
+    pub fn member(&mut self, name: &str, value: &impl Serialize) {
+        self.name(name);
+        write_json(&mut self.writer.buffer, value);
+    }
+
+    /// Ends it.
+    pub fn close_object(&mut self) {
+        self.writer.buffer.push(b'}');
+        self.is_first = false;
+    }
+
     /// What is written and was not taken yet, in bytes.
     pub fn pending(&self) -> usize {
         self.writer.pending()
@@ -179,8 +201,18 @@ impl OpenResponse<'_> {
     /// Takes it, to be sent.
     pub fn take(&mut self) -> Vec<u8> {
         self.keep();
+        self.before = None;
         self.start = 0;
         self.writer.take()
+    }
+
+    /// Gives the response up, so that another one can be written in its place; false if some of it
+    /// was taken already, and what was taken has no end.
+    pub fn abandon(self) -> bool {
+        let Some((start, is_first)) = self.before else { return false };
+        self.writer.buffer.truncate(start);
+        self.writer.is_first = is_first;
+        true
     }
 
     /// Ends the response.

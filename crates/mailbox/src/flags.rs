@@ -99,7 +99,8 @@ pub fn changing(
     (changing, present)
 }
 
-fn changes(state: &AccountState, id: FlagSetId, action: FlagAction, flags: &Flags) -> bool {
+/// Whether a set of flags would be another one after that.
+pub(crate) fn changes(state: &AccountState, id: FlagSetId, action: FlagAction, flags: &Flags) -> bool {
     let set = state.flags(id);
     let has = |name: &String| state.keyword(name).is_some_and(|keyword| set.has(keyword));
     match action {

@@ -12,6 +12,8 @@ pub mod append;
 pub mod changes;
 pub mod copy;
 pub mod cross_account_copy;
+pub mod email_change;
+pub mod emails;
 mod entry;
 pub mod flag_change;
 pub mod flags;

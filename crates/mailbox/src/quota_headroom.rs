@@ -82,22 +82,30 @@ impl UserQuota<'_> {
     /// # Errors
     /// Store errors.
     pub async fn headroom_at(self, mailbox: &ResolvedMailbox) -> Result<QuotaHeadroom> {
+        self.headroom_of(&mailbox.account, mailbox.access).await
+    }
+
+    /// The headroom of a log that the user reaches like that.
+    ///
+    /// # Errors
+    /// Store errors.
+    pub async fn headroom_of(self, log: &Account, access: Access) -> Result<QuotaHeadroom> {
         let (own, limits) = (self.own, self.own.limits);
-        match mailbox.access {
+        match access {
             Access::Own => Ok(own),
             Access::Share { owner: true, .. } => {
                 let all = usage::of(&self.user.account.state()).with(own.other);
-                Ok(QuotaHeadroom { limits, other: all.without(usage::of_share(&mailbox.account.state())) })
+                Ok(QuotaHeadroom { limits, other: all.without(usage::of_share(&log.state())) })
             }
             Access::Share { owner: false, .. } => {
                 let unlimited = QuotaHeadroom::default();
-                let Some(about) = mailbox.account.state().about() else { return Ok(unlimited) };
+                let Some(about) = log.state().about() else { return Ok(unlimited) };
                 let Ok(name) = AccountName::parse(&about.owner_name) else { return Ok(unlimited) };
                 let owner = self.directory.find(&name).await?.filter(|owner| owner.id == about.owner);
                 let Some(owner) = owner else { return Ok(unlimited) };
                 // The owner's other usage comes from the record that the owner's sessions write.
                 let all = self.tracker.usage(owner.id).await?;
-                let other = all.without(usage::of_share(&mailbox.account.state()));
+                let other = all.without(usage::of_share(&log.state()));
                 Ok(QuotaHeadroom { limits: owner.quotas(), other })
             }
         }

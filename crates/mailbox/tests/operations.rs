@@ -8,6 +8,8 @@ mod appending;
 mod changes;
 #[path = "operations/copies.rs"]
 mod copies;
+#[path = "operations/email_changes.rs"]
+mod email_changes;
 #[path = "operations/fixture.rs"]
 mod fixture;
 #[path = "operations/leases.rs"]

@@ -12,10 +12,15 @@ const LINE: usize = 76;
 /// any charset name used here.
 const WORD_BYTES: usize = 42;
 
+/// Bytes of a word of plain text that is not folded inside: longer ones might pass the longest line
+/// that there may be (RFC 5322 §2.1.1), and are encoded.
+const WORD: usize = 512;
+
 /// `name: value\r\n` for an unstructured field such as Subject: folded, and encoded where it is not
-/// plain ASCII.
+/// plain ASCII or has a word too long for a line.
 pub fn unstructured(name: &str, text: &str) -> String {
-    if is_plain(text) && !text.contains("=?") {
+    let is_short = text.split(' ').all(|word| word.len() <= WORD);
+    if is_plain(text) && is_short && !text.contains("=?") {
         return folded(name, text.split(' '));
     }
     folded(name, encoded_words(text).iter().map(String::as_str))
@@ -35,16 +40,18 @@ pub fn list(name: &str, items: &[String]) -> String {
 /// A mailbox: `Name <address>`, the name plain, quoted or encoded; the address alone without a
 /// name.
 pub fn mailbox(name: &str, address: &str) -> String {
-    if name.is_empty() {
-        return address.to_owned();
-    }
+    if name.is_empty() { address.to_owned() } else { format!("{} <{address}>", phrase(name)) }
+}
+
+/// A phrase such as a display name: plain, quoted or encoded.
+pub fn phrase(name: &str) -> String {
     let atom = |c: char| c.is_ascii_alphanumeric() || " !#$%&'*+-/=?^_`{|}~".contains(c);
-    if !is_plain(name) || name.contains("=?") {
-        format!("{} <{address}>", encoded_words(name).join("\r\n "))
+    if !is_plain(name) || name.contains("=?") || name.len() > WORD {
+        encoded_words(name).join("\r\n ")
     } else if name.chars().all(atom) {
-        format!("{name} <{address}>")
+        name.to_owned()
     } else {
-        format!("{} <{address}>", quoted(name))
+        quoted(name)
     }
 }
 
@@ -175,11 +182,11 @@ fn push_hex(out: &mut String, mark: char, byte: u8) {
 /// Text as quoted-printable (RFC 2045 §6.7); line ends, LF or CRLF, become CRLF.
 pub fn quoted_printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + text.len() / 8);
-    for (number, line) in text.split('\n').enumerate() {
-        if number > 0 {
-            out.push_str("\r\n");
-        }
-        let line = line.strip_suffix('\r').unwrap_or(line).as_bytes();
+    let mut lines = text.split('\n').peekable();
+    while let Some(line) = lines.next() {
+        // A CR at the end of the text is no line end.
+        let is_ended = lines.peek().is_some();
+        let line = if is_ended { line.strip_suffix('\r').unwrap_or(line) } else { line }.as_bytes();
         let mut length = 0;
         for (at, &byte) in line.iter().enumerate() {
             let last = at + 1 == line.len();
@@ -199,6 +206,9 @@ pub fn quoted_printable(text: &str) -> String {
                 push_hex(&mut out, '=', byte);
             }
             length += width;
+        }
+        if is_ended {
+            out.push_str("\r\n");
         }
     }
     out
@@ -260,10 +270,14 @@ mod tests {
         assert_eq!(mailbox("Joe Public", "a@b"), "Joe Public <a@b>");
         assert_eq!(mailbox("Joe \"Q.\" Public", "a@b"), "\"Joe \\\"Q.\\\" Public\" <a@b>");
         assert_eq!(list("To", &["a@b".into(), "c@d".into()]), "To: a@b, c@d\r\n");
+        assert_eq!(phrase("Undisclosed: all"), "\"Undisclosed: all\"");
+        let long = unstructured("Subject", &"x".repeat(2000));
+        assert!(long.lines().all(|line| line.len() <= LINE), "{long}");
         assert_eq!(parameter("name", "a.txt"), ";\r\n name=a.txt");
         assert_eq!(parameter("name", "a b.txt"), ";\r\n name=\"a b.txt\"");
         assert_eq!(parameter("name", "é"), ";\r\n name*=utf-8''%C3%A9");
         assert_eq!(base64(b"hello"), "aGVsbG8=\r\n");
+        assert_eq!(quoted_printable("a\r\nb\r"), "a\r\nb=0D");
         assert_eq!(quoted_printable("a=b \nFrom x\n.\n-- "), "a=3Db=20\r\n=46rom x\r\n=2E\r\n=2D-=20");
     }
 

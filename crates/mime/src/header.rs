@@ -15,6 +15,8 @@ pub mod word;
 
 pub use filter::HeaderFilter;
 
+use unicode_normalization::UnicodeNormalization;
+
 use crate::decode::charset;
 
 /// The fields of a header, in order, as (name, raw value with its line ends), up to the empty line.
@@ -92,9 +94,28 @@ pub fn readable(raw: &[u8]) -> String {
     out
 }
 
+/// A raw value as text (RFC 8621 §4.1.2.2): unfolded, encoded-words decoded, without control
+/// characters, in Unicode's normal form C.
+pub fn text(raw: &[u8]) -> String {
+    normal_text(&unfold(raw))
+}
+
+/// The same of a value, or a part of one, that is unfolded already.
+pub fn normal_text(unfolded: &str) -> String {
+    let mut text = word::decode(unfolded);
+    text.retain(|c| !c.is_control() || c == '\t');
+    if text.is_ascii() { text } else { text.nfc().collect() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn text_is_decoded_and_normal() {
+        assert_eq!(text(b" =?utf-8?q?e=CC=81?=\r\n  =?utf-8?q?=00b?= c  d\r\n"), "\u{e9} b c  d");
+        assert_eq!(text(b" a\tb =?x?= \x07c"), "a\tb =?x?= c");
+    }
 
     #[test]
     fn fields_are_split_and_unfolded() {

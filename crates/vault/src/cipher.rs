@@ -90,6 +90,41 @@ pub(crate) fn sha256(parts: &[&[u8]]) -> [u8; 32] {
     array(context.finish().as_ref())
 }
 
+/// How a [`Digest`] is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DigestAlgorithm {
+    /// SHA-1, for those who compare with digests that are there already.
+    Sha1,
+    /// SHA-256.
+    Sha256,
+    /// SHA-512.
+    Sha512,
+}
+
+/// A digest of what comes in pieces, for clients that ask for one. Nothing here depends on it.
+pub struct Digest(digest::Context);
+
+impl Digest {
+    /// Of nothing yet.
+    pub fn new(algorithm: DigestAlgorithm) -> Self {
+        Digest(digest::Context::new(match algorithm {
+            DigestAlgorithm::Sha1 => &digest::SHA1_FOR_LEGACY_USE_ONLY,
+            DigestAlgorithm::Sha256 => &digest::SHA256,
+            DigestAlgorithm::Sha512 => &digest::SHA512,
+        }))
+    }
+
+    /// The next piece.
+    pub fn update(&mut self, piece: &[u8]) {
+        self.0.update(piece);
+    }
+
+    /// Of all pieces.
+    pub fn finish(self) -> Vec<u8> {
+        self.0.finish().as_ref().to_vec()
+    }
+}
+
 /// A SHA-256 over what comes in pieces.
 pub(crate) struct Sha256(digest::Context);
 

@@ -261,6 +261,7 @@ pub struct AccountKeys {
     pub(crate) log: Secret,
     pub(crate) checkpoint: Secret,
     pub(crate) index: Secret,
+    pub(crate) uploads: Secret,
     pub(crate) private: Box<PrivateKey>,
     public: PublicKey,
     /// Of the epochs from the first one on: those before this one, or all of a [mail key](crate::mail_key)'s.
@@ -282,11 +283,13 @@ impl AccountKeys {
         let purpose = |label: &[u8]| derive(b"sealpost account keys v1", root.bytes(), &[label, &account.0]);
         let (private, public) = key_pair(&purpose(b"delivery"));
         let (log, checkpoint, index) = (purpose(b"log"), purpose(b"checkpoint"), purpose(b"index"));
+        let uploads = purpose(b"uploads");
         let public = PublicKey { epoch, ..public };
         AccountKeys {
             log,
             checkpoint,
             index,
+            uploads,
             private,
             public,
             earlier: Vec::new(),

@@ -38,6 +38,7 @@ pub mod server_key;
 pub mod slot;
 pub mod spool;
 pub mod store;
+pub mod upload;
 
 #[doc(hidden)]
 pub mod fuzz;
@@ -48,6 +49,7 @@ pub fn wipe_scratch() {
     compress::wipe();
 }
 
+pub use cipher::{Digest, DigestAlgorithm};
 pub use format::FORMAT;
 pub use identity::Identity;
 pub use keys::{AccountKeys, EarlierKeys, Epoch, Keyring, PublicKey, RootKey, RootKeyWatch};

@@ -1,12 +1,13 @@
 //! Appending messages: what several sessions append to one account at once goes into one log entry.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
 use sealpost_base::{Error, Kind, MailboxId, Position, Result, Timestamp, Uid, UidSet, UidValidity, limits};
 use sealpost_directory::Usage;
 use tokio::sync::oneshot;
 
-use super::{Account, Unplaced};
+use super::{Account, Committed, Unplaced};
 use crate::event::{Event, Flags};
 use crate::ingest::Stored;
 use crate::state::{AccountState, Applied, FlagRoom};
@@ -155,6 +156,43 @@ impl Account {
         Ok(Some(placed.map_err(|(kind, message)| Error::new(kind, message))?))
     }
 
+    /// Places stored messages, each in one or several mailboxes, all in one entry. Each is placed
+    /// everywhere or refused by itself, and removed from the store then; `check` is asked with what
+    /// all before it and this one add. Durable when it returns.
+    ///
+    /// The value says of each message why it is refused: `NotFound` if one of its mailboxes is
+    /// gone, `Limit` if its flags pass one, what `check` says.
+    ///
+    /// # Errors
+    /// `Invalid` unless each message has a mailbox; as [`Account::commit`].
+    pub async fn append_each<R: From<Error> + Send>(
+        &self,
+        messages: Unplaced,
+        targets: &[Vec<MailboxId>],
+        check: impl Fn(&AccountState, Usage) -> Result<(), R> + Send + Sync,
+    ) -> Result<Committed<Vec<Result<(), R>>>> {
+        if messages.messages().len() != targets.len() || targets.iter().any(Vec::is_empty) {
+            return Err(Error::invalid("each message goes into a mailbox"));
+        }
+        let messages = messages.into_messages();
+        let committed = self.commit(|state| {
+            let mut taken = Taken { flags: FlagRoom::new(state), usage: Usage::default(), growth: 0 };
+            let (mut events, mut next) = (Vec::new(), BTreeMap::new());
+            let mut results = Vec::with_capacity(messages.len());
+            for (new, mailboxes) in messages.iter().zip(targets) {
+                let placed = place_in_all(state, new, mailboxes, &mut taken, &mut next, &check);
+                results.push(placed.map(|placed| events.extend(placed)));
+            }
+            Ok((events, results))
+        });
+        let committed = committed.await?;
+        let refused = messages.iter().zip(&committed.value).filter(|(_, result)| result.is_err());
+        let refused: Vec<NewMessage> = refused.map(|(new, _)| new.clone()).collect();
+        self.remove_unplaced(&refused);
+        messages.iter().try_for_each(|new| new.stored.check_age())?;
+        Ok(committed)
+    }
+
     async fn append_waiting(&self) {
         // Whoever comes while another one appends waits here, and finds its message appended or goes next.
         let mut batch: Vec<Waiting> = Vec::new();
@@ -253,6 +291,40 @@ fn decide(
         flags: Flags::clone(&new.flags),
     }));
     Ok(())
+}
+
+/// The events that place a message in all of these mailboxes. `next` are the UIDs that the messages
+/// before it leave in each.
+fn place_in_all<R: From<Error>>(
+    state: &AccountState,
+    new: &NewMessage,
+    mailboxes: &[MailboxId],
+    taken: &mut Taken<'_>,
+    next: &mut BTreeMap<MailboxId, Uid>,
+    check: impl Fn(&AccountState, Usage) -> Result<(), R>,
+) -> Result<Vec<Event>, R> {
+    let mut places = Vec::with_capacity(mailboxes.len());
+    for mailbox in mailboxes {
+        let found = state.mailbox(*mailbox).ok_or_else(|| Error::not_found("no such mailbox"))?;
+        let uid = next.get(mailbox).copied().unwrap_or(found.uid_next());
+        let after = uid.get().checked_add(1).and_then(Uid::new);
+        places.push((*mailbox, uid, after.ok_or_else(|| Error::limit("the mailbox is full"))?));
+    }
+    // Every placement counts, as for copies.
+    let (count, size) = (mailboxes.len() as u64, new.stored.size());
+    let usage = taken.usage.with(Usage::of_messages(count, count.saturating_mul(size)));
+    check(state, usage)?;
+    new.stored.check_age()?;
+    taken.flags.add(&new.flags)?;
+    taken.usage = usage;
+    next.extend(places.iter().map(|(mailbox, _, after)| (*mailbox, *after)));
+    let Some((first, others)) = places.split_first() else { return Ok(Vec::new()) };
+    let (mailbox, uid, _) = *first;
+    let (message, flags) = (new.stored.message(new.received), Flags::clone(&new.flags));
+    let mut events = vec![Event::Appended { mailbox, message, flags }];
+    let copied = |to| Event::Copied { from: mailbox, uids: UidSet::range(uid, uid), to };
+    events.extend(others.iter().map(|(to, _, _)| copied(*to)));
+    Ok(events)
 }
 
 fn placed(applied: impl Iterator<Item = Applied>, alone: Option<Position>) -> Answer {

@@ -173,7 +173,7 @@ impl Account {
     }
 
     /// Ends grace periods, and removes objects older than the grace period that no event refers to:
-    /// what is left of deliveries that were interrupted.
+    /// what is left of deliveries that were interrupted. Old uploads go too.
     ///
     /// # Errors
     /// What the store says; `Corrupt` if the account is damaged.
@@ -192,6 +192,7 @@ impl Account {
             return Ok(Maintenance::default());
         }
         let purged = self.purge().await?;
+        self.collect_uploads(self.store_time().await?).await?;
         let memory = self.env.budget().acquire(most.saturating_mul(COLLECTED_BYTES)).await;
         let most = (memory.bytes() / COLLECTED_BYTES).clamp(1, most.max(1));
         // Whatever the grace period: an object may be older than the event that will refer to it by
@@ -213,10 +214,7 @@ impl Account {
         self.refresh().await?;
         let known = self.known_objects(part);
         // How old an object is, the store says: the time here may be wrong by more than any period.
-        // What the store wrote last tells the time there; it was just now if this follows a
-        // checkpoint.
-        let mut store_time =
-            self.head.journal.last_checkpoint_written().await?.unwrap_or(Timestamp(i64::MIN));
+        let mut store_time = self.store_time().await?;
         let mut unknown = Vec::new();
         // Those with evicted bodies are below the second.
         for (below, thin) in [("msg", false), ("thin", true)] {
@@ -246,6 +244,12 @@ impl Account {
             self.env.store().delete(&path(self.id, *object)).await?;
         }
         Ok(unknown.len())
+    }
+
+    /// The time by the store's clock, or one before that: what the store wrote last tells it; it was
+    /// just now if this follows a checkpoint.
+    async fn store_time(&self) -> Result<Timestamp> {
+        Ok(self.head.journal.last_checkpoint_written().await?.unwrap_or(Timestamp(i64::MIN)))
     }
 
     /// The objects of that part that events refer to, sorted.

@@ -85,7 +85,8 @@ struct StoredAccount {
     public: PublicKey,
 }
 
-/// The validity of a session's login.
+/// The validity of a session's login. Cloning shares what is known of it.
+#[derive(Clone)]
 pub struct Standing {
     id: AccountId,
     slot: SlotId,

@@ -127,10 +127,9 @@ impl TestServer {
                     Some(flag) => (FlagAction::Remove, flag),
                     None => (FlagAction::Add, flag),
                 };
-                let flags = match flag {
-                    "\\Seen" => Flags::system(SystemFlags::SEEN),
-                    "\\Deleted" => Flags::system(SystemFlags::DELETED),
-                    keyword => Flags { system: SystemFlags::NONE, keywords: vec![keyword.to_owned()] },
+                let flags = match SystemFlags::named(flag) {
+                    Some(flag) => Flags::system(flag),
+                    None => Flags { system: SystemFlags::NONE, keywords: vec![flag.to_owned()] },
                 };
                 self.change(|state| {
                     let (mailbox, uids, flags) = (id(state, mailbox), uid(number), flags.clone());

@@ -9,8 +9,8 @@
 //! ```
 //! A call or response goes on in lines that begin with the same character and two spaces more. In
 //! responses the string `<any>` stands for any value, `<name:=>` too and keeps it; `<name>` in calls
-//! and responses is what was kept, `<account>` the id of the account. Every request uses core and
-//! mail.
+//! and responses is what was kept, `<account>` the id of the account. Every request uses core,
+//! mail and blob.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -60,7 +60,7 @@ async fn exchange(
     kept: &mut BTreeMap<String, Value>,
 ) {
     let calls: Vec<Value> = invocations(request).iter().map(|call| filled(call, kept)).collect();
-    let using = ["urn:ietf:params:jmap:core", "urn:ietf:params:jmap:mail"];
+    let using = ["core", "mail", "blob"].map(|name| format!("urn:ietf:params:jmap:{name}"));
     let answer = api(caller, &json!({ "using": using, "methodCalls": calls })).await;
     let answer = answer.unwrap_or_else(|error| panic!("{place}: {error:?}"));
     let (got, wanted) = (&answer["methodResponses"], Value::Array(invocations(response)));
@@ -96,10 +96,12 @@ fn filled(value: &Value, kept: &BTreeMap<String, Value>) -> Value {
         Value::String(text) => known(text).unwrap_or_else(|| value.clone()),
         Value::Array(items) => items.iter().map(|item| filled(item, kept)).collect(),
         Value::Object(members) => {
-            let member = |(name, value): (&String, &Value)| {
-                let name = known(name).map_or(name.clone(), |name| name.as_str().unwrap().to_owned());
-                (name, filled(value, kept))
+            // Paths of patches have names in them.
+            let name_of = |name: &String| {
+                let texts = kept.iter().filter_map(|(known, value)| Some((known, value.as_str()?)));
+                texts.fold(name.clone(), |name, (known, text)| name.replace(&format!("<{known}>"), text))
             };
+            let member = |(name, value): (&String, &Value)| (name_of(name), filled(value, kept));
             Value::Object(members.iter().map(member).collect())
         }
         _ => value.clone(),

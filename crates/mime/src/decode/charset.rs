@@ -200,6 +200,11 @@ pub fn is_known(label: &str) -> bool {
     label::find(label).is_some()
 }
 
+/// True for a label under which text is read as UTF-8, and bytes that are not UTF-8 by the guess.
+pub fn is_guessed(label: Option<&str>) -> bool {
+    matches!(label.and_then(label::find), None | Some(Decoding::Guess | Decoding::Utf8))
+}
+
 fn decode_whatwg(decoder: &mut Decoder, mut bytes: &[u8], last: bool, out: &mut String) {
     loop {
         let slice = &bytes[..bytes.len().min(16 * 1024)];

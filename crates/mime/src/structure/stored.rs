@@ -8,8 +8,10 @@ use std::ops::Range;
 use minicbor::{Decode, Encode};
 use sealpost_base::{Result, limits};
 
-use super::Structure;
 use super::codec::{check, corrupt, unreadable};
+use super::{Parameter, Structure};
+use crate::decode::Encoding;
+use crate::header::params;
 
 pub(super) const VERSION: u8 = 1;
 
@@ -245,6 +247,32 @@ impl StoredStructure<'_> {
 }
 
 impl StoredPart<'_> {
+    /// The header, its terminating empty line included.
+    pub fn header(&self) -> Range<u64> {
+        self.header.clone()
+    }
+
+    /// The body, in its transfer encoding.
+    pub fn body(&self) -> Range<u64> {
+        self.body.clone()
+    }
+
+    /// The encoding of the body.
+    pub fn transfer_encoding(&self) -> Encoding {
+        Encoding::named(self.encoding)
+    }
+
+    /// The value of a Content-Type parameter, as [`super::Part::param`].
+    pub fn param(&self, name: &str) -> Option<String> {
+        decoded(&self.params, name)
+    }
+
+    /// The file name, as [`super::Part::filename`].
+    pub fn filename(&self) -> Option<String> {
+        let disposition = self.disposition.as_ref().and_then(|found| decoded(&found.params, "filename"));
+        disposition.or_else(|| self.param("name")).filter(|name| !name.is_empty())
+    }
+
     /// Bytes of the body as it is encoded.
     pub fn size(&self) -> u64 {
         self.body.end - self.body.start
@@ -254,6 +282,16 @@ impl StoredPart<'_> {
     pub fn is(&self, media_type: &str, subtype: &str) -> bool {
         self.media_type == media_type && self.subtype == subtype
     }
+}
+
+/// The value of a parameter, its sections joined and decoded.
+fn decoded(params: &[StoredParameter<'_>], name: &str) -> Option<String> {
+    let is_named = |param: &&StoredParameter<'_>| {
+        param.name.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('*'))
+    };
+    let sections: Vec<Parameter> =
+        params.iter().filter(is_named).map(|param| Parameter::new(param.name, param.value)).collect();
+    params::decoded(&sections, name)
 }
 
 /// Whether the next part, and what it holds, is a part of a tree.

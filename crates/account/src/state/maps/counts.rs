@@ -14,11 +14,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sealpost_base::{MailboxId, limits};
 
+use super::super::flags::{FlagSet, KeywordId};
 use super::super::messages::MessageNumber;
 use super::{Maps, placements_of};
 use crate::event::{SpecialUse, SystemFlags};
-use crate::state::AccountState;
 use crate::state::visible::shows;
+use crate::state::{AccountState, Row};
 use crate::thread::ThreadId;
 
 /// Messages that a change may touch for the counts to be kept.
@@ -123,39 +124,52 @@ fn visible_in(state: &AccountState, maps: &Maps, number: MessageNumber) -> Optio
     if state.messages.visible(number) == 0 {
         return None;
     }
-    let (mut mailboxes, mut newest) = (BTreeSet::new(), None);
-    for (mailbox, uid) in placements_of(maps, number).take(limits::PLACEMENTS_COUNTED) {
-        let Some(row) = state.mailboxes.get(&mailbox).and_then(|mailbox| mailbox.row(uid)) else { continue };
-        let flags = state.flags.set(row.flags).system;
-        if shows(flags) {
-            mailboxes.insert(mailbox);
-            if newest.is_none_or(|(modseq, _)| modseq < row.modseq) {
-                newest = Some((row.modseq, flags));
-            }
-        }
+    let (mut mailboxes, mut flags) = (BTreeSet::new(), None);
+    for (mailbox, row) in visible_rows(state, maps, number) {
+        mailboxes.insert(mailbox);
+        flags = Some(shown(flags, state.flags.set(row.flags).system));
     }
-    let (_, flags) = newest?;
+    let flags = flags?;
     let unread = !flags.contains(SystemFlags::SEEN) && !flags.contains(SystemFlags::DRAFT);
     Some(Email { mailboxes, unread })
 }
 
+/// The visible placements of a message, of the first [`limits::PLACEMENTS_COUNTED`] that it has.
+fn visible_rows<'a>(
+    state: &'a AccountState,
+    maps: &'a Maps,
+    number: MessageNumber,
+) -> impl Iterator<Item = (MailboxId, Row)> + 'a {
+    let placements = placements_of(maps, number).take(limits::PLACEMENTS_COUNTED);
+    let rows =
+        placements.filter_map(|(mailbox, uid)| Some((mailbox, state.mailboxes.get(&mailbox)?.row(uid)?)));
+    rows.filter(|(_, row)| shows(state.flags.set(row.flags).system))
+}
+
+/// The flags of a message with one more visible placement: `\Seen` if all have it, the others if
+/// any has.
+fn shown(before: Option<SystemFlags>, more: SystemFlags) -> SystemFlags {
+    let Some(before) = before else { return more };
+    let both = before.with(more);
+    let seen = before.contains(SystemFlags::SEEN) && more.contains(SystemFlags::SEEN);
+    if seen { both } else { both.without(SystemFlags::SEEN) }
+}
+
 impl AccountState {
-    /// The flags that JMAP shows of a message: those of the visible placement that changed last,
-    /// and if several did, of the one whose mailbox has the lowest id, and then the lowest UID.
-    /// `None` if it has none, or there are no maps.
-    pub fn email_flags(&self, message: MessageNumber) -> Option<super::super::FlagSetId> {
+    /// The flags that JMAP shows of a message: `\Seen` if all of its visible placements have it,
+    /// any other flag or keyword if one of them has. `None` if it has none, or there are no maps.
+    pub fn email_flags(&self, message: MessageNumber) -> Option<FlagSet> {
         let maps = self.maps.as_deref()?;
-        let mut newest = None;
-        for (mailbox, uid) in placements_of(maps, message).take(limits::PLACEMENTS_COUNTED) {
-            let Some(row) = self.mailboxes.get(&mailbox).and_then(|mailbox| mailbox.row(uid)) else {
-                continue;
-            };
-            let newer = newest.is_none_or(|(modseq, _)| modseq < row.modseq);
-            if newer && shows(self.flags.set(row.flags).system) {
-                newest = Some((row.modseq, row.flags));
-            }
+        let mut shown_flags = None;
+        let mut keywords: Vec<KeywordId> = Vec::new();
+        for (_, row) in visible_rows(self, maps, message) {
+            let flags = self.flags.set(row.flags);
+            shown_flags = Some(shown(shown_flags, flags.system));
+            keywords.extend(&flags.keywords);
         }
-        newest.map(|(_, flags)| flags)
+        keywords.sort_unstable();
+        keywords.dedup();
+        shown_flags.map(|system| FlagSet { system, keywords })
     }
 
     fn trash(&self) -> Option<MailboxId> {

@@ -51,8 +51,8 @@ fn logs() -> impl Strategy<Value = Vec<Vec<Event>>> {
 struct Email {
     thread: ThreadId,
     places: BTreeSet<(u32, u32)>,
-    flags: Flags,
-    modseq: u64,
+    system: SystemFlags,
+    keywords: BTreeSet<String>,
 }
 
 fn emails(state: &AccountState) -> BTreeMap<ObjectId, Email> {
@@ -69,13 +69,17 @@ fn emails(state: &AccountState) -> BTreeMap<ObjectId, Email> {
             let email = emails.entry(message.object).or_insert_with(|| Email {
                 thread: message.thread,
                 places: BTreeSet::new(),
-                flags: flags.clone(),
-                modseq: row.modseq.0,
+                system: flags.system,
+                keywords: BTreeSet::new(),
             });
             email.places.insert((mailbox.id().0, row.uid.get()));
-            if row.modseq.0 > email.modseq {
-                (email.modseq, email.flags) = (row.modseq.0, flags);
+            let all_seen =
+                email.system.contains(SystemFlags::SEEN) && flags.system.contains(SystemFlags::SEEN);
+            email.system = email.system.with(flags.system);
+            if !all_seen {
+                email.system = email.system.without(SystemFlags::SEEN);
             }
+            email.keywords.extend(flags.keywords);
         }
     }
     emails
@@ -94,7 +98,7 @@ fn counts(state: &AccountState) -> BTreeMap<u32, MailboxCounts> {
     let emails = emails(state);
     let trash = state.mailbox_for(SpecialUse::Trash).map(|mailbox| mailbox.id().0);
     let unread = |email: &Email| {
-        !email.flags.system.contains(SystemFlags::SEEN) && !email.flags.system.contains(SystemFlags::DRAFT)
+        !email.system.contains(SystemFlags::SEEN) && !email.system.contains(SystemFlags::DRAFT)
     };
     let inside = |email: &Email, id| email.places.iter().any(|(mailbox, _)| *mailbox == id);
     let counted = |id: u32| {
@@ -263,8 +267,11 @@ proptest! {
                     prop_assert_eq!(maps.thread(message.thread).collect::<Vec<_>>(), together);
                     let email = emails(state).remove(&message.object);
                     prop_assert_eq!(state.is_visible(number), email.is_some());
-                    let flags = state.email_flags(number).map(|flags| state.flags_by_name(flags).system);
-                    prop_assert_eq!(flags, email.map(|email| email.flags.system));
+                    let names = |keywords: &[KeywordId]| {
+                        keywords.iter().map(|id| state.keyword_name(*id).to_owned()).collect::<BTreeSet<_>>()
+                    };
+                    let flags = state.email_flags(number).map(|flags| (flags.system, names(&flags.keywords)));
+                    prop_assert_eq!(flags, email.map(|email| (email.system, email.keywords)));
                 }
             }
             for (id, expected) in counts(state) {

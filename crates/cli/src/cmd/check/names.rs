@@ -27,7 +27,7 @@ fn is_of_kind(kind: &str, rest: &[&str]) -> bool {
         ("log", [name]) => EntryName::parse(name).is_some(),
         ("manifest", [name]) => is_position(name) || is_mark(name) || Ballot::of_file(name).is_some(),
         ("snap", [position, _]) => is_position(position),
-        ("msg" | "thin", [name]) => name.parse::<ObjectId>().is_ok(),
+        ("msg" | "thin" | "upload", [name]) => name.parse::<ObjectId>().is_ok(),
         ("idx", ["summary" | "text", _]) | ("pack", ["message" | "structure", _]) => true,
         _ => false,
     }
@@ -56,6 +56,7 @@ mod tests {
             format!("acct/{id}/manifest/s0000000000000001-0123456789abcdef"),
             format!("acct/{id}/manifest/k0123456789abcdef"),
             format!("acct/{id}/msg/{id}"),
+            format!("acct/{id}/upload/{id}"),
             format!("acct/{id}/idx/summary/x"),
             format!("queue/{id}/log/0000000000000001"),
             format!("queue/{id}/snap/0000000000000001/queue"),

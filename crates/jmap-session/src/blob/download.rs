@@ -1,0 +1,71 @@
+//! Downloads (RFC 8620 §6.2).
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt};
+use sealpost_auth::standing::Standing;
+use sealpost_base::{Error, Result};
+use sealpost_jmap::GivenId;
+use sealpost_jmap::id::CreatedIds;
+use sealpost_vault::message::READER_BYTES;
+
+use super::open::{Blob, open};
+use crate::scope::Scope;
+use crate::user::User;
+
+/// Memory for each byte of a small blob that is read: as it is stored, and opened.
+const SMALL_FACTOR: u64 = 2;
+/// The same for any blob, in bytes.
+const LEAST_BYTES: u64 = 4096;
+
+/// A blob to download.
+pub struct BlobDownload {
+    blob: Blob,
+    standing: Standing,
+}
+
+/// The blob with that id; `None` if there is none in that account, or no such account for this
+/// caller.
+pub(crate) async fn download(user: &User, account: &str, blob: &str) -> Result<Option<BlobDownload>> {
+    let scope = Scope::open(user, Vec::new(), CreatedIds::default()).await?;
+    if scope.id().as_str() != account {
+        return Ok(None);
+    }
+    // To find a part, the message may be read through.
+    let _permit = scope.permit(READER_BYTES).await;
+    let blob = open(&scope, &GivenId::from(blob.to_owned())).await?;
+    Ok(blob.map(|blob| BlobDownload { blob, standing: user.standing.clone() }))
+}
+
+impl BlobDownload {
+    /// How many bytes it has.
+    pub fn size(&self) -> u64 {
+        self.blob.size()
+    }
+
+    /// These of its bytes, in pieces, read as they are taken. The stream acquires memory before its
+    /// first piece, and holds it until it is dropped.
+    ///
+    /// # Errors
+    /// An item is an error, and the last one, if the blob cannot be read any further, or the login
+    /// is not valid any more.
+    pub fn bytes(&self, range: Range<u64>) -> BoxStream<'static, Result<Bytes>> {
+        let (blob, standing) = (self.blob.clone(), self.standing.clone());
+        let opened = async move {
+            let wanted = range.end.saturating_sub(range.start).min(blob.size());
+            let bytes = wanted.saturating_mul(SMALL_FACTOR).saturating_add(LEAST_BYTES);
+            let bytes = usize::try_from(bytes).unwrap_or(READER_BYTES).min(READER_BYTES);
+            let permit = blob.account().reading().acquire(bytes).await;
+            let pieces = blob.bytes(range).await?;
+            Ok::<_, Error>(pieces.and_then(move |piece| {
+                let _held = &permit;
+                let holds = standing.holds();
+                let ended = || Error::denied("the login is not valid any more");
+                std::future::ready(if holds { Ok(piece) } else { Err(ended()) })
+            }))
+        };
+        futures::stream::once(opened).try_flatten().boxed()
+    }
+}

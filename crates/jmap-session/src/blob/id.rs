@@ -1,0 +1,150 @@
+//! Blob ids: `B` and the object that first held the message, then for a part `-` and its section
+//! number with `_` between the levels: `B{32 hex digits}-1_2`. A part of the message that is in this
+//! part, which need not be of type message/rfc822, has its number after that: `B…-1_2-1`.
+//!
+//! An upload is `U` and what the account has of it; its parts are numbered in the same way.
+//!
+//! One blob has one id, since clients keep what they have downloaded by its id.
+
+use std::fmt;
+
+use sealpost_base::ObjectId;
+use sealpost_base::limits::{JMAP_BLOB_STEPS, MIME_DEPTH};
+use sealpost_jmap::id::BlobId;
+
+/// What a blob id says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BlobName {
+    /// The message.
+    pub(crate) base: BlobBase,
+    /// Section numbers: of a part of that message, of a part of the message which that part is, and
+    /// so on. With none, it is the message itself.
+    pub(crate) steps: Vec<Vec<u32>>,
+}
+
+/// The bytes that a blob is, or is a part of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum BlobBase {
+    /// The message that this object first held.
+    Message(ObjectId),
+    /// An upload, by the text that [`sealpost_account::Account::uploaded`] reads.
+    Upload(Box<str>),
+}
+
+/// The id of an upload, of which the account made this text.
+pub(crate) fn upload_id(text: &str) -> BlobId {
+    BlobId::new(format!("U{text}")).expect("hexadecimal digits and underscores are safe characters")
+}
+
+impl BlobName {
+    /// The whole message.
+    pub(crate) fn of_message(object: ObjectId) -> Self {
+        BlobName { base: BlobBase::Message(object), steps: Vec::new() }
+    }
+
+    /// The name in an id; `None` if no blob can have that id.
+    pub(crate) fn parse(id: &str) -> Option<Self> {
+        let mut parts = id.split('-');
+        let first = parts.next()?;
+        let base = match first.strip_prefix('U') {
+            Some(text) => BlobBase::Upload(text.into()),
+            None => BlobBase::Message(first.strip_prefix('B')?.parse().ok()?),
+        };
+        let steps = parts.map(numbers).collect::<Option<Vec<_>>>()?;
+        let name = BlobName { base, steps };
+        // Other spellings of it are other ids.
+        (name.steps.len() <= JMAP_BLOB_STEPS && name.to_string() == id).then_some(name)
+    }
+
+    /// A part of the message that this blob is; `None` if that would be too far inside.
+    pub(crate) fn part(&self, path: &[u32]) -> Option<Self> {
+        let mut name = self.clone();
+        name.steps.push(path.to_vec());
+        (name.steps.len() <= JMAP_BLOB_STEPS).then_some(name)
+    }
+
+    /// The id; `None` if it would be too long for one.
+    pub(crate) fn id(&self) -> Option<BlobId> {
+        BlobId::new(self.to_string())
+    }
+}
+
+/// A section number.
+fn numbers(text: &str) -> Option<Vec<u32>> {
+    let numbers = text.split('_').map(|number| number.parse().ok().filter(|number| *number > 0));
+    let numbers: Vec<u32> = numbers.take(MIME_DEPTH + 2).collect::<Option<_>>()?;
+    (numbers.len() <= MIME_DEPTH + 1).then_some(numbers)
+}
+
+impl fmt::Display for BlobName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.base {
+            BlobBase::Message(object) => write!(f, "B{object}")?,
+            BlobBase::Upload(text) => write!(f, "U{text}")?,
+        }
+        for step in &self.steps {
+            for (index, number) in step.iter().enumerate() {
+                write!(f, "{}{number}", if index == 0 { '-' } else { '_' })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MESSAGE: BlobName = BlobName { base: BlobBase::Message(ObjectId([0xab; 16])), steps: Vec::new() };
+
+    #[test]
+    fn names_are_read_back() {
+        let part = MESSAGE.part(&[1, 2]).unwrap().part(&[1]).unwrap();
+        let id = part.id().unwrap();
+        assert_eq!(id.as_str(), format!("B{}-1_2-1", "ab".repeat(16)));
+        assert_eq!(BlobName::parse(id.as_str()), Some(part));
+        assert_eq!(BlobName::parse(&MESSAGE.to_string()), Some(MESSAGE));
+    }
+
+    #[test]
+    fn other_ids_are_of_no_blob() {
+        let base = MESSAGE.to_string();
+        for end in
+            ["-", "-0", "-01", "-1_", "-_1", "-+1", "-1-", "--1", "-1_2_x", "-4294967296", "1", "-1-1-1-1-1"]
+        {
+            assert_eq!(BlobName::parse(&format!("{base}{end}")), None, "{end}");
+        }
+        let deep = format!("{base}-{}", ["1"; MIME_DEPTH + 2].join("_"));
+        for id in ["", "B", "B1", &base.to_uppercase(), &base[1..], &deep] {
+            assert_eq!(BlobName::parse(id), None, "{id}");
+        }
+    }
+
+    #[test]
+    fn uploads_have_parts_too() {
+        let id = upload_id("ab_1_2");
+        let upload = BlobName::parse(id.as_str()).unwrap();
+        assert_eq!(upload.base, BlobBase::Upload("ab_1_2".into()));
+        let part = upload.part(&[1, 2]).unwrap();
+        assert_eq!(part.to_string(), "Uab_1_2-1_2");
+        assert_eq!(BlobName::parse("Uab_1_2-1_2"), Some(part));
+    }
+
+    #[test]
+    fn messages_are_not_inside_each_other_without_end() {
+        let mut name = MESSAGE;
+        for _ in 0..JMAP_BLOB_STEPS {
+            name = name.part(&[1]).unwrap();
+        }
+        assert_eq!(name.part(&[1]), None);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn one_blob_has_one_id(text in "[BU](ab){15,16}(-[0-9_]{0,4}){0,3}|.*") {
+            if let Some(name) = BlobName::parse(&text) {
+                proptest::prop_assert_eq!(name.to_string(), text);
+            }
+        }
+    }
+}

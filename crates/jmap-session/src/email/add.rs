@@ -1,0 +1,260 @@
+//! New emails: composed, imported or copied messages are stored one after the other, and those of
+//! one log become visible by one entry.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use futures::TryStreamExt;
+use sealpost_account::object_id::email_id_of;
+use sealpost_account::{Account, Flags, Later, NewMessage, Stored, Unplaced};
+use sealpost_base::{AccountId, Error, Kind, MailboxId, ObjectId, Timestamp};
+use sealpost_directory::Usage;
+use sealpost_jmap::error::{SetErrorDetail, SetErrorType};
+use sealpost_jmap::id::{BlobId, CreationId, EmailId, ThreadId};
+use sealpost_jmap::{GivenId, SetError};
+use sealpost_mailbox::email_change::{EmailChange, Place, PlaceEdit, add_emails, change_emails};
+use sealpost_mailbox::emails::Email as StoredEmail;
+use sealpost_vault::message::READER_BYTES;
+
+use super::compose::{Base64Lines, BlobEncoding, Piece};
+use super::refused::{Refused, of_object};
+use crate::blob::{self, Blob, BlobName};
+use crate::entries::Entries;
+use crate::method::Failure;
+use crate::scope::Scope;
+use sealpost_jmap::email::{Email, EmailFields};
+
+/// Memory for the record of a new email, in bytes.
+const RECORD_BYTES: usize = 2 * size_of::<NewMessage>() + 512;
+
+/// An email to add.
+pub(super) struct NewEmail {
+    /// Its message.
+    pub(super) message: Vec<Piece>,
+    /// The mailboxes that it comes into; at least one.
+    pub(super) places: BTreeSet<Place>,
+    pub(super) flags: Flags,
+    pub(super) received: Timestamp,
+}
+
+/// What became of each new email, by what the client calls it.
+pub(super) type Added = Vec<(CreationId, Result<Email, SetError>)>;
+
+/// Adds emails, each by itself: the id, blob, thread and size of each, or why it was not added.
+///
+/// # Errors
+/// If the server failed; some of the emails may have been added.
+pub(super) async fn add(
+    scope: &mut Scope<'_>,
+    entries: &mut Entries,
+    new: Vec<(CreationId, NewEmail)>,
+) -> Result<Added, Failure> {
+    let _permit = scope.permit(Later::BYTES + new.len() * RECORD_BYTES).await;
+    let logs = scope.logs().await?;
+    let mut added = Added::new();
+    for log in &logs {
+        let of_log = |email: &NewEmail| first_log(&logs, email) == Some(log.id());
+        let mut batch = Batch::new(log);
+        for (creation, email) in new.iter().filter(|(_, email)| of_log(email)) {
+            match store(scope, log, email, &mut batch.later).await {
+                Ok(stored) => batch.push(creation, email, stored),
+                Err(refused) => added.push((creation.clone(), Err(of_object(refused)?))),
+            }
+        }
+        added.extend(batch.place(scope, entries).await?);
+    }
+    for (creation, result) in &added {
+        if let Ok(email) = result
+            && let Some(id) = email.fields.id.clone().flatten()
+        {
+            scope.created.insert(creation.clone(), id.into());
+        }
+    }
+    Ok(added)
+}
+
+/// The first log that the email comes into.
+fn first_log(logs: &[Arc<Account>], email: &NewEmail) -> Option<AccountId> {
+    let mut ids = logs.iter().map(|log| log.id());
+    ids.find(|log| email.places.iter().any(|(other, _)| other == log))
+}
+
+/// The emails of one log that are stored and not placed yet.
+struct Batch<'a> {
+    log: AccountId,
+    account: &'a Arc<Account>,
+    later: Later,
+    unplaced: Unplaced,
+    emails: Vec<(CreationId, &'a NewEmail, ObjectId)>,
+}
+
+impl<'a> Batch<'a> {
+    fn new(account: &'a Arc<Account>) -> Self {
+        let (later, unplaced) = (account.later(), Unplaced::of(account.clone()));
+        Batch { log: account.id(), account, later, unplaced, emails: Vec::new() }
+    }
+
+    fn push(&mut self, creation: &CreationId, email: &'a NewEmail, stored: Stored) {
+        self.emails.push((creation.clone(), email, stored.object()));
+        let flags = Arc::new(email.flags.clone());
+        self.unplaced.push(NewMessage { stored, flags, received: email.received });
+    }
+
+    /// Makes them durable and places them, then in the mailboxes of other logs.
+    async fn place(mut self, scope: &Scope<'_>, entries: &mut Entries) -> Result<Added, Failure> {
+        if self.emails.is_empty() {
+            return Ok(Added::new());
+        }
+        self.later.store().await?;
+        let quota = scope.quota().await?;
+        let targets: Vec<Vec<MailboxId>> =
+            self.emails.iter().map(|(_, email, _)| mailboxes_in(email, self.log)).collect();
+        let (written, usage) = (&mut entries.written, Usage::default());
+        let placed = add_emails(quota, self.account, self.unplaced, &targets, usage, written).await;
+        let placed = placed.map_err(|error| Failure::from(error))?;
+        let mut results: Vec<Result<(), Refused>> =
+            placed.into_iter().map(|placed| placed.map_err(Refused::from)).collect();
+        spread(scope, entries, self.log, &self.emails, &mut results).await?;
+        let found = scope.look(|logs| {
+            let find = |(_, _, object): &(_, _, ObjectId)| StoredEmail::find(logs, *object);
+            self.emails.iter().map(find).collect::<Vec<_>>()
+        });
+        let found = found.await?;
+        let mut added = Added::new();
+        for (((creation, _, _), result), found) in self.emails.into_iter().zip(results).zip(found) {
+            added.push((
+                creation,
+                match (result, found) {
+                    (Ok(()), Some(found)) => Ok(shown(&found)),
+                    // Another client expunged it at once.
+                    (Ok(()), None) => Err(SetErrorType::NotFound.into()),
+                    (Err(refused), _) => Err(of_object(refused)?),
+                },
+            ));
+        }
+        Ok(added)
+    }
+}
+
+fn mailboxes_in(email: &NewEmail, log: AccountId) -> Vec<MailboxId> {
+    email.places.iter().filter(|(other, _)| *other == log).map(|(_, mailbox)| *mailbox).collect()
+}
+
+/// Places emails in the mailboxes of other logs too; one that cannot be is not added at all.
+async fn spread(
+    scope: &Scope<'_>,
+    entries: &mut Entries,
+    log: AccountId,
+    emails: &[(CreationId, &NewEmail, ObjectId)],
+    results: &mut [Result<(), Refused>],
+) -> Result<(), Failure> {
+    let (mut which, mut changes) = (Vec::new(), Vec::new());
+    for (index, (_, email, object)) in emails.iter().enumerate() {
+        let add: BTreeSet<Place> = email.places.iter().filter(|(other, _)| *other != log).copied().collect();
+        if results[index].is_ok() && !add.is_empty() {
+            let edit = PlaceEdit::Change { add, remove: BTreeSet::new() };
+            changes.push((*object, EmailChange::Update { flags: None, mailboxes: Some(edit) }));
+            which.push(index);
+        }
+    }
+    if which.is_empty() {
+        return Ok(());
+    }
+    let quota = scope.quota().await?;
+    let done = change_emails(quota, &changes, &mut entries.written).await?;
+    let mut undone = Vec::new();
+    for (index, done) in which.into_iter().zip(done) {
+        if let Err(refusal) = done {
+            undone.push((emails[index].2, EmailChange::Destroy));
+            results[index] = Err(refusal.into());
+        }
+    }
+    change_emails(quota, &undone, &mut entries.written).await?;
+    Ok(())
+}
+
+/// What the client is told of a new email (RFC 8621 §4.6).
+fn shown(email: &StoredEmail) -> Email {
+    let fields = EmailFields {
+        id: Some(EmailId::new(email_id_of(email.object))),
+        blob_id: BlobName::of_message(email.object).id(),
+        thread_id: Some(ThreadId::new(email.thread.to_string())),
+        size: Some(email.size),
+        ..EmailFields::default()
+    };
+    Email { fields, ..Email::default() }
+}
+
+/// Stores the message of an email; it is durable when `later` is.
+async fn store(
+    scope: &Scope<'_>,
+    log: &Account,
+    email: &NewEmail,
+    later: &mut Later,
+) -> Result<Stored, Refused> {
+    let blobs = blobs_of(scope, &email.message).await?;
+    let beside = if blobs.is_empty() { 0 } else { READER_BYTES };
+    let mut ingest = log.ingest_beside(beside).await?;
+    let most = scope.message_size();
+    for piece in &email.message {
+        match piece {
+            Piece::Bytes(bytes) => ingest.write(bytes).await?,
+            Piece::Blob(id, encoding) => {
+                let blob = blobs.get(id).ok_or_else(|| Error::internal("a blob that was not opened"))?;
+                let mut lines = Base64Lines::default();
+                let mut bytes = blob.bytes(0..blob.size()).await?;
+                while let Some(piece) = bytes.try_next().await.map_err(|error| unreadable(error, id))? {
+                    match encoding {
+                        BlobEncoding::Identity => ingest.write(&piece).await?,
+                        BlobEncoding::Base64 => ingest.write(lines.push(&piece).as_bytes()).await?,
+                    }
+                    if ingest.size() > most {
+                        return Err(too_large(most).into());
+                    }
+                }
+                if *encoding == BlobEncoding::Base64 {
+                    ingest.write(lines.finish().as_bytes()).await?;
+                }
+            }
+        }
+        if ingest.size() > most {
+            return Err(too_large(most).into());
+        }
+    }
+    Ok(ingest.finish_later(later).await?)
+}
+
+fn too_large(most: u64) -> SetError {
+    SetError::from(SetErrorType::TooLarge).describe(format!("a message has at most {most} bytes"))
+}
+
+/// An upload that was collected while it was read is not there.
+fn unreadable(error: Error, id: &BlobId) -> Refused {
+    match error.kind() {
+        Kind::NotFound => blob_not_found(vec![id.clone()]).into(),
+        _ => error.into(),
+    }
+}
+
+fn blob_not_found(missing: Vec<BlobId>) -> SetError {
+    SetError::from(SetErrorType::BlobNotFound).with(SetErrorDetail::NotFound(missing))
+}
+
+/// The blobs of a message.
+///
+/// # Errors
+/// `blobNotFound` with all that are not there (RFC 8621 §4.6).
+async fn blobs_of(scope: &Scope<'_>, message: &[Piece]) -> Result<BTreeMap<BlobId, Blob>, Refused> {
+    let (mut blobs, mut missing) = (BTreeMap::new(), Vec::new());
+    for piece in message {
+        let Piece::Blob(id, _) = piece else { continue };
+        if blobs.contains_key(id) || missing.contains(id) {
+            continue;
+        }
+        match blob::open(scope, &GivenId::from(id.clone())).await? {
+            Some(blob) => drop(blobs.insert(id.clone(), blob)),
+            None => missing.push(id.clone()),
+        }
+    }
+    if missing.is_empty() { Ok(blobs) } else { Err(blob_not_found(missing).into()) }
+}

@@ -1,0 +1,257 @@
+//! The body of a message: its tree of parts, their fields, and how each is encoded.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use sealpost_jmap::email::{Email, EmailBodyPart, EmailBodyValue};
+use sealpost_jmap::id::BlobId;
+use sealpost_mime::encode;
+
+use super::header::push_property;
+use super::{BlobEncoding, Composer, Pieces};
+
+/// Bytes of a line that needs no encoding (RFC 5322 §2.1.1).
+const LINE_BYTES: usize = 998;
+
+/// A part to be written.
+enum Part<'a> {
+    /// Parts, in a multipart of this subtype; the part of the client's that it is, if it is one.
+    Multipart(Cow<'a, str>, Vec<Part<'a>>, Option<&'a EmailBodyPart>),
+    /// A part of the client's.
+    Leaf(&'a EmailBodyPart, LeafRole),
+    /// No text at all.
+    Empty,
+}
+
+/// Where a leaf was given, which decides what it is by default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LeafRole {
+    Text,
+    Html,
+    Attachment,
+    Structure,
+}
+
+/// Writes the fields of the body, the empty line and the body.
+pub(super) fn write(composer: &Composer<'_>, email: &Email, pieces: &mut Pieces) {
+    let values = email.fields.body_values.as_ref();
+    write_part(composer, &tree(email), values, pieces);
+}
+
+/// The tree of parts: as given, or with the usual multiparts around the lists (RFC 8621 §4.6).
+fn tree(email: &Email) -> Part<'_> {
+    let fields = &email.fields;
+    if let Some(root) = &fields.body_structure {
+        return of_structure(root);
+    }
+    let text = fields.text_body.iter().flatten().map(|part| Part::Leaf(part, LeafRole::Text));
+    let html = fields.html_body.iter().flatten().map(|part| Part::Leaf(part, LeafRole::Html));
+    let attachments = fields.attachments.as_deref().unwrap_or_default();
+    // Pictures that the HTML shows belong to it (RFC 2387).
+    let has_html = fields.html_body.as_ref().is_some_and(|list| !list.is_empty());
+    let (related, others): (Vec<_>, Vec<_>) =
+        attachments.iter().partition(|part| has_html && is_inline(part));
+    let leaf = |part| Part::Leaf(part, LeafRole::Attachment);
+    let html =
+        html.map(|html| together("related", [html].into_iter().chain(related.iter().copied().map(leaf))));
+    let body = together("alternative", text.chain(html));
+    match others.is_empty() {
+        true => body,
+        false => {
+            let body = if matches!(body, Part::Empty) { None } else { Some(body) };
+            Part::Multipart(
+                "mixed".into(),
+                body.into_iter().chain(others.into_iter().map(leaf)).collect(),
+                None,
+            )
+        }
+    }
+}
+
+/// Several parts in a multipart, one as it is.
+fn together<'a>(subtype: &'a str, parts: impl Iterator<Item = Part<'a>>) -> Part<'a> {
+    let mut parts: Vec<Part<'a>> = parts.collect();
+    match parts.len() {
+        0 => Part::Empty,
+        1 => parts.remove(0),
+        _ => Part::Multipart(subtype.into(), parts, None),
+    }
+}
+
+fn is_inline(part: &EmailBodyPart) -> bool {
+    let fields = &part.fields;
+    let disposition = fields.disposition.as_ref().and_then(Option::as_deref);
+    let has_cid = fields.cid.as_ref().is_some_and(Option::is_some);
+    has_cid && disposition.is_some_and(|kind| kind.eq_ignore_ascii_case("inline"))
+}
+
+fn of_structure(part: &EmailBodyPart) -> Part<'_> {
+    let media_type = part.fields.media_type.as_deref().unwrap_or_default();
+    let lower = media_type.to_ascii_lowercase();
+    match lower.strip_prefix("multipart/") {
+        Some(subtype) => {
+            let parts = part.sub_parts().iter().map(of_structure).collect();
+            Part::Multipart(subtype.to_owned().into(), parts, Some(part))
+        }
+        None => Part::Leaf(part, LeafRole::Structure),
+    }
+}
+
+type Values = BTreeMap<String, EmailBodyValue>;
+
+/// Writes a part with its fields, which end the header if it is the message itself.
+fn write_part(composer: &Composer<'_>, part: &Part<'_>, values: Option<&Values>, pieces: &mut Pieces) {
+    match part {
+        Part::Empty => pieces.text("Content-Type: text/plain; charset=us-ascii\r\n\r\n"),
+        Part::Multipart(subtype, parts, given) => {
+            let boundary = format!("=_{}", composer.token());
+            let mut fields = format!("Content-Type: multipart/{subtype};\r\n boundary=\"{boundary}\"\r\n");
+            if let Some(given) = given {
+                push_fields(&mut fields, given, LeafRole::Structure);
+            }
+            pieces.text(&fields);
+            pieces.text("\r\n");
+            for part in parts {
+                pieces.text(&format!("--{boundary}\r\n"));
+                write_part(composer, part, values, pieces);
+                pieces.text("\r\n");
+            }
+            // RFC 2046 §5.1.1: a multipart has a part.
+            if parts.is_empty() {
+                pieces.text(&format!("--{boundary}\r\n\r\n\r\n"));
+            }
+            pieces.text(&format!("--{boundary}--\r\n"));
+        }
+        Part::Leaf(part, role) => write_leaf(part, *role, values, pieces),
+    }
+}
+
+fn write_leaf(part: &EmailBodyPart, role: LeafRole, values: Option<&Values>, pieces: &mut Pieces) {
+    let content = Content::of(part, values);
+    let mut fields = String::new();
+    let has_type = part.header_properties.iter().any(|(property, _)| property.is_for("Content-Type"));
+    if !has_type {
+        push_content_type(&mut fields, part, role, &content);
+    }
+    let _ = write!(fields, "Content-Transfer-Encoding: {}\r\n", content.encoding(part));
+    push_fields(&mut fields, part, role);
+    pieces.text(&fields);
+    pieces.text("\r\n");
+    match &content {
+        Content::Text { body, .. } => pieces.text(body),
+        Content::Blob(id) => {
+            let identity = is_message(part);
+            pieces.blob(id, if identity { BlobEncoding::Identity } else { BlobEncoding::Base64 });
+        }
+    }
+}
+
+/// What a leaf holds.
+enum Content<'a> {
+    /// Text, encoded.
+    Text { body: Cow<'a, str>, is_ascii: bool, is_quoted: bool },
+    /// The bytes of a blob.
+    Blob(&'a BlobId),
+}
+
+impl<'a> Content<'a> {
+    fn of(part: &'a EmailBodyPart, values: Option<&'a Values>) -> Self {
+        if let Some(blob) = part.fields.blob_id.as_ref().and_then(Option::as_ref) {
+            return Content::Blob(blob);
+        }
+        let id = part.fields.part_id.as_ref().and_then(Option::as_ref);
+        let value = id.and_then(|id| values?.get(id)).map_or("", |value| value.value.as_str());
+        let is_ascii = value.is_ascii();
+        if is_ascii && is_plain(value) {
+            let body = if value.contains('\n') { with_crlf(value).into() } else { value.into() };
+            return Content::Text { body, is_ascii, is_quoted: false };
+        }
+        Content::Text { body: encode::quoted_printable(value).into(), is_ascii, is_quoted: true }
+    }
+
+    fn encoding(&self, part: &EmailBodyPart) -> &'static str {
+        match self {
+            Content::Text { is_quoted: true, .. } => "quoted-printable",
+            Content::Text { .. } => "7bit",
+            // RFC 2046 §5.2.1, RFC 6532 §3.7: the message has encodings of its own.
+            Content::Blob(_) if is_message(part) => "8bit",
+            Content::Blob(_) => "base64",
+        }
+    }
+}
+
+fn is_message(part: &EmailBodyPart) -> bool {
+    let media_type = part.fields.media_type.as_deref().unwrap_or_default();
+    ["message/rfc822", "message/global"].iter().any(|kind| media_type.eq_ignore_ascii_case(kind))
+}
+
+/// Whether text passes every server as it is.
+fn is_plain(text: &str) -> bool {
+    text.split('\n').all(|line| {
+        let line = line.strip_suffix('\r').unwrap_or(line);
+        // Spaces at the end of a line are lost underway, and `From ` gets a `>`.
+        line.len() <= LINE_BYTES
+            && !line.contains(['\r', '\0'])
+            && !line.ends_with([' ', '\t'])
+            && !line.starts_with("From ")
+    }) && !text.ends_with('\r')
+}
+
+fn with_crlf(text: &str) -> String {
+    let lines: Vec<&str> = text.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line)).collect();
+    lines.join("\r\n")
+}
+
+fn push_content_type(fields: &mut String, part: &EmailBodyPart, role: LeafRole, content: &Content<'_>) {
+    let default = match (role, content) {
+        (LeafRole::Html, _) => "text/html",
+        (LeafRole::Text, _) | (_, Content::Text { .. }) => "text/plain",
+        _ => "application/octet-stream",
+    };
+    let media_type = part.fields.media_type.as_deref().filter(|text| !text.is_empty()).unwrap_or(default);
+    let _ = write!(fields, "Content-Type: {media_type}");
+    let is_text = media_type.get(..5).is_some_and(|begin| begin.eq_ignore_ascii_case("text/"));
+    let charset = match content {
+        Content::Text { is_ascii: true, .. } if is_text => Some("us-ascii"),
+        Content::Text { .. } if is_text => Some("utf-8"),
+        Content::Text { .. } => None,
+        Content::Blob(_) => part.fields.charset.as_ref().and_then(Option::as_deref),
+    };
+    if let Some(charset) = charset {
+        fields.push_str(&encode::parameter("charset", charset));
+    }
+    if let Some(name) = name(part) {
+        fields.push_str(&encode::parameter("name", name));
+    }
+    fields.push_str("\r\n");
+}
+
+fn name(part: &EmailBodyPart) -> Option<&str> {
+    part.fields.name.as_ref().and_then(Option::as_deref).filter(|name| !name.is_empty())
+}
+
+/// The other fields of a part.
+fn push_fields(fields: &mut String, part: &EmailBodyPart, role: LeafRole) {
+    let known = &part.fields;
+    let disposition = known.disposition.as_ref().and_then(Option::as_deref).filter(|kind| !kind.is_empty());
+    let is_attachment = role == LeafRole::Attachment || name(part).is_some();
+    if let Some(kind) = disposition.or(is_attachment.then_some("attachment")) {
+        let _ = write!(fields, "Content-Disposition: {kind}");
+        if let Some(name) = name(part) {
+            fields.push_str(&encode::parameter("filename", name));
+        }
+        fields.push_str("\r\n");
+    }
+    if let Some(cid) = known.cid.as_ref().and_then(Option::as_ref) {
+        let _ = write!(fields, "Content-ID: <{cid}>\r\n");
+    }
+    if let Some(languages) = known.language.as_ref().and_then(Option::as_ref).filter(|list| !list.is_empty())
+    {
+        fields.push_str(&encode::list("Content-Language", languages));
+    }
+    if let Some(location) = known.location.as_ref().and_then(Option::as_ref) {
+        let _ = write!(fields, "Content-Location: {location}\r\n");
+    }
+    part.header_properties.iter().for_each(|(property, value)| push_property(fields, property, value));
+}

@@ -1,0 +1,96 @@
+//! Keywords of JMAP (RFC 8621 §4.1.1) and the flags that they are in the log, which IMAP shows.
+//!
+//! Four keywords are system flags. All others are keywords there too, under the name that is
+//! registered for them, because clients look for that one.
+
+use sealpost_account::{Flags, SystemFlags};
+use sealpost_jmap::email::Keyword;
+use sealpost_jmap::true_set::TrueSet;
+use sealpost_mailbox::emails::EmailFlags;
+
+/// The keywords that are system flags.
+const SYSTEM: [(&str, SystemFlags); 4] = [
+    ("$answered", SystemFlags::ANSWERED),
+    ("$draft", SystemFlags::DRAFT),
+    ("$flagged", SystemFlags::FLAGGED),
+    ("$seen", SystemFlags::SEEN),
+];
+
+/// Keywords that are registered with uppercase letters (the IANA registry of IMAP and JMAP
+/// keywords).
+const REGISTERED: [&str; 12] = [
+    "$Forwarded",
+    "$Important",
+    "$Junk",
+    "$MDNSent",
+    "$NotJunk",
+    "$Phishing",
+    "$SubmitPending",
+    "$Submitted",
+    "$MailFlagBit0",
+    "$MailFlagBit1",
+    "$MailFlagBit2",
+    "$MuteConversation",
+];
+
+/// The keywords that JMAP shows for these flags. A keyword that JMAP has no name for is left out,
+/// and so is one that has the name of a system flag, which it is not.
+pub(crate) fn keywords_of(flags: &EmailFlags) -> TrueSet<Keyword> {
+    let system = SYSTEM.iter().filter(|(_, flag)| flags.system.contains(*flag)).map(|(name, _)| *name);
+    let others = flags.keywords.iter().map(String::as_str).filter(|name| system_flag(name).is_none());
+    TrueSet(system.chain(others).filter_map(Keyword::new).collect())
+}
+
+/// The flags that a message with these keywords has.
+#[allow(dead_code, reason = "Email/set writes them")]
+pub(crate) fn flags_of<'a>(keywords: impl IntoIterator<Item = &'a Keyword>) -> Flags {
+    let mut flags = Flags::default();
+    for keyword in keywords {
+        match system_flag(keyword.as_str()) {
+            Some(flag) => flags.system = flags.system.with(flag),
+            None => flags.keywords.push(stored_name(keyword.as_str()).to_owned()),
+        }
+    }
+    flags
+}
+
+/// The system flag that a keyword is, in any case.
+fn system_flag(keyword: &str) -> Option<SystemFlags> {
+    SYSTEM.iter().find(|(name, _)| name.eq_ignore_ascii_case(keyword)).map(|(_, flag)| *flag)
+}
+
+/// The name under which a keyword is stored if no message had it before.
+fn stored_name(keyword: &str) -> &str {
+    REGISTERED.iter().find(|name| name.eq_ignore_ascii_case(keyword)).copied().unwrap_or(keyword)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(system: SystemFlags, keywords: &[&str]) -> Vec<String> {
+        let keywords = keywords.iter().map(|&keyword| keyword.to_owned()).collect();
+        let set = keywords_of(&EmailFlags { system, keywords }).0;
+        set.iter().map(|keyword| keyword.as_str().to_owned()).collect()
+    }
+
+    #[test]
+    fn flags_and_keywords_lead_to_each_other() {
+        let system = SystemFlags::SEEN.with(SystemFlags::FLAGGED);
+        let keywords = ["$Forwarded", "$Junk", "work"];
+        let names = shown(system, &keywords);
+        assert_eq!(names, ["$flagged", "$forwarded", "$junk", "$seen", "work"]);
+        let keywords: Vec<Keyword> = names.iter().filter_map(|name| Keyword::new(name)).collect();
+        let flags = flags_of(&keywords);
+        assert_eq!(
+            (flags.system, flags.keywords),
+            (system, ["$Forwarded", "$Junk", "work"].map(String::from).into())
+        );
+    }
+
+    #[test]
+    fn keywords_that_are_no_keywords_of_jmap_are_hidden() {
+        assert_eq!(shown(SystemFlags::NONE, &["$Seen", "a]b", "\\Starred", ""]), [""; 0]);
+        assert_eq!(shown(SystemFlags::DELETED, &["Work", "work"]), ["work"]);
+    }
+}

@@ -1,0 +1,47 @@
+//! The mailboxes that clients put emails into, by the ids that they send.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sealpost_base::Result;
+use sealpost_jmap::{GivenId, SetError};
+use sealpost_mailbox::email_change::Place;
+
+use crate::mailbox::place_with_id;
+use crate::scope::Scope;
+
+/// The mailboxes of some ids, looked up together.
+pub(super) struct Places(BTreeMap<GivenId, Place>);
+
+impl Places {
+    /// Looks these up.
+    pub(super) async fn find(scope: &Scope<'_>, ids: impl Iterator<Item = &GivenId>) -> Result<Self> {
+        let ids: BTreeSet<&GivenId> = ids.collect();
+        let found = scope.look(|logs| {
+            let place = |given: &&GivenId| {
+                let id = given.resolve(&scope.created)?;
+                Some(((*given).clone(), place_with_id(logs, id)?))
+            };
+            ids.iter().filter_map(place).collect()
+        });
+        Ok(Places(found.await?))
+    }
+
+    /// The mailboxes of these ids.
+    ///
+    /// # Errors
+    /// `invalidProperties` if one of them is none.
+    pub(super) fn of<'a>(&self, ids: impl Iterator<Item = &'a GivenId>) -> Result<BTreeSet<Place>, SetError> {
+        let place = |id: &GivenId| {
+            self.0.get(id).copied().ok_or_else(|| {
+                let why = format!("{id}: there is no such mailbox");
+                SetError::invalid_properties(vec!["mailboxIds".to_owned()], why)
+            })
+        };
+        ids.map(place).collect()
+    }
+
+    /// Those of them that are mailboxes.
+    pub(super) fn known<'a>(&self, ids: impl Iterator<Item = &'a GivenId>) -> BTreeSet<Place> {
+        ids.filter_map(|id| self.0.get(id).copied()).collect()
+    }
+}

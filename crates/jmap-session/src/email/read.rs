@@ -1,0 +1,237 @@
+//! Reading many messages for emails: from segments, where they have all that is asked, and else
+//! ahead, while those before are sent ([`sealpost_mailbox::read_ahead`]).
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::TryStreamExt;
+use sealpost_account::{Account, Message, MessageNumber};
+use sealpost_base::limits::JMAP_HEADER_BYTES;
+use sealpost_base::{Error, Result};
+use sealpost_index::{Index, PackReads, Packed, PieceReads, Pieces};
+use sealpost_mailbox::read_ahead::{
+    FoundStructure, MessageRow, MessageSource, Prepared, ReadAhead, ReadError, ReadPlan,
+};
+use sealpost_mime::Outline;
+
+use super::message_bytes::{MessageBytes, unless_damaged};
+use super::plan::Plan;
+use crate::blob::Blob;
+
+/// A message to read.
+#[derive(Clone)]
+pub(super) struct EmailRow {
+    pub(super) number: MessageNumber,
+    pub(super) message: Message,
+}
+
+/// What is read of each message.
+#[derive(Clone, Copy)]
+pub(super) struct EmailReads {
+    header: bool,
+    structure: bool,
+    body: bool,
+}
+
+/// A message as far as it was read. Damaged parts of it are missing.
+pub(super) struct ReadMessage {
+    pub(super) header: Vec<u8>,
+    pub(super) structure: Option<FoundStructure>,
+    pub(super) bytes: Option<MessageBytes>,
+    _held: Option<Prepared<EmailRow, Opened>>,
+}
+
+/// Reads messages of one log, in order.
+pub(super) struct EmailReader {
+    reads: EmailReads,
+    packs: Arc<PackReads>,
+    headers: Arc<PieceReads>,
+    structures: Arc<PieceReads>,
+    reading: ReadAhead<EmailRow, EmailReads>,
+    /// What was not asked for yet.
+    waiting: VecDeque<EmailRow>,
+}
+
+/// What was read of a message itself.
+pub(super) struct Opened {
+    header: Result<Vec<u8>>,
+    bytes: Option<MessageBytes>,
+}
+
+impl MessageRow for EmailRow {
+    fn number(&self) -> MessageNumber {
+        self.number
+    }
+
+    fn message(&self) -> &Message {
+        &self.message
+    }
+}
+
+impl EmailReads {
+    pub(super) fn of(plan: &Plan) -> Self {
+        EmailReads { header: plan.reads_header(), structure: plan.reads_structure(), body: plan.reads_body() }
+    }
+}
+
+impl ReadPlan for EmailReads {
+    type Opened = Opened;
+
+    fn reads_structure(&self) -> bool {
+        self.structure
+    }
+
+    fn reads_outline(&self) -> bool {
+        self.header
+    }
+
+    fn reads_bytes(&self) -> bool {
+        self.header || self.body
+    }
+
+    fn begins_with_all(&self) -> bool {
+        false
+    }
+
+    fn reads_bytes_of(&self, _: &Outline) -> bool {
+        true
+    }
+
+    fn decodes(&self) -> bool {
+        self.body
+    }
+
+    async fn open(
+        &self,
+        source: MessageSource,
+        whole: Option<Vec<Bytes>>,
+        outline: Option<Result<Outline>>,
+    ) -> Opened {
+        let MessageSource { account, reader, message } = source;
+        let whole: Option<Bytes> = whole.map(|mut pieces| match pieces.len() {
+            1 => pieces.remove(0),
+            _ => pieces.concat().into(),
+        });
+        let header = match outline {
+            Some(outline) if self.header => {
+                let range = outline.map(|outline| header_of(&outline));
+                match (range, &whole) {
+                    (Err(error), _) => Err(error),
+                    (Ok(end), Some(whole)) => Ok(whole[..whole.len().min(end as usize)].to_vec()),
+                    (Ok(end), None) => {
+                        reader.raw(0..end).try_collect().await.map(|pieces: Vec<Bytes>| pieces.concat())
+                    }
+                }
+            }
+            _ => Ok(Vec::new()),
+        };
+        let bytes = self.body.then(|| MessageBytes::new(Blob::message(account, message), whole));
+        Opened { header, bytes }
+    }
+}
+
+/// Where the header ends, as far as it is read.
+fn header_of(outline: &Outline) -> u64 {
+    outline.part_within(&[]).map_or(0, |(root, _)| root.header().end).min(JMAP_HEADER_BYTES)
+}
+
+impl EmailReader {
+    /// Of these messages of the account.
+    pub(super) async fn new(account: &Arc<Account>, reads: EmailReads, rows: Vec<EmailRow>) -> Self {
+        let kind = if reads.reads_bytes() { Packed::Messages } else { Packed::Structures };
+        let (index, memory) = (Index::of(account), account.reading());
+        let packs = PackReads::new(&index, kind, memory);
+        let headers = PieceReads::new(&index, Pieces::Headers, memory);
+        let structures = PieceReads::new(&index, Pieces::Structures, memory);
+        if !reads.body && reads.header {
+            headers.expect(rows.iter().map(|row| row.number)).await;
+        }
+        if reads.structure || reads.header {
+            structures.expect(rows.iter().map(|row| row.number)).await;
+        }
+        let reading = ReadAhead::new(account.clone(), Arc::new(reads), packs.clone(), structures.clone());
+        EmailReader { reads, packs, headers, structures, reading, waiting: rows.into() }
+    }
+
+    /// The next message. Drop it before asking for another one.
+    ///
+    /// # Errors
+    /// What the store says; `Retry` if there is no memory to read it with.
+    pub(super) async fn next(&mut self) -> Result<ReadMessage> {
+        if self.reading.is_empty() {
+            if let Some(row) = self.waiting.front() {
+                let (number, object) = (row.number, row.message.object);
+                if let Some(read) = self.derived(number, object).await {
+                    self.waiting.pop_front();
+                    return Ok(read);
+                }
+            }
+            self.push_those_without_segments().await;
+        }
+        let prepared = self.reading.next().await.map_err(of_reading)?;
+        let mut prepared =
+            prepared.ok_or_else(|| Error::internal("fewer messages were read than asked for"))?;
+        let structure = prepared.structure.take().map(unless_damaged).transpose()?.flatten();
+        let opened = &mut prepared.opened;
+        let header = std::mem::replace(&mut opened.header, Ok(Vec::new()));
+        let bytes = opened.bytes.take();
+        let header = unless_damaged(header)?.unwrap_or_default();
+        Ok(ReadMessage { header, structure, bytes, _held: Some(prepared) })
+    }
+
+    /// Those in front that no segment has are read ahead together.
+    async fn push_those_without_segments(&mut self) {
+        // A reader that waits for memory holds none.
+        self.headers.release();
+        let mut rows = Vec::new();
+        while let Some(row) = self.waiting.front() {
+            let is_derived = !rows.is_empty() && !self.reads.body && self.is_derived(row.number);
+            if is_derived {
+                break;
+            }
+            rows.extend(self.waiting.pop_front());
+        }
+        self.packs.expect(rows.iter().map(|row| row.number)).await;
+        self.reading.push(rows);
+    }
+
+    /// Whether open segments may have all that is asked of a message.
+    fn is_derived(&self, number: MessageNumber) -> bool {
+        let headers = !self.reads.header || self.headers.is_open(number);
+        headers && (!self.reads.structure || self.structures.is_open(number))
+    }
+
+    /// All that is asked of a message, if segments have it.
+    async fn derived(
+        &mut self,
+        number: MessageNumber,
+        object: sealpost_base::ObjectId,
+    ) -> Option<ReadMessage> {
+        if self.reads.body {
+            return None;
+        }
+        let (mut header, mut structure) = (Vec::new(), None);
+        if self.reads.header && !self.headers.get(number, object, &mut header).await {
+            return None;
+        }
+        if self.reads.structure {
+            let mut stored = Vec::new();
+            if !self.structures.get(number, object, &mut stored).await {
+                return None;
+            }
+            let found = FoundStructure::Stored(stored);
+            // The message has it too.
+            found.read().ok()?;
+            structure = Some(found);
+        }
+        Some(ReadMessage { header, structure, bytes: None, _held: None })
+    }
+}
+
+fn of_reading(error: ReadError) -> Error {
+    match error {
+        ReadError::NoMemory => Error::retry("not enough memory to read messages"),
+        ReadError::Ended => Error::internal("a task that reads messages ended"),
+    }
+}

@@ -1,0 +1,93 @@
+//! Email/set (RFC 8621 §4.6): creates, then updates and destroys. However many emails a call names,
+//! each log of the account gets one entry for those that are new and one for those that change.
+
+mod create;
+mod update;
+
+use std::collections::BTreeSet;
+
+use sealpost_account::object_id::object_of;
+use sealpost_jmap::GivenId;
+use sealpost_jmap::email::EmailSetResponse;
+use sealpost_jmap::error::SetErrorType;
+use sealpost_jmap::id::Id;
+use sealpost_jmap::standard::{SetRequest, SetResponse};
+use sealpost_mailbox::email_change::{EmailChange, change_emails};
+use serde_json::{Map, Value};
+
+use super::refused::{Refused, of_object};
+use crate::entries::Entries;
+use crate::method::{Failure, Outcome};
+use crate::responder::Responder;
+use crate::scope::Scope;
+
+pub(crate) async fn set(
+    scope: &mut Scope<'_>,
+    responder: &mut Responder<'_>,
+    arguments: Map<String, Value>,
+    call_id: &str,
+) -> Outcome {
+    let request = SetRequest::from_arguments(arguments)?;
+    scope.require(&request.account_id)?;
+    let mut entries = Entries::begin(scope, request.if_in_state.as_ref()).await?;
+    let mut response: EmailSetResponse = SetResponse::new(request.account_id, entries.old_state(scope));
+    create::create(scope, &mut entries, request.create, &mut response).await?;
+    let doomed: BTreeSet<&Id> =
+        request.destroy.iter().filter_map(|given| given.resolve(&scope.created)).collect();
+    let updates = update::read(scope, request.update, &doomed, &mut response).await?;
+    let destroys = request.destroy.iter().map(|given| (given.clone(), EmailChange::Destroy));
+    change(scope, &mut entries, updates.into_iter().chain(destroys).collect(), &mut response).await?;
+    (response.old_state, response.new_state) = entries.states(scope).await?;
+    responder.respond("Email/set", &response, call_id).await?;
+    Ok(())
+}
+
+/// Changes and destroys emails, all of them together; those that are named twice, once more.
+async fn change(
+    scope: &Scope<'_>,
+    entries: &mut Entries,
+    mut changes: Vec<(GivenId, EmailChange)>,
+    response: &mut EmailSetResponse,
+) -> Result<(), Failure> {
+    while !changes.is_empty() {
+        let (mut objects, mut given, mut again) = (BTreeSet::new(), Vec::new(), Vec::new());
+        let mut together = Vec::new();
+        for (name, change) in changes {
+            let id = name.resolve(&scope.created).cloned();
+            match id.and_then(|id| Some((object_of(id.as_str())?, id))) {
+                None => refuse(response, name, &change, SetErrorType::NotFound.into()),
+                Some((object, _)) if !objects.insert(object) => again.push((name, change)),
+                Some((object, id)) => {
+                    given.push((name, id));
+                    together.push((object, change));
+                }
+            }
+        }
+        let quota = scope.quota().await?;
+        let done = change_emails(quota, &together, &mut entries.written).await?;
+        for (((name, id), (_, change)), done) in given.into_iter().zip(together).zip(done) {
+            match (done, &change) {
+                (Ok(()), EmailChange::Destroy) => response.destroyed.push(id),
+                (Ok(()), EmailChange::Update { .. }) => drop(response.updated.insert(id, None)),
+                (Err(refusal), _) => {
+                    let error = of_object(Refused::from(refusal))?;
+                    refuse(response, name, &change, error);
+                }
+            }
+        }
+        changes = again;
+    }
+    Ok(())
+}
+
+fn refuse(
+    response: &mut EmailSetResponse,
+    name: GivenId,
+    change: &EmailChange,
+    error: sealpost_jmap::SetError,
+) {
+    match change {
+        EmailChange::Destroy => response.not_destroyed.insert(name, error),
+        EmailChange::Update { .. } => response.not_updated.insert(name, error),
+    };
+}

@@ -1,0 +1,84 @@
+//! The states before and after the entries that a method writes (RFC 8620 §5.3).
+//!
+//! A client that is at `oldState` takes its own changes for granted and goes on at `newState`. So
+//! both are given only if nothing but the method's own entries is between them; if others wrote in
+//! between, `oldState` is null, and the client asks what changed.
+
+use std::collections::BTreeMap;
+
+use sealpost_base::{AccountId, Position};
+use sealpost_jmap::State;
+use sealpost_jmap::error::MethodErrorType;
+use sealpost_mailbox::account_changes::{LogPositions, positions};
+use sealpost_mailbox::email_change::Written;
+
+use crate::method::Failure;
+use crate::scope::Scope;
+
+/// The entries of one method.
+pub(crate) struct Entries {
+    before: LogPositions,
+    pub(crate) written: Written,
+}
+
+impl Entries {
+    /// None yet.
+    ///
+    /// # Errors
+    /// `stateMismatch` unless the account has the wanted state; it must have it still when the
+    /// first entry is written.
+    pub(crate) async fn begin(scope: &Scope<'_>, if_in_state: Option<&State>) -> Result<Self, Failure> {
+        let before = scope.look(|logs| positions(logs)).await?;
+        if if_in_state.is_some_and(|wanted| *wanted != scope.state(&before)) {
+            return Err(MethodErrorType::StateMismatch.into());
+        }
+        let expected = if_in_state.map(|_| before.clone());
+        Ok(Entries { before, written: Written { expected, ..Written::default() } })
+    }
+
+    /// The state before.
+    pub(crate) fn old_state(&self, scope: &Scope<'_>) -> State {
+        scope.state(&self.before)
+    }
+
+    /// The states for the response: `oldState`, if nothing else was written in between, and
+    /// `newState`.
+    pub(crate) async fn states(&self, scope: &Scope<'_>) -> Result<(Option<State>, State), Failure> {
+        let now = scope.look(|logs| positions(logs)).await?;
+        Ok(match advanced(&self.before, &self.written.entries) {
+            Some(after) => (Some(scope.state(&self.before)), scope.state(&after)),
+            None => (None, scope.state(&now)),
+        })
+    }
+}
+
+/// The positions after these entries; `None` if they do not follow `before` without a gap.
+fn advanced(before: &LogPositions, entries: &[(AccountId, Position)]) -> Option<LogPositions> {
+    let mut positions: BTreeMap<AccountId, Position> = before.iter().collect();
+    for (log, entry) in entries {
+        let at = positions.get_mut(log)?;
+        if entry.0 != at.0 + 1 {
+            return None;
+        }
+        *at = *entry;
+    }
+    Some(positions.into_iter().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_of_others_in_between_are_noticed() {
+        let [own, share] = [1, 2].map(|byte| AccountId([byte; 16]));
+        let before: LogPositions = [(own, Position(4)), (share, Position(9))].into_iter().collect();
+        let after: LogPositions = [(own, Position(6)), (share, Position(10))].into_iter().collect();
+        let entries = [(own, Position(5)), (share, Position(10)), (own, Position(6))];
+        assert_eq!(advanced(&before, &entries), Some(after));
+        assert_eq!(advanced(&before, &[]), Some(before.clone()));
+        assert_eq!(advanced(&before, &[(own, Position(6))]), None);
+        assert_eq!(advanced(&before, &[(own, Position(5)), (own, Position(7))]), None);
+        assert_eq!(advanced(&before, &[(AccountId([3; 16]), Position(1))]), None, "a log that is new");
+    }
+}

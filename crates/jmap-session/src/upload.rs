@@ -1,0 +1,11 @@
+//! Uploads (RFC 8620 §6.1, RFC 9404 §4.1): bytes that clients send for emails to come.
+//! [`sealpost_account`] keeps them, with a quota of their own.
+
+mod copy;
+mod create;
+mod receive;
+
+pub(crate) use copy::copy;
+pub(crate) use create::create;
+pub(crate) use receive::receive;
+pub use receive::{BodyEnded, UploadBody};

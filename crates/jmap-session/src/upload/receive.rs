@@ -1,0 +1,72 @@
+//! An upload over HTTP (RFC 8620 §6.1), stored while it arrives.
+
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use sealpost_base::limits::JMAP_UPLOAD_BYTES;
+use sealpost_base::{Error, Kind};
+use sealpost_jmap::Problem;
+use sealpost_jmap::blob::UploadResponse;
+use sealpost_jmap::error::ProblemType;
+use sealpost_jmap::id::CreatedIds;
+
+use crate::blob::upload_id;
+use crate::responder::ApiError;
+use crate::scope::Scope;
+use crate::user::User;
+
+/// The body of the request ended before it was complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BodyEnded;
+
+/// The body of an upload, in pieces of any size.
+pub type UploadBody<'a> = BoxStream<'a, Result<Bytes, BodyEnded>>;
+
+/// Stores an upload for that account.
+///
+/// # Errors
+/// `Problem` if it is not stored; `Ended` if the client does not send all of it, or the login is
+/// not valid any more.
+pub(crate) async fn receive(
+    user: &User,
+    account: &str,
+    media_type: &str,
+    mut body: UploadBody<'_>,
+) -> Result<UploadResponse, ApiError> {
+    let scope =
+        Scope::open(user, Vec::new(), CreatedIds::default()).await.map_err(|error| problem(&error))?;
+    if scope.id().as_str() != account {
+        return Err(Problem::new(ProblemType::About, 404, "there is no such account").into());
+    }
+    let mut upload = scope.account().upload().await.map_err(|error| problem(&error))?;
+    loop {
+        let piece = tokio::select! {
+            piece = body.next() => piece,
+            () = user.standing.lost() => return Err(ApiError::Ended),
+        };
+        let Some(piece) = piece else { break };
+        let piece = piece.map_err(|BodyEnded| ApiError::Ended)?;
+        if upload.size().saturating_add(piece.len() as u64) > JMAP_UPLOAD_BYTES {
+            let detail = format!("an upload has at most {JMAP_UPLOAD_BYTES} bytes");
+            return Err(Problem::new(ProblemType::Limit("maxSizeUpload"), 413, detail).into());
+        }
+        upload.write(&piece).await.map_err(|error| problem(&error))?;
+    }
+    let size = upload.size();
+    let text = scope.account().finish_upload(upload).await.map_err(|error| problem(&error))?;
+    let (account_id, media_type) = (scope.id().clone(), media_type.to_owned());
+    Ok(UploadResponse { account_id, blob_id: upload_id(&text), media_type, size })
+}
+
+/// What a client is told of an error of the store, which is logged.
+fn problem(error: &Error) -> ApiError {
+    tracing::warn!(%error, "an upload failed");
+    let (status, detail) = match error.kind() {
+        Kind::Denied => (401, "the login is not valid any more"),
+        Kind::Retry | Kind::Conflict | Kind::Limit | Kind::Offloaded => {
+            (503, "the server cannot store this now, try again later")
+        }
+        _ => (500, "the server failed to store this"),
+    };
+    Problem::new(ProblemType::About, status, detail).into()
+}

@@ -1,0 +1,301 @@
+//! Changes of messages as one thing ([`crate::emails`]): their flags, the mailboxes that they are
+//! in, and their end. However many messages a call changes, each log gets one entry.
+//!
+//! Flags change in all visible placements. A mailbox that a message leaves loses its visible
+//! placements; one that it comes into gets one more, moved there if another mailbox loses it. A
+//! message that comes into another log of the account is sealed anew for it, and becomes visible
+//! there before it goes where it was: a crash in between may double it, and loses nothing.
+
+mod batch;
+mod plan;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use sealpost_account::rights::Rights;
+use sealpost_account::{Account, AccountState, Flags, NewMessage, Unplaced};
+use sealpost_base::{AccountId, Error, Kind, MailboxId, ObjectId, Position, Result};
+use sealpost_directory::Usage;
+
+use self::batch::Batch;
+use self::plan::{Plan, plan};
+use crate::access::Access;
+use crate::account_changes::{LogPositions, at_once, logs_of};
+use crate::entry::entry_of;
+use crate::quota_headroom::{OverQuota, UserQuota};
+
+/// A mailbox of an account: its log, and the mailbox there.
+pub type Place = (AccountId, MailboxId);
+
+/// What becomes of a message.
+#[derive(Debug, Clone, PartialEq)]
+pub enum EmailChange {
+    /// Other flags, other mailboxes.
+    Update {
+        /// What becomes of its flags.
+        flags: Option<FlagEdit>,
+        /// What becomes of its mailboxes; it stays in one at least.
+        mailboxes: Option<PlaceEdit>,
+    },
+    /// It is expunged in the logs that it is visible in, where it is flagged `\Deleted` there too.
+    Destroy,
+}
+
+/// What becomes of the flags of a message; `\Deleted` is not among them.
+#[derive(Debug, Clone, PartialEq)]
+pub enum FlagEdit {
+    /// These and no others.
+    Replace(Flags),
+    /// Some more, some less.
+    Change {
+        /// Flags that it gets.
+        add: Flags,
+        /// Flags that it loses.
+        remove: Flags,
+    },
+}
+
+/// What becomes of the mailboxes of a message.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PlaceEdit {
+    /// These and no others.
+    Replace(BTreeSet<Place>),
+    /// Some more, some less.
+    Change {
+        /// Mailboxes that it comes into.
+        add: BTreeSet<Place>,
+        /// Mailboxes that it leaves.
+        remove: BTreeSet<Place>,
+    },
+}
+
+impl PlaceEdit {
+    /// The mailboxes after the change.
+    pub fn apply(&self, places: &BTreeSet<Place>) -> BTreeSet<Place> {
+        match self {
+            PlaceEdit::Replace(places) => places.clone(),
+            PlaceEdit::Change { add, remove } => places.difference(remove).chain(add).copied().collect(),
+        }
+    }
+}
+
+/// Why a message was not changed, or not added.
+#[derive(Debug)]
+pub enum EmailRefusal {
+    /// There is no such message.
+    NotFound,
+    /// The user has no right to do that with one of its mailboxes.
+    Forbidden,
+    /// One of the mailboxes does not exist, or none would be left.
+    Mailboxes,
+    /// More mailboxes than a message may be in.
+    TooManyMailboxes,
+    /// Flags beyond a limit.
+    TooManyFlags(Error),
+    /// The account may not have more of a resource.
+    OverQuota(OverQuota),
+    /// A log has changed since the position that it was to have.
+    Stale,
+    /// Anything else.
+    Error(Error),
+}
+
+impl From<OverQuota> for EmailRefusal {
+    fn from(over: OverQuota) -> Self {
+        EmailRefusal::OverQuota(over)
+    }
+}
+
+/// Errors of [`Account::append_each`].
+impl From<Error> for EmailRefusal {
+    fn from(error: Error) -> Self {
+        match error.kind() {
+            Kind::Limit => EmailRefusal::TooManyFlags(error),
+            Kind::NotFound => EmailRefusal::Mailboxes,
+            _ => EmailRefusal::Error(error),
+        }
+    }
+}
+
+/// What calls have written into logs.
+#[derive(Debug, Default)]
+pub struct Written {
+    /// The entries, in the order in which they were written.
+    pub entries: Vec<(AccountId, Position)>,
+    /// The positions that the logs must have before the first entry, if that matters.
+    pub expected: Option<LogPositions>,
+}
+
+impl Written {
+    /// Whether the log is where it has to be: at its expected position, or behind an own entry.
+    fn may_follow(&self, log: AccountId, state: &AccountState) -> bool {
+        let Some(expected) = &self.expected else { return true };
+        let own = self.entries.iter().rev().find(|(other, _)| *other == log).map(|(_, at)| *at);
+        let before = || expected.iter().find(|(other, _)| *other == log).map(|(_, at)| at);
+        own.or_else(before) == Some(state.position())
+    }
+
+    fn note(&mut self, log: AccountId, entry: Option<Position>) {
+        self.entries.extend(entry.map(|at| (log, at)));
+    }
+}
+
+/// How a user reaches an own log or the log of an own shared mailbox.
+fn access(user: AccountId, log: AccountId) -> Access {
+    if user == log { Access::Own } else { Access::Share { user, owner: true } }
+}
+
+/// Places new messages in mailboxes of one log, all in one entry; of each whether it was. A message
+/// that is refused is removed from the store. `freed` is what the call itself frees.
+///
+/// # Errors
+/// Store errors; the messages may then still turn up.
+pub async fn add_emails(
+    quota: UserQuota<'_>,
+    log: &Account,
+    messages: Unplaced,
+    targets: &[Vec<MailboxId>],
+    freed: Usage,
+    written: &mut Written,
+) -> Result<Vec<Result<(), EmailRefusal>>> {
+    let access = access(quota.user.account.id(), log.id());
+    let headroom = quota.headroom_of(log, access).await?;
+    let known = &*written;
+    let check = |state: &AccountState, more: Usage| {
+        if !known.may_follow(log.id(), state) {
+            return Err(EmailRefusal::Stale);
+        }
+        if !access.rights(state).contains(Rights::INSERT) {
+            return Err(EmailRefusal::Forbidden);
+        }
+        Ok(headroom.check(state, more.without(freed))?)
+    };
+    let committed = log.append_each(messages, targets, check).await?;
+    written.note(log.id(), entry_of(&committed));
+    Ok(committed.value)
+}
+
+/// Changes messages, each by the object that first held it; of each whether it was. They must
+/// differ. Every log gets one entry at most for changes there, and one for messages that come into
+/// it.
+///
+/// # Errors
+/// Store errors; some of the changes may have been made.
+pub async fn change_emails(
+    quota: UserQuota<'_>,
+    changes: &[(ObjectId, EmailChange)],
+    written: &mut Written,
+) -> Result<Vec<Result<(), EmailRefusal>>> {
+    let logs = logs_of(quota.user).await?;
+    let user = quota.user.account.id();
+    let planned = at_once(&logs, |states| {
+        let one = |(object, change): &(ObjectId, EmailChange)| plan(states, user, *object, change);
+        changes.iter().map(one).collect::<Vec<_>>()
+    });
+    let planned = planned.await?;
+    let (mut plans, mut results) = (Vec::with_capacity(changes.len()), Vec::with_capacity(changes.len()));
+    for found in planned {
+        let (plan, result) = match found {
+            Ok(plan) => (Some(plan), Ok(())),
+            Err(refusal) => (None, Err(refusal)),
+        };
+        plans.push(plan);
+        results.push(result);
+    }
+    bring_into_logs(quota, &logs, &plans, &mut results, written).await?;
+    for log in &logs {
+        change_in_log(quota, log, changes, &plans, &mut results, written).await?;
+    }
+    Ok(results)
+}
+
+/// Seals messages anew for the logs that they come into, and places them there.
+async fn bring_into_logs(
+    quota: UserQuota<'_>,
+    logs: &[Arc<Account>],
+    plans: &[Option<Plan>],
+    results: &mut [Result<(), EmailRefusal>],
+    written: &mut Written,
+) -> Result<()> {
+    for log in logs {
+        let mut coming = Unplaced::of(log.clone());
+        let (mut which, mut targets, mut freed) = (Vec::new(), Vec::new(), Usage::default());
+        for (index, plan) in plans.iter().enumerate() {
+            let Some(plan) = plan.as_ref().filter(|_| results[index].is_ok()) else { continue };
+            let Some(mailboxes) = plan.comes_into(log.id()) else { continue };
+            let source = logs.iter().find(|other| other.id() == plan.source);
+            let source = source.ok_or_else(|| Error::internal("a message of no log of the account"))?;
+            match quota.user.accounts.reseal(source, &plan.message, log.id()).await {
+                Ok(stored) => {
+                    let (flags, received) = (plan.flags.clone().into(), plan.message.received);
+                    coming.push(NewMessage { stored, flags, received });
+                    which.push(index);
+                    freed = freed.with(plan.freed_by_moving());
+                    targets.push(mailboxes);
+                }
+                Err(error) => results[index] = Err(EmailRefusal::Error(error)),
+            }
+        }
+        if which.is_empty() {
+            continue;
+        }
+        let placed = add_emails(quota, log, coming, &targets, freed, written).await?;
+        for (index, placed) in which.into_iter().zip(placed) {
+            results[index] = placed;
+        }
+    }
+    Ok(())
+}
+
+/// Makes the changes in one log, by one entry.
+async fn change_in_log(
+    quota: UserQuota<'_>,
+    log: &Account,
+    changes: &[(ObjectId, EmailChange)],
+    plans: &[Option<Plan>],
+    results: &mut [Result<(), EmailRefusal>],
+    written: &mut Written,
+) -> Result<()> {
+    let id = log.id();
+    let is_here = |index: &usize| plans[*index].as_ref().is_some_and(|plan| plan.is_in(id));
+    let which: Vec<usize> =
+        (0..changes.len()).filter(|index| results[*index].is_ok()).filter(is_here).collect();
+    if which.is_empty() {
+        return Ok(());
+    }
+    let headroom = quota.headroom_of(log, access(quota.user.account.id(), id)).await?;
+    let known = &*written;
+    let committed = log.commit_many(which.len(), |state| {
+        if !known.may_follow(id, state) {
+            return Ok((Vec::new(), which.iter().map(|_| Err(EmailRefusal::Stale)).collect()));
+        }
+        if state.maps().is_none() {
+            return Err(Error::retry("the account changes faster than its messages are counted"));
+        }
+        let mut batch = Batch::new(id, state, headroom);
+        let done: Vec<Result<(), EmailRefusal>> = which
+            .iter()
+            .map(|index| {
+                let (object, change) = &changes[*index];
+                let elsewhere = plans[*index].as_ref().is_some_and(|plan| plan.stays_elsewhere(id));
+                batch.change(*object, change, elsewhere)
+            })
+            .collect();
+        Ok((batch.into_events(), done))
+    });
+    let committed = committed.await?;
+    written.note(id, entry_of(&committed));
+    for (index, done) in which.into_iter().zip(committed.value) {
+        results[index] = done;
+    }
+    Ok(())
+}
+
+/// Groups places by their logs.
+fn by_log(places: &BTreeSet<Place>) -> BTreeMap<AccountId, Vec<MailboxId>> {
+    let mut logs: BTreeMap<AccountId, Vec<MailboxId>> = BTreeMap::new();
+    for (log, mailbox) in places {
+        logs.entry(*log).or_default().push(*mailbox);
+    }
+    logs
+}
