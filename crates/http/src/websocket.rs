@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use http::StatusCode;
+use http::{HeaderValue, StatusCode, header};
 use sealpost_base::Permit;
 use sealpost_base::limits::{
     HTTP_HELD_BODY_PERIODS, HTTP_PIECE_BYTES, HTTP_REQUEST_BYTES, HTTP_STALLED_BYTES, RESTING_BYTES,
@@ -22,6 +22,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
 use self::frames::{Decoded, Decoder, Outgoing, write};
+use self::handshake::Refused;
 use crate::connection::Connection;
 use crate::io::Watched;
 use crate::pace::Pace;
@@ -93,7 +94,24 @@ where
             let body = ResponseBody { source: Source::Talk(talk), length: None, is_lasting: true };
             Response { status: StatusCode::SWITCHING_PROTOCOLS, headers, body }
         }
-        Err(refusal) => refusal,
+        Err(why) => refusal(why),
+    }
+}
+
+fn refusal(why: Refused) -> Response {
+    let (status, detail) = match why {
+        Refused::NotAsked => (StatusCode::UPGRADE_REQUIRED, "this is for WebSockets"),
+        Refused::Version => (StatusCode::BAD_REQUEST, "the version of WebSockets is 13"),
+        Refused::Malformed(detail) => (StatusCode::BAD_REQUEST, detail),
+        Refused::Origin => {
+            (StatusCode::FORBIDDEN, "pages of this origin may not use the server: see http.allowed_origins")
+        }
+    };
+    let response = Response::problem(status, detail);
+    match why {
+        Refused::NotAsked => response.with(header::UPGRADE, HeaderValue::from_static("websocket")),
+        Refused::Version => response.with(header::SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13")),
+        Refused::Malformed(_) | Refused::Origin => response,
     }
 }
 
