@@ -10,10 +10,13 @@ use sealpost_account::{Account, Flags, Ingest, Later, NewMessage, Stored, Unplac
 use sealpost_base::limits::JMAP_EMAIL_BYTES;
 use sealpost_base::{AccountId, Error, Kind, MailboxId, ObjectId, Timestamp};
 use sealpost_directory::Usage;
+use sealpost_jmap::email::{Email, EmailFields};
 use sealpost_jmap::error::{SetErrorDetail, SetErrorType};
 use sealpost_jmap::id::{BlobId, CreationId, EmailId, ThreadId};
 use sealpost_jmap::{GivenId, SetError};
-use sealpost_mailbox::email_change::{EmailChange, Place, PlaceEdit, add_emails, change_emails};
+use sealpost_mailbox::email_change::{
+    EmailChange, EmailRefusal, Place, PlaceEdit, add_emails, change_emails,
+};
 use sealpost_mailbox::emails::Email as StoredEmail;
 use sealpost_vault::message::READER_BYTES;
 
@@ -23,7 +26,6 @@ use crate::blob::{self, Blob, BlobName};
 use crate::entries::Entries;
 use crate::method::Failure;
 use crate::scope::Scope;
-use sealpost_jmap::email::{Email, EmailFields};
 
 /// Memory for the record of a new email, in bytes.
 const RECORD_BYTES: usize = 2 * size_of::<NewMessage>() + 512;
@@ -75,6 +77,12 @@ pub(super) async fn add(
     let _permit = scope.permit(Later::BYTES + new.len() * RECORD_BYTES + text_bytes).await;
     let logs = scope.logs().await?;
     let mut added = Added::new();
+    // A shared mailbox may be gone since it was looked up.
+    let (new, gone): (Vec<_>, Vec<_>) =
+        new.into_iter().partition(|(_, email)| first_log(&logs, email).is_some());
+    for (creation, _) in gone {
+        added.push((creation, Err(of_object(EmailRefusal::Mailboxes.into())?)));
+    }
     for log in &logs {
         let of_log = |email: &NewEmail| first_log(&logs, email) == Some(log.id());
         let mut batch = Batch::new(log);

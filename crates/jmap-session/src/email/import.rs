@@ -57,7 +57,8 @@ pub(crate) async fn import(
             }
         }
     }
-    for (creation, added) in add(scope, &mut entries, new).await? {
+    let added = add(scope, &mut entries, new).await.map_err(|failure| entries.failed(failure))?;
+    for (creation, added) in added {
         match added {
             Ok(email) => drop(response.created.insert(creation, email)),
             Err(error) => drop(response.not_created.insert(creation, error)),
