@@ -58,6 +58,8 @@ TESTS_MAY_USE = {name: "testkit" for name in
 # Transcripts and models speak to a whole server.
 TESTS_MAY_USE["server"] = "testkit imap smtp index mailbox queue submission"
 TESTS_MAY_USE["submission"] = "testkit"
+# Clients of both protocols on one account.
+TESTS_MAY_USE["jmap-session"] = "testkit imap-session"
 TESTS_MAY_USE["http"] = "testkit vault"
 # A queue whose mail goes nowhere.
 TESTS_MAY_USE["cli"] = "testkit delivery smtp"
