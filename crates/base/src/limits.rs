@@ -651,6 +651,9 @@ pub const JMAP_CONCURRENT_REQUESTS: usize = 4;
 pub const JMAP_CONCURRENT_UPLOADS: usize = 4;
 /// Bytes of all uploads that an account has (RFC 8620 §6): beyond it the oldest ones go.
 pub const JMAP_UPLOADS_BYTES: u64 = 500_000_000;
+/// Bytes of the texts and attachments of an email that a JMAP client composes, decoded (RFC 8621 §1.3.1,
+/// `maxSizeAttachmentsPerEmail`).
+pub const JMAP_EMAIL_BYTES: u64 = 100_000_000;
 /// Uploads that an account has; beyond it the oldest ones go.
 pub const JMAP_UPLOADS: usize = 1000;
 /// Method calls of one JMAP request (RFC 8620 §2, `maxCallsInRequest`).

@@ -36,13 +36,6 @@ enum Sent {
     Talk(Talk),
 }
 
-/// Why it has ended.
-enum Ended {
-    Complete,
-    Shutdown,
-    Lost,
-}
-
 impl Takeover {
     /// The response to a request of that version.
     pub(crate) fn new(response: Response, version: Version, work: Work, connection: &Connection) -> Self {
@@ -105,25 +98,18 @@ async fn run_pieces(
     connection: &Connection,
     work: &Work,
 ) -> &'static str {
-    {
-        let sent = send_pieces(stream, pieces, is_chunked, connection);
-        match sent.await {
-            Ok(Ended::Complete) => {
-                work.complete();
-                "closed"
-            }
-            Ok(Ended::Shutdown) => {
-                work.complete();
-                "shutdown"
-            }
-            // The client has had enough: that is how such a response ends.
-            Ok(Ended::Lost) => {
-                work.complete();
-                "closed"
-            }
-            Err(error) if error.kind() == io::ErrorKind::TimedOut => "timeout",
-            Err(_) => "connection lost",
+    match send_pieces(stream, pieces, is_chunked, connection).await {
+        Ok(end) => {
+            work.complete();
+            end
         }
+        // The client has had enough: that is how such a response ends.
+        Err(error) if is_gone(&error) => {
+            work.complete();
+            "closed"
+        }
+        Err(error) if error.kind() == io::ErrorKind::TimedOut => "timeout",
+        Err(_) => "connection lost",
     }
 }
 
@@ -147,7 +133,7 @@ async fn send_pieces(
     pieces: &mut BoxStream<'static, io::Result<Bytes>>,
     is_chunked: bool,
     connection: &Connection,
-) -> io::Result<Ended> {
+) -> io::Result<&'static str> {
     let mut shutdown = std::pin::pin!(connection.shared.ctx.shutdown.wait());
     let mut stray = 0;
     loop {
@@ -156,7 +142,7 @@ async fn send_pieces(
             biased;
             () = &mut shutdown => {
                 end(stream, is_chunked).await?;
-                return Ok(Ended::Shutdown);
+                return Ok("shutdown");
             }
             piece = pieces.next() => piece.transpose()?,
             ended = until_gone(stream, &mut stray) => match ended? {},
@@ -164,15 +150,14 @@ async fn send_pieces(
         stream.stir().await?;
         let Some(mut piece) = piece else {
             end(stream, is_chunked).await?;
-            return Ok(Ended::Complete);
+            return Ok("closed");
         };
         while !piece.is_empty() {
             let next = piece.split_to(piece.len().min(HTTP_PIECE_BYTES));
-            let written =
-                if is_chunked { send_chunk(stream, &next).await } else { send(stream, &next).await };
-            match written {
-                Err(error) if is_gone(&error) => return Ok(Ended::Lost),
-                written => written?,
+            if is_chunked {
+                send_chunk(stream, &next).await?;
+            } else {
+                send(stream, &next).await?;
             }
         }
     }

@@ -8,12 +8,13 @@ pub(crate) mod frames;
 mod handshake;
 
 use std::io;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use http::StatusCode;
+use http::{HeaderValue, StatusCode, header};
 use sealpost_base::Permit;
 use sealpost_base::limits::{
     HTTP_HELD_BODY_PERIODS, HTTP_PIECE_BYTES, HTTP_REQUEST_BYTES, HTTP_STALLED_BYTES, RESTING_BYTES,
@@ -22,6 +23,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
 use self::frames::{Decoded, Decoder, Outgoing, write};
+use self::handshake::Refused;
 use crate::connection::Connection;
 use crate::io::Watched;
 use crate::pace::Pace;
@@ -50,14 +52,26 @@ pub struct WebSocket {
     permit: Option<Permit>,
     /// Memory that it waits for.
     wanted: Option<usize>,
+    /// Memory for answering the message. It is acquired before that of a large message, as requests
+    /// acquire theirs before their bodies: else those could wait for each other.
+    working: Option<Permit>,
+    /// A message that has come and waits for that.
+    complete: Option<Vec<u8>>,
     pace: Pace,
 }
 
-/// A message of text. Its memory is drawn from the budget until it is dropped.
+/// A message of text, in UTF-8. Its memory is drawn from the budget until it is dropped.
 pub struct TextMessage {
-    /// The text, which is UTF-8.
-    pub text: Vec<u8>,
+    text: Vec<u8>,
     _permit: Option<Permit>,
+}
+
+impl Deref for TextMessage {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.text
+    }
 }
 
 /// Why there are no more messages.
@@ -93,7 +107,24 @@ where
             let body = ResponseBody { source: Source::Talk(talk), length: None, is_lasting: true };
             Response { status: StatusCode::SWITCHING_PROTOCOLS, headers, body }
         }
-        Err(refusal) => refusal,
+        Err(why) => refusal(why),
+    }
+}
+
+fn refusal(why: Refused) -> Response {
+    let (status, detail) = match why {
+        Refused::NotAsked => (StatusCode::UPGRADE_REQUIRED, "this is for WebSockets"),
+        Refused::Version => (StatusCode::BAD_REQUEST, "the version of WebSockets is 13"),
+        Refused::Malformed(detail) => (StatusCode::BAD_REQUEST, detail),
+        Refused::Origin => {
+            (StatusCode::FORBIDDEN, "pages of this origin may not use the server: see http.allowed_origins")
+        }
+    };
+    let response = Response::problem(status, detail);
+    match why {
+        Refused::NotAsked => response.with(header::UPGRADE, HeaderValue::from_static("websocket")),
+        Refused::Version => response.with(header::SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13")),
+        Refused::Malformed(_) | Refused::Origin => response,
     }
 }
 
@@ -101,24 +132,33 @@ impl WebSocket {
     /// Over a connection on which the handshake was sent; `input` came behind the request.
     pub(crate) fn new(stream: Watched, connection: Arc<Connection>, input: Bytes) -> Self {
         let decoder = Decoder::new(connection.shared.held_body_bytes());
-        let (out, pace) = Default::default();
-        WebSocket { stream, connection, decoder, input, out, permit: None, wanted: None, pace }
+        let (out, permit, wanted, working, complete, pace) = Default::default();
+        WebSocket { stream, connection, decoder, input, out, permit, wanted, working, complete, pace }
     }
 
-    /// The next message. Pings are answered meanwhile. Cancel-safe.
+    /// The next message, and memory for answering it in pieces of a few KiB. Pings are answered
+    /// meanwhile. Cancel-safe.
     ///
     /// # Errors
     /// Why there is none.
-    pub async fn next(&mut self) -> Result<TextMessage, WebSocketEnd> {
+    pub async fn next(&mut self) -> Result<(TextMessage, Permit), WebSocketEnd> {
         loop {
             self.flush().await.map_err(|_| WebSocketEnd::Gone)?;
+            if self.working.is_none() && (self.wanted.is_some() || self.complete.is_some()) {
+                self.working = Some(self.connection.shared.budget.acquire(HTTP_REQUEST_BYTES).await);
+            }
             if let Some(bytes) = self.wanted {
                 self.permit = Some(self.connection.shared.bodies.acquire_large(bytes).await);
                 self.decoder.reserve(bytes);
                 (self.wanted, self.pace) = (None, Pace::default());
             }
+            if let Some(text) = self.complete.take()
+                && let Some(working) = self.working.take()
+            {
+                return Ok((TextMessage { text, _permit: self.permit.take() }, working));
+            }
             match self.decode().map_err(WebSocketEnd::Close)? {
-                Some(Decoded::Text(text)) => return Ok(TextMessage { text, _permit: self.permit.take() }),
+                Some(Decoded::Text(text)) => self.complete = Some(text),
                 Some(Decoded::Large(bytes)) => self.wanted = Some(bytes),
                 Some(Decoded::Ping(payload)) => write(&mut self.out, Outgoing::Pong, true, &payload),
                 Some(Decoded::Close) => return Err(WebSocketEnd::Close(CloseCode::Normal)),
@@ -166,11 +206,6 @@ impl WebSocket {
         bytes.truncate(read);
         self.input = bytes.into();
         Ok(())
-    }
-
-    /// Memory for a message that is answered in pieces of a few KiB.
-    pub async fn working(&self) -> Permit {
-        self.connection.shared.budget.acquire(HTTP_REQUEST_BYTES).await
     }
 
     /// Sends a message, or a fragment of one: whether it is the first, and the last. Waits until the

@@ -28,7 +28,7 @@ impl Entries {
     /// `stateMismatch` unless the account has the wanted state; it must have it still when the
     /// first entry is written.
     pub(crate) async fn begin(scope: &Scope<'_>, if_in_state: Option<&State>) -> Result<Self, Failure> {
-        let before = scope.look(|logs| positions(logs)).await?;
+        let before = scope.look(positions).await?;
         if if_in_state.is_some_and(|wanted| *wanted != scope.state(&before)) {
             return Err(MethodErrorType::StateMismatch.into());
         }
@@ -41,10 +41,21 @@ impl Entries {
         scope.state(&self.before)
     }
 
+    /// How the method ends if it fails after that: the client has to look at what it has done
+    /// (RFC 8620 §3.6.2, `serverPartialFail`), and must not just repeat it.
+    pub(crate) fn failed(&self, failure: Failure) -> Failure {
+        match failure {
+            Failure::Method(_) if !self.written.entries.is_empty() => {
+                MethodErrorType::ServerPartialFail.into()
+            }
+            failure => failure,
+        }
+    }
+
     /// The states for the response: `oldState`, if nothing else was written in between, and
     /// `newState`.
     pub(crate) async fn states(&self, scope: &Scope<'_>) -> Result<(Option<State>, State), Failure> {
-        let now = scope.look(|logs| positions(logs)).await?;
+        let now = scope.look(positions).await?;
         Ok(match advanced(&self.before, &self.written.entries) {
             Some(after) => (Some(scope.state(&self.before)), scope.state(&after)),
             None => (None, scope.state(&now)),
@@ -68,6 +79,18 @@ fn advanced(before: &LogPositions, entries: &[(AccountId, Position)]) -> Option<
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_method_that_has_written_fails_in_part() {
+        let mut entries = Entries { before: LogPositions::default(), written: Written::default() };
+        let failed = |entries: &Entries| match entries.failed(MethodErrorType::ServerUnavailable.into()) {
+            Failure::Method(error) => error,
+            Failure::Ended(error) => panic!("{error:?}"),
+        };
+        assert_eq!(failed(&entries), MethodErrorType::ServerUnavailable.into());
+        entries.written.entries.push((AccountId([1; 16]), Position(1)));
+        assert_eq!(failed(&entries), MethodErrorType::ServerPartialFail.into());
+    }
 
     #[test]
     fn entries_of_others_in_between_are_noticed() {

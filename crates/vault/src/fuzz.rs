@@ -12,6 +12,7 @@ use crate::entry::LogKey;
 use crate::message::Layout;
 use crate::server_key::ServerKeys;
 use crate::slot::{self, Slot, SlotKind};
+use crate::upload::Upload;
 use crate::{AccountKeys, RootKey, checkpoint, chunk, entry, index, mark, message, pack, record, server_key};
 
 const ACCOUNT: AccountId = AccountId([3; 16]);
@@ -44,6 +45,8 @@ pub fn fuzz_object(data: &[u8]) {
     let _ = entry::renumbering(data);
     if let Ok(name) = std::str::from_utf8(data) {
         let _ = crate::store::StoreMark::parse_authentic(name, &keys.server, "s3://bucket/prefix");
+        // One that opens would have a MAC by chance.
+        assert!(Upload::of_text(&keys.account, ACCOUNT, name).is_none());
     }
     let _ = entry::open(&keys.account, ACCOUNT, at, data);
     let _ = checkpoint::open(&keys.account, ACCOUNT, at, "state", data);

@@ -2,51 +2,58 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
 use ring::digest;
 use sealpost_session::settings::Origin;
 
-use crate::response::Response;
-
 /// What §1.3 appends to the client's key.
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+
+/// Why a handshake is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// The client does not ask for a WebSocket.
+    NotAsked,
+    /// It asks for another version of them.
+    Version,
+    /// It asks for it wrongly.
+    Malformed(&'static str),
+    /// It is a page of another origin.
+    Origin,
+}
 
 /// The fields of the response that accepts the client's request for `protocol`. Pages of other
 /// origins than the server's own `origin` and those that are `allowed` may not open one: browsers
 /// add the credentials of their users by themselves, and CORS does not hold for WebSockets.
 ///
 /// # Errors
-/// The response that refuses it.
+/// Why it is refused.
 pub(super) fn accept(
     request: &HeaderMap,
     protocol: &'static str,
     origin: &str,
     allowed: &[Origin],
-) -> Result<HeaderMap, Response> {
-    let refused = |why| Response::problem(StatusCode::BAD_REQUEST, why);
+) -> Result<HeaderMap, Refused> {
     if !has_token(request, &header::CONNECTION, "upgrade")
         || !has_token(request, &header::UPGRADE, "websocket")
     {
-        let response = Response::problem(StatusCode::UPGRADE_REQUIRED, "this is for WebSockets");
-        return Err(response.with(header::UPGRADE, HeaderValue::from_static("websocket")));
+        return Err(Refused::NotAsked);
     }
     let field = |name: HeaderName| request.get(name).map_or(&b""[..], HeaderValue::as_bytes);
     if field(header::SEC_WEBSOCKET_VERSION) != b"13" {
-        let response = refused("the version of WebSockets is 13");
-        return Err(response.with(header::SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13")));
+        return Err(Refused::Version);
     }
     let key = field(header::SEC_WEBSOCKET_KEY);
     if STANDARD.decode(key).map_or(0, |key| key.len()) != 16 {
-        return Err(refused("Sec-WebSocket-Key is malformed"));
+        return Err(Refused::Malformed("Sec-WebSocket-Key is malformed"));
     }
     if !has_token(request, &header::SEC_WEBSOCKET_PROTOCOL, protocol) {
-        return Err(refused("the client does not offer the subprotocol of this WebSocket"));
+        return Err(Refused::Malformed("the client does not offer the subprotocol of this WebSocket"));
     }
     if let Some(page) = request.get(header::ORIGIN) {
         let is_allowed = |known: &str| known.as_bytes() == page.as_bytes();
         if !is_allowed(origin) && !allowed.iter().any(|known| is_allowed(known.as_str())) {
-            let why = "pages of this origin may not use the server: see http.allowed_origins";
-            return Err(Response::problem(StatusCode::FORBIDDEN, why));
+            return Err(Refused::Origin);
         }
     }
     let mut fields = HeaderMap::new();
@@ -77,7 +84,7 @@ fn has_token(request: &HeaderMap, name: &HeaderName, token: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn asked(change: &[(HeaderName, &'static str)]) -> Result<HeaderMap, u16> {
+    fn asked(change: &[(HeaderName, &'static str)]) -> Result<HeaderMap, Refused> {
         // The example of §1.3.
         let mut request = HeaderMap::from_iter([
             (header::UPGRADE, HeaderValue::from_static("WebSocket")),
@@ -90,7 +97,7 @@ mod tests {
             request.insert(name, HeaderValue::from_static(value));
         }
         let allowed = ["https://webmail.example.org".parse().unwrap()];
-        accept(&request, "jmap", "https://mail.example.org", &allowed).map_err(|it| it.status.as_u16())
+        accept(&request, "jmap", "https://mail.example.org", &allowed)
     }
 
     #[test]
@@ -105,16 +112,19 @@ mod tests {
 
     #[test]
     fn a_handshake_that_is_not_right_is_refused() {
-        for (name, value, status) in [
-            (header::UPGRADE, "h2c", 426),
-            (header::CONNECTION, "close", 426),
-            (header::SEC_WEBSOCKET_VERSION, "8", 400),
-            (header::SEC_WEBSOCKET_KEY, "dGhl", 400),
-            (header::SEC_WEBSOCKET_PROTOCOL, "xmpp", 400),
-            (header::ORIGIN, "https://evil.example", 403),
-            (header::ORIGIN, "null", 403),
+        let malformed = Refused::Malformed("");
+        for (name, value, expected) in [
+            (header::UPGRADE, "h2c", Refused::NotAsked),
+            (header::CONNECTION, "close", Refused::NotAsked),
+            (header::SEC_WEBSOCKET_VERSION, "8", Refused::Version),
+            (header::SEC_WEBSOCKET_KEY, "dGhl", malformed),
+            (header::SEC_WEBSOCKET_PROTOCOL, "xmpp", malformed),
+            (header::ORIGIN, "https://evil.example", Refused::Origin),
+            (header::ORIGIN, "null", Refused::Origin),
         ] {
-            assert_eq!(asked(&[(name.clone(), value)]).err(), Some(status), "{name}: {value}");
+            let refused = asked(&[(name.clone(), value)]).unwrap_err();
+            let is_same = std::mem::discriminant(&refused) == std::mem::discriminant(&expected);
+            assert!(is_same, "{name}: {value} {refused:?}");
         }
     }
 }

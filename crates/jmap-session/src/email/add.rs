@@ -6,23 +6,26 @@ use std::sync::Arc;
 
 use futures::TryStreamExt;
 use sealpost_account::object_id::email_id_of;
-use sealpost_account::{Account, Flags, Later, NewMessage, Stored, Unplaced};
+use sealpost_account::{Account, Flags, Ingest, Later, NewMessage, Stored, Unplaced};
+use sealpost_base::limits::JMAP_EMAIL_BYTES;
 use sealpost_base::{AccountId, Error, Kind, MailboxId, ObjectId, Timestamp};
 use sealpost_directory::Usage;
+use sealpost_jmap::email::{Email, EmailFields};
 use sealpost_jmap::error::{SetErrorDetail, SetErrorType};
 use sealpost_jmap::id::{BlobId, CreationId, EmailId, ThreadId};
 use sealpost_jmap::{GivenId, SetError};
-use sealpost_mailbox::email_change::{EmailChange, Place, PlaceEdit, add_emails, change_emails};
+use sealpost_mailbox::email_change::{
+    EmailChange, EmailRefusal, Place, PlaceEdit, add_emails, change_emails,
+};
 use sealpost_mailbox::emails::Email as StoredEmail;
 use sealpost_vault::message::READER_BYTES;
 
-use super::compose::{Base64Lines, BlobEncoding, Piece};
+use super::compose::{Base64Lines, BlobEncoding, Piece, TextEncoding};
 use super::refused::{Refused, of_object};
 use crate::blob::{self, Blob, BlobName};
 use crate::entries::Entries;
 use crate::method::Failure;
 use crate::scope::Scope;
-use sealpost_jmap::email::{Email, EmailFields};
 
 /// Memory for the record of a new email, in bytes.
 const RECORD_BYTES: usize = 2 * size_of::<NewMessage>() + 512;
@@ -30,11 +33,32 @@ const RECORD_BYTES: usize = 2 * size_of::<NewMessage>() + 512;
 /// An email to add.
 pub(super) struct NewEmail {
     /// Its message.
-    pub(super) message: Vec<Piece>,
+    pub(super) message: Source,
     /// The mailboxes that it comes into; at least one.
     pub(super) places: BTreeSet<Place>,
     pub(super) flags: Flags,
     pub(super) received: Timestamp,
+}
+
+/// Where the message of a new email comes from.
+pub(super) enum Source {
+    /// It is composed.
+    Composed(Box<Email>),
+    /// It is a blob.
+    Blob(BlobId),
+}
+
+impl Source {
+    /// Memory for its longest text while that is encoded, in bytes.
+    fn text_bytes(&self) -> usize {
+        match self {
+            Source::Blob(_) => 0,
+            Source::Composed(email) => {
+                let values = email.fields.body_values.iter().flat_map(|values| values.values());
+                values.map(|value| value.value.len()).max().unwrap_or(0) * TextEncoding::GROWTH
+            }
+        }
+    }
 }
 
 /// What became of each new email, by what the client calls it.
@@ -49,9 +73,16 @@ pub(super) async fn add(
     entries: &mut Entries,
     new: Vec<(CreationId, NewEmail)>,
 ) -> Result<Added, Failure> {
-    let _permit = scope.permit(Later::BYTES + new.len() * RECORD_BYTES).await;
+    let text_bytes = new.iter().map(|(_, email)| email.message.text_bytes()).max().unwrap_or(0);
+    let _permit = scope.permit(Later::BYTES + new.len() * RECORD_BYTES + text_bytes).await;
     let logs = scope.logs().await?;
     let mut added = Added::new();
+    // A shared mailbox may be gone since it was looked up.
+    let (new, gone): (Vec<_>, Vec<_>) =
+        new.into_iter().partition(|(_, email)| first_log(&logs, email).is_some());
+    for (creation, _) in gone {
+        added.push((creation, Err(of_object(EmailRefusal::Mailboxes.into())?)));
+    }
     for log in &logs {
         let of_log = |email: &NewEmail| first_log(&logs, email) == Some(log.id());
         let mut batch = Batch::new(log);
@@ -111,7 +142,7 @@ impl<'a> Batch<'a> {
             self.emails.iter().map(|(_, email, _)| mailboxes_in(email, self.log)).collect();
         let (written, usage) = (&mut entries.written, Usage::default());
         let placed = add_emails(quota, self.account, self.unplaced, &targets, usage, written).await;
-        let placed = placed.map_err(|error| Failure::from(error))?;
+        let placed = placed.map_err(Failure::from)?;
         let mut results: Vec<Result<(), Refused>> =
             placed.into_iter().map(|placed| placed.map_err(Refused::from)).collect();
         spread(scope, entries, self.log, &self.emails, &mut results).await?;
@@ -192,29 +223,24 @@ async fn store(
     email: &NewEmail,
     later: &mut Later,
 ) -> Result<Stored, Refused> {
-    let blobs = blobs_of(scope, &email.message).await?;
+    let pieces = match &email.message {
+        Source::Composed(email) => scope.composer().compose(email),
+        Source::Blob(id) => vec![Piece::Blob(id.clone(), BlobEncoding::Identity)],
+    };
+    let blobs = blobs_of(scope, &pieces).await?;
+    check_size(&pieces, &blobs)?;
     let beside = if blobs.is_empty() { 0 } else { READER_BYTES };
     let mut ingest = log.ingest_beside(beside).await?;
     let most = scope.message_size();
-    for piece in &email.message {
+    for piece in pieces {
         match piece {
-            Piece::Bytes(bytes) => ingest.write(bytes).await?,
+            Piece::Bytes(bytes) => ingest.write(&bytes).await?,
+            Piece::Text(text, encoding) => ingest.write(encoding.encode(text).as_bytes()).await?,
             Piece::Blob(id, encoding) => {
-                let blob = blobs.get(id).ok_or_else(|| Error::internal("a blob that was not opened"))?;
-                let mut lines = Base64Lines::default();
-                let mut bytes = blob.bytes(0..blob.size()).await?;
-                while let Some(piece) = bytes.try_next().await.map_err(|error| unreadable(error, id))? {
-                    match encoding {
-                        BlobEncoding::Identity => ingest.write(&piece).await?,
-                        BlobEncoding::Base64 => ingest.write(lines.push(&piece).as_bytes()).await?,
-                    }
-                    if ingest.size() > most {
-                        return Err(too_large(most).into());
-                    }
-                }
-                if *encoding == BlobEncoding::Base64 {
-                    ingest.write(lines.finish().as_bytes()).await?;
-                }
+                let blob = blobs.get(&id).ok_or_else(|| Error::internal("a blob that was not opened"))?;
+                write_blob(&mut ingest, blob, encoding, most)
+                    .await
+                    .map_err(|refused| missing(refused, &id))?;
             }
         }
         if ingest.size() > most {
@@ -224,15 +250,54 @@ async fn store(
     Ok(ingest.finish_later(later).await?)
 }
 
+/// Writes the bytes of a blob; a message has at most so many.
+async fn write_blob(
+    ingest: &mut Ingest,
+    blob: &Blob,
+    encoding: BlobEncoding,
+    most: u64,
+) -> Result<(), Refused> {
+    let mut lines = Base64Lines::default();
+    let mut bytes = blob.bytes(0..blob.size()).await?;
+    while let Some(piece) = bytes.try_next().await? {
+        match encoding {
+            BlobEncoding::Identity => ingest.write(&piece).await?,
+            BlobEncoding::Base64 => ingest.write(lines.push(&piece).as_bytes()).await?,
+        }
+        if ingest.size() > most {
+            return Err(too_large(most).into());
+        }
+    }
+    if encoding == BlobEncoding::Base64 {
+        ingest.write(lines.finish().as_bytes()).await?;
+    }
+    Ok(())
+}
+
+/// Whether the contents of all parts together are not too large: several parts may have the same
+/// text or blob.
+fn check_size(pieces: &[Piece<'_>], blobs: &BTreeMap<BlobId, Blob>) -> Result<(), SetError> {
+    let size = |piece: &Piece<'_>| match piece {
+        Piece::Bytes(bytes) => bytes.len() as u64,
+        Piece::Text(text, _) => text.len() as u64,
+        Piece::Blob(id, BlobEncoding::Base64) => blobs.get(id).map_or(0, Blob::size),
+        // An import of one message, or a forwarded one: the limit on messages holds.
+        Piece::Blob(id, BlobEncoding::Identity) if pieces.len() > 1 => blobs.get(id).map_or(0, Blob::size),
+        Piece::Blob(..) => 0,
+    };
+    let sum = pieces.iter().map(size).fold(0, u64::saturating_add);
+    if sum > JMAP_EMAIL_BYTES { Err(too_large(JMAP_EMAIL_BYTES)) } else { Ok(()) }
+}
+
 fn too_large(most: u64) -> SetError {
     SetError::from(SetErrorType::TooLarge).describe(format!("a message has at most {most} bytes"))
 }
 
 /// An upload that was collected while it was read is not there.
-fn unreadable(error: Error, id: &BlobId) -> Refused {
-    match error.kind() {
-        Kind::NotFound => blob_not_found(vec![id.clone()]).into(),
-        _ => error.into(),
+fn missing(refused: Refused, id: &BlobId) -> Refused {
+    match refused {
+        Refused::Server(error) if error.kind() == Kind::NotFound => blob_not_found(vec![id.clone()]).into(),
+        refused => refused,
     }
 }
 
@@ -244,7 +309,7 @@ fn blob_not_found(missing: Vec<BlobId>) -> SetError {
 ///
 /// # Errors
 /// `blobNotFound` with all that are not there (RFC 8621 §4.6).
-async fn blobs_of(scope: &Scope<'_>, message: &[Piece]) -> Result<BTreeMap<BlobId, Blob>, Refused> {
+async fn blobs_of(scope: &Scope<'_>, message: &[Piece<'_>]) -> Result<BTreeMap<BlobId, Blob>, Refused> {
     let (mut blobs, mut missing) = (BTreeMap::new(), Vec::new());
     for piece in message {
         let Piece::Blob(id, _) = piece else { continue };

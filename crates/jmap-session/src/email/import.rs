@@ -9,8 +9,7 @@ use sealpost_mime::header::{date, fields};
 use sealpost_vault::message::READER_BYTES;
 use serde_json::{Map, Value};
 
-use super::add::{NewEmail, add};
-use super::compose::{BlobEncoding, Piece};
+use super::add::{NewEmail, Source, add};
 use super::keywords::flags_of;
 use super::places::Places;
 use super::refused::{Refused, of_object};
@@ -58,7 +57,8 @@ pub(crate) async fn import(
             }
         }
     }
-    for (creation, added) in add(scope, &mut entries, new).await? {
+    let added = add(scope, &mut entries, new).await.map_err(|failure| entries.failed(failure))?;
+    for (creation, added) in added {
         match added {
             Ok(email) => drop(response.created.insert(creation, email)),
             Err(error) => drop(response.not_created.insert(creation, error)),
@@ -87,8 +87,7 @@ async fn read(scope: &Scope<'_>, places: &Places, import: EmailImport) -> Result
     }
     let received = received_at.map(|at| at.timestamp()).or_else(|| received(&head));
     let received = received.unwrap_or(scope.composer().now);
-    let message = vec![Piece::Blob(id, BlobEncoding::Identity)];
-    Ok(NewEmail { message, places, flags: flags_of(&keywords.0), received })
+    Ok(NewEmail { message: Source::Blob(id), places, flags: flags_of(&keywords.0), received })
 }
 
 /// Whether it begins with a header field (RFC 5322 §2.2), of a name such as fields have.

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sealpost_base::Result;
+use sealpost_base::limits::PLACEMENTS_COUNTED;
+use sealpost_jmap::error::SetErrorType;
 use sealpost_jmap::{GivenId, SetError};
 use sealpost_mailbox::email_change::Place;
 
@@ -14,7 +15,10 @@ pub(super) struct Places(BTreeMap<GivenId, Place>);
 
 impl Places {
     /// Looks these up.
-    pub(super) async fn find(scope: &Scope<'_>, ids: impl Iterator<Item = &GivenId>) -> Result<Self> {
+    pub(super) async fn find(
+        scope: &Scope<'_>,
+        ids: impl Iterator<Item = &GivenId>,
+    ) -> sealpost_base::Result<Self> {
         let ids: BTreeSet<&GivenId> = ids.collect();
         let found = scope.look(|logs| {
             let place = |given: &&GivenId| {
@@ -29,7 +33,7 @@ impl Places {
     /// The mailboxes of these ids.
     ///
     /// # Errors
-    /// `invalidProperties` if one of them is none.
+    /// `invalidProperties` if one of them is none; `tooManyMailboxes`.
     pub(super) fn of<'a>(&self, ids: impl Iterator<Item = &'a GivenId>) -> Result<BTreeSet<Place>, SetError> {
         let place = |id: &GivenId| {
             self.0.get(id).copied().ok_or_else(|| {
@@ -37,7 +41,11 @@ impl Places {
                 SetError::invalid_properties(vec!["mailboxIds".to_owned()], why)
             })
         };
-        ids.map(place).collect()
+        let places: BTreeSet<Place> = ids.map(place).collect::<Result<_, _>>()?;
+        if places.len() > PLACEMENTS_COUNTED {
+            return Err(SetErrorType::TooManyMailboxes.into());
+        }
+        Ok(places)
     }
 
     /// Those of them that are mailboxes.

@@ -7,11 +7,11 @@ mod update;
 use std::collections::BTreeSet;
 
 use sealpost_account::object_id::object_of;
-use sealpost_jmap::GivenId;
 use sealpost_jmap::email::EmailSetResponse;
 use sealpost_jmap::error::SetErrorType;
 use sealpost_jmap::id::Id;
 use sealpost_jmap::standard::{SetRequest, SetResponse};
+use sealpost_jmap::{GivenId, SetError};
 use sealpost_mailbox::email_change::{EmailChange, change_emails};
 use serde_json::{Map, Value};
 
@@ -30,16 +30,27 @@ pub(crate) async fn set(
     let request = SetRequest::from_arguments(arguments)?;
     scope.require(&request.account_id)?;
     let mut entries = Entries::begin(scope, request.if_in_state.as_ref()).await?;
-    let mut response: EmailSetResponse = SetResponse::new(request.account_id, entries.old_state(scope));
-    create::create(scope, &mut entries, request.create, &mut response).await?;
-    let doomed: BTreeSet<&Id> =
-        request.destroy.iter().filter_map(|given| given.resolve(&scope.created)).collect();
-    let updates = update::read(scope, request.update, &doomed, &mut response).await?;
-    let destroys = request.destroy.iter().map(|given| (given.clone(), EmailChange::Destroy));
-    change(scope, &mut entries, updates.into_iter().chain(destroys).collect(), &mut response).await?;
+    let mut response: EmailSetResponse =
+        SetResponse::new(request.account_id.clone(), entries.old_state(scope));
+    let done = run(scope, &mut entries, request, &mut response).await;
+    done.map_err(|failure| entries.failed(failure))?;
     (response.old_state, response.new_state) = entries.states(scope).await?;
     responder.respond("Email/set", &response, call_id).await?;
     Ok(())
+}
+
+async fn run(
+    scope: &mut Scope<'_>,
+    entries: &mut Entries,
+    request: SetRequest,
+    response: &mut EmailSetResponse,
+) -> Result<(), Failure> {
+    create::create(scope, entries, request.create, response).await?;
+    let doomed: BTreeSet<&Id> =
+        request.destroy.iter().filter_map(|given| given.resolve(&scope.created)).collect();
+    let updates = update::read(scope, request.update, &doomed, response).await?;
+    let destroys = request.destroy.iter().map(|given| (given.clone(), EmailChange::Destroy));
+    change(scope, entries, updates.into_iter().chain(destroys).collect(), response).await
 }
 
 /// Changes and destroys emails, all of them together; those that are named twice, once more.
@@ -80,12 +91,7 @@ async fn change(
     Ok(())
 }
 
-fn refuse(
-    response: &mut EmailSetResponse,
-    name: GivenId,
-    change: &EmailChange,
-    error: sealpost_jmap::SetError,
-) {
+fn refuse(response: &mut EmailSetResponse, name: GivenId, change: &EmailChange, error: SetError) {
     match change {
         EmailChange::Destroy => response.not_destroyed.insert(name, error),
         EmailChange::Update { .. } => response.not_updated.insert(name, error),

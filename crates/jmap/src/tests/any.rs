@@ -39,8 +39,12 @@ fn naive_patch(object: &Value, patch: &BTreeMap<String, Value>) -> Option<Value>
         let (parents, last) = path.rsplit_once('/').unwrap_or(("", path));
         let parent =
             if parents.is_empty() && !path.starts_with('/') { String::new() } else { format!("/{parents}") };
-        // Parents must exist before any patch, which none of the others makes or removes.
-        object.pointer(&parent)?.as_object()?;
+        // Parents must exist before any patch, which none of the others makes or removes; and no path
+        // leads into an array.
+        let ends = parent.match_indices('/').map(|(at, _)| at).chain([parent.len()]);
+        for end in ends {
+            object.pointer(&parent[..end])?.as_object()?;
+        }
         let members = patched.pointer_mut(&parent)?.as_object_mut()?;
         let last = last.replace("~1", "/").replace("~0", "~");
         if value.is_null() {

@@ -60,12 +60,12 @@ pub(super) fn plan(
     }
     let changed = flags.map_or_else(Flags::default, |edit| needed(edit, &email.flags));
     for (log, state) in logs {
-        let is_of = |place: &&Place| place.0 == *log;
+        let is_of = |place: &Place| place.0 == *log;
         let rights = access(user, *log).rights(state);
-        let adds = after.difference(&before).filter(is_of).next().is_some();
-        let removes = before.difference(&after).filter(is_of).next().is_some();
+        let adds = after.difference(&before).any(is_of);
+        let removes = before.difference(&after).any(is_of);
         // RFC 8621 §2 `maySetSeen`, `maySetKeywords`: in all of its mailboxes.
-        let sets = before.iter().any(|place| place.0 == *log) && permitted(&changed, rights) != changed;
+        let sets = before.iter().any(is_of) && permitted(&changed, rights) != changed;
         if sets || adds && !rights.contains(Rights::INSERT) || removes && !rights.contains(REMOVES) {
             return Err(EmailRefusal::Forbidden);
         }

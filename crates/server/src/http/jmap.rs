@@ -4,15 +4,18 @@
 //! caller ([`sealpost_jmap_session::Caller`]), which knows no HTTP.
 
 mod api;
+mod download;
 mod events;
 mod login;
 mod problem;
 mod session;
+mod upload;
 mod websocket;
 
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
+use sealpost_base::limits::JMAP_UPLOAD_BYTES;
 use sealpost_http::{Body, Handler, Method, Request, Response, Route};
 use sealpost_jmap_session::JmapShared;
 use sealpost_session::{Context, Shutdown};
@@ -53,6 +56,18 @@ pub(crate) fn routes(jmap: &Arc<Jmap>) -> Vec<Route> {
         get("SESSION", "/jmap/session", session),
         get("EVENTS", "/jmap/eventsource", Arc::new(Endpoint(jmap.clone(), events::get))),
         get("WEBSOCKET", "/jmap/ws", Arc::new(Endpoint(jmap.clone(), websocket::get))),
+        get(
+            "DOWNLOAD",
+            "/jmap/download/{account}/{blob}/{name}",
+            Arc::new(Endpoint(jmap.clone(), download::get)),
+        ),
+        Route {
+            name: "UPLOAD",
+            method: Method::POST,
+            path: "/jmap/upload/{account}/",
+            body: Body::Streamed(JMAP_UPLOAD_BYTES),
+            handler: Arc::new(Endpoint(jmap.clone(), upload::post)),
+        },
         Route {
             name: "API",
             method: Method::POST,

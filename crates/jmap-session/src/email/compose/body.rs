@@ -9,7 +9,7 @@ use sealpost_jmap::id::BlobId;
 use sealpost_mime::encode;
 
 use super::header::push_property;
-use super::{BlobEncoding, Composer, Pieces};
+use super::{BlobEncoding, Composer, Pieces, TextEncoding};
 
 /// Bytes of a line that needs no encoding (RFC 5322 §2.1.1).
 const LINE_BYTES: usize = 998;
@@ -34,7 +34,7 @@ enum LeafRole {
 }
 
 /// Writes the fields of the body, the empty line and the body.
-pub(super) fn write(composer: &Composer<'_>, email: &Email, pieces: &mut Pieces) {
+pub(super) fn write<'a>(composer: &Composer<'_>, email: &'a Email, pieces: &mut Pieces<'a>) {
     let values = email.fields.body_values.as_ref();
     write_part(composer, &tree(email), values, pieces);
 }
@@ -101,7 +101,12 @@ fn of_structure(part: &EmailBodyPart) -> Part<'_> {
 type Values = BTreeMap<String, EmailBodyValue>;
 
 /// Writes a part with its fields, which end the header if it is the message itself.
-fn write_part(composer: &Composer<'_>, part: &Part<'_>, values: Option<&Values>, pieces: &mut Pieces) {
+fn write_part<'a>(
+    composer: &Composer<'_>,
+    part: &Part<'a>,
+    values: Option<&'a Values>,
+    pieces: &mut Pieces<'a>,
+) {
     match part {
         Part::Empty => pieces.text("Content-Type: text/plain; charset=us-ascii\r\n\r\n"),
         Part::Multipart(subtype, parts, given) => {
@@ -127,7 +132,12 @@ fn write_part(composer: &Composer<'_>, part: &Part<'_>, values: Option<&Values>,
     }
 }
 
-fn write_leaf(part: &EmailBodyPart, role: LeafRole, values: Option<&Values>, pieces: &mut Pieces) {
+fn write_leaf<'a>(
+    part: &'a EmailBodyPart,
+    role: LeafRole,
+    values: Option<&'a Values>,
+    pieces: &mut Pieces<'a>,
+) {
     let content = Content::of(part, values);
     let mut fields = String::new();
     let has_type = part.header_properties.iter().any(|(property, _)| property.is_for("Content-Type"));
@@ -139,7 +149,7 @@ fn write_leaf(part: &EmailBodyPart, role: LeafRole, values: Option<&Values>, pie
     pieces.text(&fields);
     pieces.text("\r\n");
     match &content {
-        Content::Text { body, .. } => pieces.text(body),
+        Content::Text(text, encoding) => pieces.value(text, *encoding),
         Content::Blob(id) => {
             let identity = is_message(part);
             pieces.blob(id, if identity { BlobEncoding::Identity } else { BlobEncoding::Base64 });
@@ -149,8 +159,8 @@ fn write_leaf(part: &EmailBodyPart, role: LeafRole, values: Option<&Values>, pie
 
 /// What a leaf holds.
 enum Content<'a> {
-    /// Text, encoded.
-    Text { body: Cow<'a, str>, is_ascii: bool, is_quoted: bool },
+    /// A text.
+    Text(&'a str, TextEncoding),
     /// The bytes of a blob.
     Blob(&'a BlobId),
 }
@@ -161,19 +171,15 @@ impl<'a> Content<'a> {
             return Content::Blob(blob);
         }
         let id = part.fields.part_id.as_ref().and_then(Option::as_ref);
-        let value = id.and_then(|id| values?.get(id)).map_or("", |value| value.value.as_str());
-        let is_ascii = value.is_ascii();
-        if is_ascii && is_plain(value) {
-            let body = if value.contains('\n') { with_crlf(value).into() } else { value.into() };
-            return Content::Text { body, is_ascii, is_quoted: false };
-        }
-        Content::Text { body: encode::quoted_printable(value).into(), is_ascii, is_quoted: true }
+        let text = id.and_then(|id| values?.get(id)).map_or("", |value| value.value.as_str());
+        let is_plain = text.is_ascii() && is_plain(text);
+        Content::Text(text, if is_plain { TextEncoding::SevenBit } else { TextEncoding::Quoted })
     }
 
     fn encoding(&self, part: &EmailBodyPart) -> &'static str {
         match self {
-            Content::Text { is_quoted: true, .. } => "quoted-printable",
-            Content::Text { .. } => "7bit",
+            Content::Text(_, TextEncoding::Quoted) => "quoted-printable",
+            Content::Text(_, TextEncoding::SevenBit) => "7bit",
             // RFC 2046 §5.2.1, RFC 6532 §3.7: the message has encodings of its own.
             Content::Blob(_) if is_message(part) => "8bit",
             Content::Blob(_) => "base64",
@@ -198,24 +204,18 @@ fn is_plain(text: &str) -> bool {
     }) && !text.ends_with('\r')
 }
 
-fn with_crlf(text: &str) -> String {
-    let lines: Vec<&str> = text.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line)).collect();
-    lines.join("\r\n")
-}
-
 fn push_content_type(fields: &mut String, part: &EmailBodyPart, role: LeafRole, content: &Content<'_>) {
     let default = match (role, content) {
         (LeafRole::Html, _) => "text/html",
-        (LeafRole::Text, _) | (_, Content::Text { .. }) => "text/plain",
+        (LeafRole::Text, _) | (_, Content::Text(..)) => "text/plain",
         _ => "application/octet-stream",
     };
     let media_type = part.fields.media_type.as_deref().filter(|text| !text.is_empty()).unwrap_or(default);
     let _ = write!(fields, "Content-Type: {media_type}");
     let is_text = media_type.get(..5).is_some_and(|begin| begin.eq_ignore_ascii_case("text/"));
     let charset = match content {
-        Content::Text { is_ascii: true, .. } if is_text => Some("us-ascii"),
-        Content::Text { .. } if is_text => Some("utf-8"),
-        Content::Text { .. } => None,
+        Content::Text(text, _) if is_text => Some(if text.is_ascii() { "us-ascii" } else { "utf-8" }),
+        Content::Text(..) => None,
         Content::Blob(_) => part.fields.charset.as_ref().and_then(Option::as_deref),
     };
     if let Some(charset) = charset {

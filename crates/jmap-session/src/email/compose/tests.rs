@@ -18,6 +18,7 @@ fn compose(email: Value) -> String {
     let email = for_create(object).unwrap_or_else(|error| panic!("{error:?}"));
     let piece = |piece: Piece| match piece {
         Piece::Bytes(bytes) => String::from_utf8(bytes).unwrap(),
+        Piece::Text(text, encoding) => encoding.encode(text).into_owned(),
         Piece::Blob(id, encoding) => format!("<{id} {encoding:?}>"),
     };
     composer.compose(&email).into_iter().map(piece).collect()

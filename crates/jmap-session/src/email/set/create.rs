@@ -8,7 +8,7 @@ use sealpost_jmap::standard::ObjectMap;
 use sealpost_jmap::{GivenId, SetError};
 use serde_json::Value;
 
-use crate::email::add::{NewEmail, add};
+use crate::email::add::{NewEmail, Source, add};
 use crate::email::keywords::flags_of;
 use crate::email::places::Places;
 use crate::entries::Entries;
@@ -38,7 +38,7 @@ pub(super) async fn create(
     let places = Places::find(scope, emails.iter().flat_map(|(_, email)| mailboxes(email))).await?;
     let mut new = Vec::new();
     for (creation, email) in emails {
-        match compose(scope, &places, &email) {
+        match new_email(scope, &places, email) {
             Ok(email) => new.push((creation, email)),
             Err(error) => drop(response.not_created.insert(creation, error)),
         }
@@ -56,12 +56,12 @@ fn mailboxes(email: &Email) -> impl Iterator<Item = &GivenId> {
     email.fields.mailbox_ids.iter().flatten().flat_map(|set| &set.0)
 }
 
-fn compose(scope: &Scope<'_>, places: &Places, email: &Email) -> Result<NewEmail, SetError> {
-    let composer = scope.composer();
-    let places: BTreeSet<_> = places.of(mailboxes(email))?;
-    let keywords = email.fields.keywords.iter().flatten().flat_map(|set| &set.0);
-    let received = email.fields.received_at.flatten().map_or(composer.now, |at| at.timestamp());
-    Ok(NewEmail { message: composer.compose(email), places, flags: flags_of(keywords), received })
+fn new_email(scope: &Scope<'_>, places: &Places, email: Email) -> Result<NewEmail, SetError> {
+    let places: BTreeSet<_> = places.of(mailboxes(&email))?;
+    let flags = flags_of(email.fields.keywords.iter().flatten().flat_map(|set| &set.0));
+    let received = email.fields.received_at.flatten().map(|at| at.timestamp());
+    let received = received.unwrap_or_else(|| scope.composer().now);
+    Ok(NewEmail { message: Source::Composed(Box::new(email)), places, flags, received })
 }
 
 /// Puts the blobs that were created earlier in the request into the place of their creation ids, in

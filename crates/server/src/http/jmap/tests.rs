@@ -451,3 +451,36 @@ async fn a_web_socket_is_refused_or_closed_with_a_code() {
     socket.send(0x81, b"\xff").await;
     assert_eq!(socket.closed_with().await, 1007);
 }
+
+#[tokio::test]
+async fn what_is_uploaded_can_be_downloaded() {
+    let server = TestServer::new().await;
+    let account = format!("A{}", server.record.id);
+    let fields = format!("{BASIC}Content-Type: image/png\r\n");
+    let text = "0123456789".repeat(2000);
+    let upload = server.ask(&format!("POST /jmap/upload/{account}/"), &fields, &text).await;
+    assert_eq!(upload.status, 201, "{}", upload.body);
+    let stored = upload.json();
+    assert_eq!((stored["type"].as_str(), stored["size"].as_u64()), (Some("image/png"), Some(20_000)));
+    let path = format!(
+        "GET /jmap/download/{account}/{}/a%20b.png?accept=image%2Fpng",
+        stored["blobId"].as_str().unwrap()
+    );
+    let whole = server.ask(&path, BASIC, "").await;
+    assert!(whole.status == 200 && whole.body == text, "{}", whole.status);
+    assert!(whole.head.contains("content-type: image/png") && whole.head.contains("filename=\"a b.png\""));
+    let part = server.ask(&path, &format!("{BASIC}Range: bytes=5-8\r\n"), "").await;
+    assert_eq!((part.status, part.body.as_str()), (206, "5678"));
+    let known = format!("{BASIC}If-None-Match: \"{}\"\r\n", stored["blobId"].as_str().unwrap());
+    assert_eq!(server.ask(&path, &known, "").await.status, 304);
+    // Others have nothing there, and nobody has what is not there.
+    let other = account.replace(&account[1..3], "00");
+    for path in [path.replace(&account, &other), format!("GET /jmap/download/{account}/nothing/x")] {
+        assert_eq!(server.ask(&path, BASIC, "").await.status, 404);
+    }
+    assert_eq!(server.ask(&path, "", "").await.status, 401);
+    assert_eq!(server.ask(&format!("POST /jmap/upload/{other}/"), &fields, "x").await.status, 404);
+    let large = format!("{fields}Content-Length: {}\r\n", JMAP_UPLOAD_BYTES + 1);
+    let refused = server.ask(&format!("POST /jmap/upload/{account}/"), &large, "").await;
+    assert_eq!((refused.status, refused.json()["limit"].as_str()), (413, Some("maxSizeUpload")));
+}

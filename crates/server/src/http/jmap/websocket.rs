@@ -72,7 +72,7 @@ impl Session {
                 () = shutdown.wait() => return ("shutdown", Some(CloseCode::GoingAway)),
                 () = self.caller.lost() => return ("login revoked", Some(CloseCode::Policy)),
                 message = self.socket.next() => match message {
-                    Ok(message) => Box::pin(self.answer(message)).await,
+                    Ok((message, _working)) => Box::pin(self.answer(message)).await,
                     Err(WebSocketEnd::Close(CloseCode::Normal)) => {
                         return ("closed", Some(CloseCode::Normal));
                     }
@@ -98,8 +98,7 @@ impl Session {
     }
 
     async fn answer(&mut self, message: TextMessage) -> Result<(), Option<CloseCode>> {
-        let _working = self.socket.working().await;
-        let (parsed, _permit) = self.shared.read_message(&message.text).await;
+        let (parsed, _permit) = self.shared.read_message(&message).await;
         drop(message);
         match parsed {
             Ok(ClientMessage::Request { id, request }) => {
