@@ -106,7 +106,7 @@ pub(crate) async fn watch_clock(ctx: &Context, begins: Option<Option<Timestamp>>
 
 /// Deletes removed accounts whose retention period is over, unless the clock is doubted, and copies
 /// of withdrawn passwords and app passwords that killed processes left.
-async fn maintain_records(ctx: &Context) {
+pub(crate) async fn maintain_records(ctx: &Context) {
     let is_believed = !ctx.clock_watch.is_doubted();
     let removed_before = is_believed.then(|| before(ctx.clock.now(), ctx.settings.retention));
     match ctx.directory.maintain_records(removed_before).await {

@@ -8,6 +8,7 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufRead
 use tokio::net::TcpStream;
 
 use super::*;
+use crate::housekeeping::maintain_records;
 use sealpost_session::settings::TlsSource;
 use sealpost_session::settings::sending::{Sending, Switch};
 
