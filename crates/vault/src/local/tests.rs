@@ -8,6 +8,8 @@ use sealpost_base::{Kind, Random, SeededRandom, Timestamp};
 
 use super::*;
 use crate::{Put, Sealed, Store};
+use futures::StreamExt;
+use object_store::{GetOptions, ObjectStore};
 
 const LARGE: usize = INLINE_OBJECT_BYTES + 1;
 

@@ -8,7 +8,8 @@ use std::collections::VecDeque;
 
 use rusqlite::Connection;
 
-use super::{Found, failed, find, found_in};
+use super::Found;
+use super::queries::{failed, find, found_in};
 
 /// Rows that are looked at before the one that was found.
 const BEFORE: i64 = 8;
