@@ -5,6 +5,7 @@
 //! [`sealpost_session::metrics`].
 
 mod families;
+mod family;
 pub(crate) mod http;
 mod openmetrics;
 mod process;

@@ -12,7 +12,8 @@ use std::time::Duration;
 use sealpost_base::limits::{HTTP_HEAD_BYTES, HTTP_HEADERS};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::families::{self, View};
+use super::families;
+use super::family::View;
 use super::openmetrics;
 use crate::sending::Sending;
 use sealpost_session::Context;
