@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offer_is_due_once_for_each_time_that_rights_begin() {
+    fn an_offer_is_due_once_for_each_grant() {
         let mut acl = Acl::default();
         let set = |acl: &mut Acl, negative, letters| {
             acl.set(FRED, "fred", negative, |_| rights(letters)).unwrap();

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn few_rows_wait_for_nobody_and_many_for_those_who_came_before() {
+    async fn only_long_steps_wait_for_earlier_ones() {
         let steps = CpuGate::new(4);
         let held = [steps.0.acquire().now_or_never().unwrap(), steps.0.acquire().now_or_never().unwrap()];
         assert_eq!(steps.run(LONG_ROWS - 1, || 1).now_or_never(), Some(1));

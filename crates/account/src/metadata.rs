@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_change_of_an_entry_counts_and_nothing_is_written_for_nothing() {
+    fn the_last_change_of_an_entry_counts_without_empty_writes() {
         let mut state = state();
         put(&mut state, BOX, &[("/private/a", Some(b"1")), ("/private/A", Some(b"2")), ("/private/b", None)]);
         assert_eq!(value(&state, BOX, "/private/a"), Some(&b"2"[..]));

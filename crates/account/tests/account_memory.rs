@@ -65,7 +65,7 @@ async fn weight() -> usize {
 }
 
 #[tokio::test]
-async fn the_least_recently_used_make_room_and_what_is_in_use_stays() {
+async fn the_least_recently_used_idle_account_is_unloaded() {
     let each = weight().await;
     let world = Fixture::new(Store::memory(), 4 * each + 8192);
     let first = world.open(1).await;
@@ -105,7 +105,7 @@ async fn with_many_loaded_those_stay_that_are_used_or_large() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_finds_all_in_use_waits_for_one_and_not_for_ever() {
+async fn a_load_waits_for_memory_up_to_a_timeout() {
     let each = weight().await;
     let world = Arc::new(Fixture::new(Store::memory(), 2 * each + each / 2));
     let held = [world.open(1).await, world.open(2).await];
@@ -159,7 +159,7 @@ async fn accounts_that_are_always_in_use_take_turns() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_holds_an_account_for_long_does_not_keep_others_from_it() {
+async fn a_long_user_of_an_account_does_not_block_others() {
     let each = weight().await;
     let world = Arc::new(Fixture::new(Store::memory(), each + each / 2));
     let (held, ticket) = (world.open(1).await, world.open(1).await.ticket());
@@ -174,7 +174,7 @@ async fn who_holds_an_account_for_long_does_not_keep_others_from_it() {
 }
 
 #[tokio::test]
-async fn an_account_that_is_too_large_is_refused_and_still_gets_mail() {
+async fn a_too_large_account_is_refused_and_still_gets_mail() {
     let each = weight().await;
     let store = Store::memory();
     let large = Fixture::new(store.clone(), 64 << 20);
@@ -195,7 +195,7 @@ async fn an_account_that_is_too_large_is_refused_and_still_gets_mail() {
 }
 
 #[tokio::test]
-async fn an_account_cannot_be_made_too_large_to_be_loaded_again() {
+async fn an_account_cannot_grow_too_large_to_load() {
     const ROOM: usize = 1 << 17;
     let store = Store::memory();
     let world = Fixture::new(store.clone(), ROOM);

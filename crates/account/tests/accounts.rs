@@ -252,7 +252,7 @@ async fn one_slept(w: &Fixture) -> ((Arc<Account>, Accounts), (Arc<Account>, Acc
 }
 
 #[tokio::test]
-async fn a_process_that_slept_through_a_trim_loads_anew_and_loses_nothing() {
+async fn a_process_suspended_through_a_trim_reloads_without_loss() {
     let w = Fixture::new();
     let ((a, _here), (b, there)) = one_slept(&w).await;
     // One delivers without keys, the other changes something: both know only an end of the log that is gone.
@@ -267,7 +267,7 @@ async fn a_process_that_slept_through_a_trim_loads_anew_and_loses_nothing() {
 
 /// What does not know that it slept is told that the outcome is unknown, and does it again.
 #[tokio::test]
-async fn a_process_whose_clock_slept_too_acknowledges_nothing_that_is_not_there() {
+async fn a_suspended_process_acknowledges_only_durable_entries() {
     let w = Fixture::new();
     let ((a, _here), (b, there)) = one_slept(&w).await;
     let stored = store(&there, "late").await;
@@ -281,7 +281,7 @@ async fn a_process_whose_clock_slept_too_acknowledges_nothing_that_is_not_there(
 }
 
 #[tokio::test]
-async fn expunged_messages_can_be_restored_until_their_grace_period_is_over() {
+async fn expunged_messages_can_be_restored_within_their_grace_period() {
     let w = Fixture::new();
     let accounts = w.accounts();
     let account = w.open(&accounts).await;
@@ -369,7 +369,7 @@ async fn a_damaged_checkpoint_is_passed_over() {
 }
 
 #[tokio::test]
-async fn where_all_of_the_log_is_there_a_damaged_checkpoint_costs_nothing() {
+async fn a_damaged_checkpoint_costs_nothing_beside_a_whole_log() {
     let w = Fixture::new();
     let accounts = w.accounts();
     let account = w.open(&accounts).await;
@@ -470,7 +470,7 @@ async fn messages_that_are_stored_together_are_read_back_exactly() {
 }
 
 #[tokio::test]
-async fn a_log_that_went_back_can_be_read_and_not_appended_to() {
+async fn a_log_that_went_back_is_read_only() {
     let w = Fixture::new();
     let marks = Watermarks::default();
     let begin = || {

@@ -145,7 +145,7 @@ async fn noise_loses_nothing_and_nobody_disagrees() {
 /// Two nodes on one bucket: while an entry is missing, short or unreadable for a while, the second
 /// one loads the account.
 #[tokio::test(start_paused = true)]
-async fn a_hole_in_the_log_never_makes_an_expunge_hit_another_message() {
+async fn a_gap_in_the_log_never_expunges_another_message() {
     for append_mode in BOTH {
         for damage in [None, Some(&b""[..]), Some(b"short"), Some(&[0; 600])] {
             let w = Fixture::new(append_mode);
@@ -178,7 +178,7 @@ async fn a_hole_in_the_log_never_makes_an_expunge_hit_another_message() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_repair_renumbers_on_all_nodes_and_drops_what_named_other_messages() {
+async fn a_repair_renumbers_and_drops_stale_references_on_all_nodes() {
     for append_mode in BOTH {
         let w = Fixture::new(append_mode);
         let (one, two) = (w.node(), w.node());
@@ -208,7 +208,7 @@ async fn a_repair_renumbers_on_all_nodes_and_drops_what_named_other_messages() {
 
 /// The last entry is gone for good, and a node that never saw it goes on behind it.
 #[tokio::test(start_paused = true)]
-async fn a_lost_last_entry_is_noticed_by_who_has_read_it() {
+async fn a_node_that_read_a_lost_last_entry_notices() {
     let w = Fixture::new(AppendMode::Conditional);
     let (one, two) = (w.node(), w.node());
     for subject in ["x0", "x1"] {
@@ -240,7 +240,7 @@ async fn a_lost_last_entry_is_noticed_by_who_has_read_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_damaged_last_entry_leaves_the_account_readable_and_mail_waits() {
+async fn after_a_damaged_last_entry_reads_work_and_mail_waits() {
     for append_mode in BOTH {
         let w = Fixture::new(append_mode);
         let one = w.node();

@@ -234,7 +234,7 @@ async fn a_stranger_does_not_fill_the_list_of_another() {
 /// Another node deletes what is left over, and its clock is wrong by weeks, or this one stood still
 /// for as long.
 #[tokio::test]
-async fn a_share_that_was_given_up_while_it_was_made_gets_no_link() {
+async fn a_share_cancelled_during_creation_gets_no_link() {
     let world = Fixture::over(Store::memory(), 1);
     let accounts = world.accounts();
     let account = accounts.open(OWNER, &world.owner).await.unwrap();

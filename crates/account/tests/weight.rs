@@ -149,7 +149,7 @@ fn with_maps(state: AccountState) {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn many_messages_take_little_and_so_does_what_is_done_to_all_of_them() {
+fn many_messages_and_changes_of_all_take_little_memory() {
     let random = SeededRandom::new(1);
     // Kept until the end, so that nothing of what follows is in the place of what was freed.
     let _flags = sets_of_flags(&random);

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_named_and_cannot_be_used_is_wrong_unless_it_may_work_later() {
+    fn unusable_arguments_are_usage_errors_unless_temporary() {
         let io = |kind: io::ErrorKind| {
             named(anyhow::Error::from(io::Error::from(kind)).context("the password in a"))
         };

@@ -136,7 +136,7 @@ fn data_sets_are_written_and_compared_runs_shown() {
 }
 
 #[test]
-fn a_server_that_does_nothing_has_as_many_messages_as_are_asked_for() {
+fn the_null_server_has_as_many_messages_as_requested() {
     let args =
         ["bench", "run", "fetch", "--null", "--set", "count=10", "--set", "data=tiny", "--set", "distinct=5"];
     let (document, status) = Home::new().json(&args);
@@ -155,7 +155,7 @@ fn processes(text: &str) -> Vec<u32> {
 }
 
 #[test]
-fn a_run_that_is_told_to_end_reports_and_leaves_nothing() {
+fn an_interrupted_run_reports_and_leaves_nothing() {
     let home = Home::new();
     home.file("tmp/here", "");
     home.file(
@@ -193,7 +193,7 @@ fn a_run_that_is_told_to_end_reports_and_leaves_nothing() {
 }
 
 #[test]
-fn a_server_that_ends_is_told_of_and_meets_no_bar_on_memory() {
+fn a_server_that_ends_is_reported_and_fails_memory_bounds() {
     let home = Home::new();
     let phase = |name, seconds| {
         format!(

@@ -186,7 +186,7 @@ fn mail_that_no_record_names() {
 }
 
 #[test]
-fn a_file_that_is_damaged_is_named_and_comes_back_from_a_backup() {
+fn a_damaged_file_is_reported_and_restored_from_a_backup() {
     let home = home();
     home.ok(&["backup", "data", "backup"]);
     let name: String = database(&home)
@@ -241,7 +241,7 @@ fn plant(home: &Home, position: u64, like: Option<&str>) -> String {
 }
 
 #[test]
-fn what_is_no_log_entry_is_named_and_nothing_waits_for_it() {
+fn noise_in_a_log_is_reported_and_blocks_nothing() {
     let home = home();
     let first = object(&home, "acct/%/log/%");
     let entries: u64 = home.check().0["checked"]["log_entries"].as_u64().unwrap();
@@ -273,7 +273,7 @@ fn what_is_no_log_entry_is_named_and_nothing_waits_for_it() {
 }
 
 #[test]
-fn an_account_with_a_lost_entry_is_repaired_by_a_command() {
+fn a_command_repairs_an_account_with_a_lost_entry() {
     let home = home();
     let entry = object(&home, "acct/%/log/%2");
     let (said, status) = home.json(&["account", "repair", ACCOUNT]);
@@ -400,7 +400,7 @@ fn a_half_withdrawn_password_is_named() {
 
 /// The same, killed after the row was removed: a file that no row names.
 #[test]
-fn a_file_of_a_removed_record_is_named_until_the_server_erases_it() {
+fn a_removed_records_file_is_reported_until_erased() {
     let home = Home::with_account();
     let left = home.file("data/objects/ff/left.slots", "a record with slots");
     let second = home.path("second-name");

@@ -45,7 +45,7 @@ fn an_mbox_comes_out_as_it_went_in() {
 }
 
 #[test]
-fn what_is_twice_in_an_archive_is_twice_in_the_mailbox() {
+fn duplicates_in_an_archive_stay_duplicates_in_the_mailbox() {
     let home = Home::with_account();
     let one = mbox(1, 100);
     home.file("a.mbox", format!("{one}{one}{one}"));

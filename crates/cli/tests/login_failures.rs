@@ -67,7 +67,7 @@ fn written(mut server: Server) -> Vec<String> {
 }
 
 #[test]
-fn each_is_a_line_at_the_default_level_without_a_secret() {
+fn each_failure_is_a_default_log_line_without_secrets() {
     let dir = tempfile::tempdir().unwrap();
     let server = serve(dir.path(), "text", &[]);
     guess(&server);

@@ -46,7 +46,7 @@ fn messages(folder: &Path) -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn files_that_are_no_mail_are_named_once_and_not_imported() {
+fn files_that_are_no_mail_are_reported_once() {
     let home = Home::with_account();
     for (name, content) in [
         ("logo.png", &b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"[..]),
@@ -236,7 +236,7 @@ fn changed_flags_are_reported_and_taken_over_on_request() {
 }
 
 #[test]
-fn a_mailbox_that_cannot_be_written_does_not_stop_the_others() {
+fn an_unwritable_mailbox_does_not_stop_the_others() {
     let home = Home::with_account();
     home.ok(&["account", "add", OTHER, "--password-file", "password"]);
     let long = "L".repeat(252);

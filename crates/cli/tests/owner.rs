@@ -212,7 +212,7 @@ fn root_is_told_of_files_that_the_server_cannot_read() {
 }
 
 #[test]
-fn a_directory_that_may_not_be_entered_is_not_an_empty_one() {
+fn a_forbidden_directory_does_not_count_as_empty() {
     let home = home();
     for locked in ["data/objects.sqlite", "data/server.key", "data"] {
         lock(&home.path(locked));

@@ -99,7 +99,7 @@ fn noise_among_manifests_is_named_and_nothing_waits_for_it() {
 }
 
 #[test]
-fn an_entry_that_others_follow_is_said_to_close_the_account() {
+fn a_planted_entry_before_others_is_reported_as_closing() {
     for noise in [false, true] {
         let home = home();
         let second = entries(&home).remove(1);
@@ -127,7 +127,7 @@ fn an_entry_that_others_follow_is_said_to_close_the_account() {
 }
 
 #[test]
-fn a_backup_does_not_bring_back_what_a_repair_went_on_without() {
+fn a_backup_does_not_restore_entries_omitted_by_a_repair() {
     let home = home();
     home.ok(&["backup", "data", "backup"]);
     let second = entries(&home).remove(1);
@@ -236,7 +236,7 @@ fn one_damaged_object_of_a_record_costs_nothing() {
 }
 
 #[test]
-fn noise_behind_the_end_of_a_log_is_removed_by_a_repair() {
+fn a_repair_removes_noise_behind_the_end_of_a_log() {
     let home = home();
     let next = entries(&home).len() as u64 + 1;
     let folder = entries(&home).remove(0).rsplit_once('/').unwrap().0.to_owned();
@@ -252,7 +252,7 @@ fn noise_behind_the_end_of_a_log_is_removed_by_a_repair() {
 }
 
 #[test]
-fn objects_too_large_for_their_places_are_named_and_stop_nothing() {
+fn objects_too_large_for_their_paths_are_reported_only() {
     let home = home();
     let next = entries(&home).len() + 1;
     let account = entries(&home).remove(0).rsplit_once("/log/").unwrap().0.to_owned();

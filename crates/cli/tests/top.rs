@@ -120,7 +120,7 @@ fn a_scrape_is_strict_openmetrics_and_counts_what_was_done() {
 }
 
 #[test]
-fn the_guide_says_what_every_metric_means_and_names_no_other() {
+fn the_guide_explains_every_metric_and_no_other() {
     let dir = tempfile::tempdir().unwrap();
     let table = sealpost(dir.path(), &["config", "metrics"]).output().unwrap();
     let table = String::from_utf8(table.stdout).unwrap();

@@ -121,7 +121,7 @@ fn two_may_run_on_one_directory() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_named_before_anything_is_done() {
+fn a_port_in_use_is_reported_before_any_change() {
     let dir = tempfile::tempdir().unwrap();
     // Whoever else has it serves as well.
     let _other = TcpListener::bind(("127.0.0.1", 1143));

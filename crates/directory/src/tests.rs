@@ -367,7 +367,7 @@ async fn a_change_that_lost_the_race_is_decided_anew() {
 /// A process stands still between reading a record and writing the next version, and others change
 /// it meanwhile, so often that the version it writes was removed again.
 #[tokio::test]
-async fn whoever_slept_through_changes_of_a_record_makes_none_that_nobody_reads() {
+async fn a_suspended_writer_never_writes_an_unread_version() {
     let world = Fixture::new();
     let (here, there) = (world.directory(), world.directory());
     let me = name("me@x");
@@ -878,7 +878,7 @@ async fn deliveries_remember_records_for_seconds_and_refuse_nobody_by_them() {
 }
 
 #[tokio::test]
-async fn a_domain_is_served_while_an_account_or_alias_is_in_it() {
+async fn a_domain_is_served_while_it_has_addresses() {
     let world = Fixture::new();
     let (directory, other) = (world.directory(), world.directory());
     let serves = async |domain: &str| {
@@ -923,7 +923,7 @@ async fn records_are_not_looked_at_for_each_foreign_domain() {
 }
 
 #[tokio::test]
-async fn a_name_that_was_an_account_does_not_fall_to_the_catch_all() {
+async fn the_catch_all_does_not_get_names_of_removed_accounts() {
     let world = Fixture::new();
     let mut directory = world.directory();
     for account in ["me@x", "you@x", "third@x"] {
@@ -1183,7 +1183,7 @@ async fn authentic_records_beyond_all_versions_stop_neither_rotation_nor_changes
 }
 
 #[tokio::test]
-async fn more_noise_than_is_read_stops_the_record_until_it_is_removed() {
+async fn noise_beyond_the_limit_blocks_a_record_until_removed() {
     let world = Fixture::new();
     let directory = world.directory();
     let me = name("me@mail.example");
@@ -1203,7 +1203,7 @@ async fn more_noise_than_is_read_stops_the_record_until_it_is_removed() {
 /// Each version is there twice, so the account survives the damage of one object; of both, what
 /// came before does not take their place.
 #[tokio::test]
-async fn one_of_the_objects_of_a_record_may_be_damaged_or_missing() {
+async fn one_object_of_a_record_may_be_damaged_or_missing() {
     let world = Fixture::new();
     let watermarks = Watermarks::default();
     let directory = world.directory().with_watermarks(watermarks);
@@ -1260,7 +1260,7 @@ async fn planted_records_keep_no_node_from_starting() {
 
 /// Whoever plants objects in the folder of one account holds up no walk over all of them.
 #[tokio::test]
-async fn noise_in_the_folder_of_one_account_costs_a_walk_little() {
+async fn noise_in_one_accounts_folder_costs_listings_little() {
     let objects = Arc::new(InMemory::new());
     let calls = Faulty::new(objects.clone(), Plan::default(), 1);
     let world = Fixture { store: Store::over(Arc::new(calls.clone())), ..Fixture::new() };

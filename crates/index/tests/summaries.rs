@@ -38,7 +38,7 @@ async fn assert_told(process: &Process) {
 }
 
 #[tokio::test]
-async fn summaries_come_in_order_and_only_those_that_were_asked_for() {
+async fn only_requested_summaries_come_and_in_order() {
     let w = Fixture::new(1);
     let p = w.process().await;
     let numbered = |n| format!("Subject: number {n}\r\n\r\n");
@@ -70,7 +70,7 @@ async fn a_damaged_message_is_an_error_in_its_place() {
 }
 
 #[tokio::test]
-async fn few_messages_get_no_segments_and_many_do_when_somebody_asks() {
+async fn only_many_messages_get_segments_and_on_request() {
     let w = Fixture::new(3);
     let p = w.process().await;
     p.append("INBOX", &mails(&w.random, 200)).await;
@@ -180,7 +180,7 @@ async fn short_texts_are_kept_and_long_ones_are_not() {
 
 /// Looking for what segments cannot have takes no more memory than looking for what they have.
 #[tokio::test]
-async fn texts_that_are_too_long_for_segments_are_not_made_ready_again() {
+async fn texts_too_long_for_segments_are_prepared_once() {
     let w = Fixture::new(32);
     let budget = Budget::with_largest(20 << 20, 12 << 20);
     let p = w.process_with(budget.clone()).await;
@@ -220,7 +220,7 @@ async fn what_segments_hold_is_not_read_from_messages() {
 }
 
 #[tokio::test]
-async fn messages_that_were_moved_about_are_found_in_the_order_of_their_uids() {
+async fn moved_messages_are_found_in_order_of_their_uids() {
     let w = Fixture::new(5);
     let p = w.process().await;
     p.append("INBOX", &mails(&w.random, 2600)).await;
@@ -236,7 +236,7 @@ async fn messages_that_were_moved_about_are_found_in_the_order_of_their_uids() {
 
 /// In the order of UIDs, too: what fits into a window is known after the first.
 #[tokio::test]
-async fn messages_in_another_order_than_they_are_stored_take_few_reads() {
+async fn messages_out_of_storage_order_take_few_reads() {
     let w = Fixture::new(31);
     let p = w.process().await;
     let ids = "<0123456789.0123456789@example.org> ".repeat(25);

@@ -60,7 +60,7 @@ fn message(random: &SeededRandom, n: usize) -> Message {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn very_many_messages_are_opened_searched_and_changed_in_little_memory() {
+async fn very_many_messages_are_usable_in_little_memory() {
     let memory = MemoryDivision { accounts: ACCOUNTS, work: 16 * 1024 * 1024, ..Default::default() };
     let store = Store::memory();
     let mut world = TestServer::over(store.clone(), Settings { memory, ..Settings::default() }, None).await;

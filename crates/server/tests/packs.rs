@@ -211,7 +211,7 @@ async fn packs_are_opened_where_there_is_room() {
 
 /// Deliveries have only the public key. Whoever logs in next has the other one.
 #[tokio::test]
-async fn what_came_while_nobody_was_here_is_packed_at_the_next_login() {
+async fn deliveries_without_sessions_are_packed_at_the_next_login() {
     let objects = Arc::new(InMemory::new());
     let calls = Faulty::new(objects.clone(), Plan::default(), 1);
     let store = || Store::over(Arc::new(calls.clone())).packing();
@@ -237,7 +237,7 @@ async fn what_came_while_nobody_was_here_is_packed_at_the_next_login() {
 /// Structures come with the log, and whole messages are packed a moment later: nobody has to wait
 /// for the packs.
 #[tokio::test]
-async fn what_came_while_nobody_was_here_is_shown_in_few_requests() {
+async fn deliveries_without_sessions_are_fetched_in_few_requests() {
     let calls = Faulty::new(Arc::new(InMemory::new()), Plan::default(), 1);
     let store = || Store::over(Arc::new(calls.clone())).packing();
     let mut world = smtp_world::TestServer::over(store(), settings()).await;

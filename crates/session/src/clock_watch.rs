@@ -144,7 +144,7 @@ mod tests {
     const DAY: i64 = 86_400_000;
 
     #[test]
-    fn a_clock_far_ahead_is_not_believed_until_it_is_set_or_confirmed() {
+    fn a_clock_far_ahead_is_doubted_until_confirmed() {
         let dir = tempfile::tempdir().unwrap();
         let today = Timestamp(1_700_000_000_000);
         let after = |days: i64| Timestamp(today.0 + days * DAY);

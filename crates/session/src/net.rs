@@ -514,7 +514,7 @@ mod tests {
 
     /// Without [`Stream::acknowledge`] each round takes 40 ms.
     #[tokio::test]
-    async fn a_request_in_two_writes_does_not_wait_for_a_delayed_acknowledgement() {
+    async fn two_writes_do_not_wait_for_a_delayed_acknowledgement() {
         const ROUNDS: u32 = 30;
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();

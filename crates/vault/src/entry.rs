@@ -575,7 +575,7 @@ mod tests {
     }
 
     #[test]
-    fn a_misplaced_entry_is_noise_and_a_changed_or_short_one_is_damage() {
+    fn misplaced_entries_are_noise_and_changed_or_short_ones_damage() {
         let (_, [object, _], _) = sealed(b"one event");
         let object = object.as_ref();
         let elsewhere = [(ACCOUNT, AT.next()), (AccountId([4; 16]), AT)];

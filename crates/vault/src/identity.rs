@@ -55,7 +55,7 @@ mod tests {
     const ACCOUNT: AccountId = AccountId([3; 16]);
 
     #[test]
-    fn an_identity_vouches_for_the_accounts_own_key_in_every_epoch() {
+    fn an_identity_signs_the_accounts_key_of_every_epoch() {
         let random = SeededRandom::new(1);
         let (root, thief) = (RootKey::generate(&random), RootKey::generate(&random));
         let identity = Identity::of(&root, ACCOUNT);

@@ -421,7 +421,7 @@ mod tests {
     const ACCOUNT: AccountId = AccountId([3; 16]);
 
     #[test]
-    fn a_keyring_has_one_copy_of_each_key_and_keeps_none() {
+    fn a_keyring_shares_keys_and_keeps_none_alive() {
         let (ring, random) = (Keyring::default(), SeededRandom::new(1));
         let first = ring.one(ACCOUNT, RootKey::generate(&random));
         let opened_again = RootKey::copied(first.bytes()).unwrap();

@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn the_number_in_a_name_is_bound_to_key_account_position_and_kind() {
+    fn a_marks_number_binds_key_account_position_and_kind() {
         let random = SeededRandom::new(4);
         let old = keys();
         let rotated = old.with_next(&random).unwrap().rotated();

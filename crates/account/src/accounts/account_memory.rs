@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_it_is_for_those_that_may_come_back() {
+    fn a_part_is_reserved_for_accounts_that_were_loaded_before() {
         let (small, large) = (AccountMemory::new(4 << 20), AccountMemory::new(640 << 20));
         assert_eq!((small.ample(), large.ample()), (1 << 20, 10 << 20));
         let half = small.try_reserve(2 << 20).unwrap();

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_option_comes_before_the_environment_and_that_before_the_usual_file() {
+    fn options_precede_the_environment_and_that_the_default_file() {
         let dir = tempfile::tempdir().unwrap();
         let (there, missing) = (dir.path().join("sealpost.toml"), dir.path().join("none.toml"));
         std::fs::write(&there, "").unwrap();

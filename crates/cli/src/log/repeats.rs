@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_written_once_an_hour_and_counted_each_time() {
+    fn an_error_is_logged_hourly_and_always_counted() {
         static NOTED: Mutex<Vec<Note>> = Mutex::new(Vec::new());
         let (file, metrics) = (File::default(), Arc::<LogMetrics>::default());
         let clock = Arc::new(FakeClock::new(Timestamp(0)));

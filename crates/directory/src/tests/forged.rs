@@ -70,7 +70,7 @@ fn with_public_key_of(slot: &Slot, other: &Slot) -> Slot {
 }
 
 #[tokio::test]
-async fn a_new_root_key_is_never_sealed_to_a_planted_slot() {
+async fn no_new_root_key_is_sealed_to_a_planted_slot() {
     let victim = Victim::new().await;
     let (slot, token) = victim.planted();
     victim.forge(|record| record.slots.push(slot.clone())).await;

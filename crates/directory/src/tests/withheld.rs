@@ -27,7 +27,7 @@ pub(super) async fn bucket(server: &FakeS3) -> Store {
 /// The attack: an object at the next version that is encrypted with a key of the attacker's, or gone
 /// for everybody but the listing.
 #[tokio::test]
-async fn a_record_is_used_beside_an_object_that_is_never_given_out() {
+async fn a_record_works_beside_an_object_the_store_withholds() {
     for status in [400, 403, 404] {
         let server = FakeS3::start(ConditionalPut::Keeps, 1000).await;
         let world = Fixture { store: bucket(&server).await, ..Fixture::new() };

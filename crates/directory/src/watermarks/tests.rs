@@ -15,7 +15,7 @@ fn id(n: u32) -> AccountId {
 }
 
 #[test]
-fn what_goes_back_is_refused_until_it_is_back_or_confirmed() {
+fn an_older_version_is_refused_until_restored_or_confirmed() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("watermarks");
     let marks = Watermarks::load(&path, &keys()).unwrap();

@@ -86,7 +86,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn a_node_is_the_same_when_it_is_back_and_nobody_else_while_it_runs() {
+    fn a_node_keeps_its_id_and_excludes_a_second() {
         let (directory, random) = (tempfile::tempdir().unwrap(), SeededRandom::new(1));
         let claim = || NodeId::claim(Some(directory.path()), &random);
         let (one, two) = (claim(), claim());

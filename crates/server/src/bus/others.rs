@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_falls_silent_is_missed_until_it_is_back_or_for_a_day() {
+    fn a_silent_node_is_missed_for_up_to_a_day() {
         let (mut others, began) = (Others::default(), Instant::now());
         let after = |seconds| began + Duration::from_secs(seconds);
         others.hear(1, began);

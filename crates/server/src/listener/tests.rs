@@ -124,7 +124,7 @@ async fn one_too_many_is_told_to_come_back_and_may() {
 }
 
 #[tokio::test]
-async fn a_unix_socket_is_private_replaces_a_dead_one_and_is_removed() {
+async fn a_unix_socket_is_private_and_replaces_dead_ones() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("lmtp.sock");
     // What a server that was killed leaves behind.

@@ -155,7 +155,7 @@ async fn what_a_command_has_brought_is_counted_until_it_ends() {
 }
 
 #[tokio::test]
-async fn a_command_may_not_bring_more_than_its_part_of_the_memory() {
+async fn a_command_cannot_exceed_its_part_of_the_memory() {
     let mut world = small_world().await;
     let mut client = world.login().await;
     let lines = client.command(&format!("APPEND INBOX{}", with_keywords(400))).await;

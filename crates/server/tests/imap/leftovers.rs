@@ -17,7 +17,7 @@ async fn objects(world: &TestServer, prefix: &str) -> usize {
 }
 
 #[tokio::test]
-async fn a_deleted_share_is_kept_for_a_while_and_others_are_not_touched() {
+async fn a_deleted_share_is_kept_for_its_grace_period() {
     let mut world = TestServer::new(Settings::default()).await;
     world.add_account("bob", None).await;
     let mut client = world.login().await;

@@ -14,7 +14,7 @@ async fn authorized(client: &mut Client, url: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_url_works_while_its_owner_is_here_and_says_so_when_not() {
+async fn a_url_works_while_its_owner_is_logged_in() {
     let mut world = TestServer::new(Settings::default()).await;
     world.add_account("fred", None).await;
     world.deliver(None, b"Subject: x\r\n\r\nbody\r\n").await;

@@ -148,7 +148,7 @@ async fn what_sessions_are_told_adds_up() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_sessions_are_told_adds_up_when_all_talk_at_once() {
+async fn updates_add_up_under_concurrent_commands() {
     for seed in 0..4 {
         let mut world = TestServer::new(Settings::default()).await;
         let mut talking = Vec::new();

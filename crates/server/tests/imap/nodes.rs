@@ -118,7 +118,7 @@ async fn a_limit_that_another_process_has_set_reaches_open_sessions() {
 
 /// A node can stand still for longer than what was expunged is kept.
 #[tokio::test]
-async fn what_another_node_expunged_and_collected_is_gone_and_not_damaged() {
+async fn messages_collected_by_another_node_are_not_damaged() {
     let store = Store::memory();
     let mut world = TestServer::over(store.clone(), Settings::default(), None).await;
     world.deliver(None, b"Subject: 1\r\n\r\n").await;

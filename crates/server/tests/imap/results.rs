@@ -34,7 +34,7 @@ async fn selected(world: &mut TestServer, mailbox: &str) -> Client {
 }
 
 #[tokio::test]
-async fn results_that_are_not_read_are_counted_and_have_an_end() {
+async fn unread_results_are_counted_and_bounded() {
     for search in ["SEARCH ALL", "SORT (ARRIVAL) UTF-8 ALL", "SORT (SIZE) UTF-8 ALL"] {
         let mut world = world_with_many().await;
         let budget = world.ctx.budget.clone();
@@ -65,7 +65,7 @@ async fn results_that_are_not_read_are_counted_and_have_an_end() {
 }
 
 #[tokio::test]
-async fn very_many_results_are_drawn_for_too_and_have_a_limit() {
+async fn very_many_results_reserve_memory_and_are_limited() {
     let mut world = world_with_many().await;
     let budget = world.ctx.budget.clone();
     let mut client = selected(&mut world, "INBOX").await;

@@ -39,7 +39,7 @@ async fn sessions_of_a_revoked_token_end_and_others_go_on() {
 }
 
 #[tokio::test]
-async fn sessions_end_when_the_password_they_used_is_changed_or_the_account_removed() {
+async fn sessions_end_with_their_password_or_account() {
     let mut world = TestServer::new(Settings::default()).await;
     let mut old = world.login().await;
     let new = Secret::new(b"new").unwrap();

@@ -87,7 +87,7 @@ async fn what_each_session_believes_is_what_is_there() {
 /// Sessions let go of the account whenever they wait, and it is unloaded: nobody is told anything
 /// else for that.
 #[tokio::test]
-async fn what_each_session_believes_is_what_is_there_although_it_sleeps() {
+async fn every_session_knows_the_mailbox_despite_hibernation() {
     let mut settings = Settings::default();
     settings.timeouts.imap_hibernate = Duration::ZERO;
     let unloaded = AtomicUsize::new(0);
@@ -135,7 +135,7 @@ async fn what_sessions_believe(seed: u64, settings: Settings, between: impl Fn(&
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_each_session_believes_is_what_is_there_when_all_talk_at_once() {
+async fn every_session_knows_the_mailbox_under_concurrent_commands() {
     for seed in seeds(4) {
         let random = SeededRandom::new(seed);
         let world = TestServer::new(Settings::default()).await;
@@ -240,7 +240,7 @@ impl Shared {
 }
 
 #[tokio::test]
-async fn so_it_is_with_a_shared_mailbox_while_rights_come_and_go() {
+async fn sessions_know_a_shared_mailbox_while_rights_change() {
     for seed in seeds(4) {
         let random = SeededRandom::new(seed);
         let mut shared = Shared::new(seed).await;
@@ -268,7 +268,7 @@ async fn so_it_is_with_a_shared_mailbox_while_rights_come_and_go() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn so_it_is_with_a_shared_mailbox_when_all_talk_at_once() {
+async fn sessions_know_a_shared_mailbox_under_concurrent_commands() {
     for seed in seeds(3) {
         let mut shared = Shared::new(seed).await;
         let mut talking = Vec::new();

@@ -101,7 +101,7 @@ async fn what_a_process_delivered_is_known_when_it_has_stopped() {
 }
 
 #[tokio::test]
-async fn who_cannot_read_a_mailbox_goes_by_what_was_written_down_and_delivered_since() {
+async fn usage_without_keys_is_the_record_plus_deliveries() {
     let world = TestServer::new(Settings::default()).await;
     let ctx = &world.ctx;
     let me = id(&world).await;

@@ -218,7 +218,7 @@ async fn messages_draw_nothing_before_they_are_large_and_then_wait() {
 }
 
 #[tokio::test]
-async fn a_message_id_beyond_the_limit_is_sent_and_not_kept() {
+async fn an_overlong_message_id_is_sent_and_not_stored() {
     let fixture = Fixture::new().await;
     for (bytes, is_kept) in [(limits::MESSAGE_ID_BYTES, true), (limits::MESSAGE_ID_BYTES + 1, false)] {
         let id = format!("<{}>", "x".repeat(bytes - 2));

@@ -126,7 +126,7 @@ mod tests {
 
     /// The attack: a process is killed after it removed the row of a record and before it overwrote the file.
     #[test]
-    fn a_record_whose_erasure_was_killed_is_erased_at_the_next_start() {
+    fn an_interrupted_erasure_is_completed_at_the_next_start() {
         let dir = tempfile::tempdir().unwrap();
         block_on(async {
             let store = Store::local(dir.path()).await.unwrap();
@@ -155,7 +155,7 @@ mod tests {
     /// A process that is killed while it writes a record leaves its temporary file, or a complete
     /// one without a row.
     #[test]
-    fn a_record_whose_writing_was_killed_is_erased_and_one_being_written_is_not() {
+    fn only_records_of_killed_writers_are_erased() {
         let dir = tempfile::tempdir().unwrap();
         block_on(async {
             let store = Store::local(dir.path()).await.unwrap();

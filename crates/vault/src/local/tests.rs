@@ -54,7 +54,7 @@ async fn listed(store: &Store, prefix: &str, after: Option<&str>) -> Vec<String>
 }
 
 #[test]
-fn the_last_object_below_a_prefix_is_the_last_by_path() {
+fn the_last_object_below_a_prefix_is_last_by_path() {
     let dir = tempfile::tempdir().unwrap();
     block_on(async {
         for store in [open(dir.path()).await, Store::memory()] {
@@ -255,7 +255,7 @@ fn the_trait_is_kept_where_the_platform_does_not_look() {
 }
 
 #[test]
-fn deleting_removes_the_file_too_and_an_aborted_upload_leaves_none() {
+fn deleted_objects_and_aborted_uploads_leave_no_file() {
     let dir = tempfile::tempdir().unwrap();
     block_on(async {
         let store = open(dir.path()).await;
@@ -386,7 +386,7 @@ fn old_files_without_a_row_are_swept_once_a_day() {
 }
 
 #[test]
-fn a_lost_or_shortened_file_is_damage_of_that_object_alone() {
+fn a_lost_or_short_file_damages_that_object_alone() {
     let dir = tempfile::tempdir().unwrap();
     block_on(async {
         let store = open(dir.path()).await;
@@ -430,7 +430,7 @@ fn in_child(setup: &str, name: &str, dir: &FilePath) {
 }
 
 #[test]
-fn a_full_disk_fails_every_waiting_write_and_the_store_recovers() {
+fn a_full_disk_fails_all_writes_and_the_store_recovers() {
     let dir = tempfile::tempdir().unwrap();
     // A limit on the size of files stands for a full disk; its signal is ignored, so that writes
     // fail instead.
@@ -438,7 +438,7 @@ fn a_full_disk_fails_every_waiting_write_and_the_store_recovers() {
 }
 
 #[test]
-#[ignore = "started by a_full_disk_fails_every_waiting_write_and_the_store_recovers, under a file size limit"]
+#[ignore = "started by a_full_disk_fails_all_writes_and_the_store_recovers, under a file size limit"]
 fn fills_the_disk() {
     let dir = std::env::current_dir().unwrap();
     block_on(async {
@@ -484,7 +484,7 @@ fn fills_the_disk() {
 
 #[test]
 #[allow(clippy::print_stderr, reason = "a test that cannot run here has to say so")]
-fn a_read_only_disk_fails_writes_not_reads_and_the_store_recovers() {
+fn a_read_only_disk_fails_writes_and_the_store_recovers() {
     if !may_mount() {
         eprintln!("not tested: mounting is not allowed here");
         return;
@@ -512,7 +512,7 @@ pub(super) fn run(program: &str, arguments: &[&str]) {
 }
 
 #[test]
-#[ignore = "started by a_read_only_disk_fails_writes_not_reads_and_the_store_recovers, where it may mount"]
+#[ignore = "started by a_read_only_disk_fails_writes_and_the_store_recovers, where it may mount"]
 fn on_a_read_only_disk() {
     let dir = std::env::current_dir().unwrap();
     let at = dir.to_str().unwrap();
@@ -563,7 +563,7 @@ fn a_lock_held_by_another_process_is_waited_for() {
 }
 
 #[test]
-fn of_two_processes_one_creates_and_the_third_hears_of_it() {
+fn one_of_two_processes_creates_and_a_third_notices() {
     let dir = tempfile::tempdir().unwrap();
     block_on(async {
         let store = open(dir.path()).await;
@@ -586,7 +586,7 @@ fn of_two_processes_one_creates_and_the_third_hears_of_it() {
 }
 
 #[test]
-#[ignore = "started twice by of_two_processes_one_creates_and_the_third_hears_of_it"]
+#[ignore = "started twice by one_of_two_processes_creates_and_a_third_notices"]
 fn puts_a_hundred() {
     let dir = std::env::current_dir().unwrap();
     block_on(async {
@@ -602,7 +602,7 @@ fn puts_a_hundred() {
 }
 
 #[test]
-fn a_row_with_values_that_were_never_written_harms_no_other() {
+fn a_row_with_impossible_values_harms_no_other() {
     let dir = tempfile::tempdir().unwrap();
     block_on(async {
         let store = open(dir.path()).await;

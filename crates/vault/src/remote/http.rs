@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_that_is_longer_than_what_was_asked_for_is_none() {
+    async fn a_reply_longer_than_the_request_is_rejected() {
         let failed = Err(HttpErrorKind::Interrupted);
         for length in [STORE_ANSWER_BYTES as u64 + 1, 1_000_000_000_000, u64::MAX - 15] {
             assert_eq!(answered(with_length("200 OK", length, b"x"), None).await, failed);
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_store_does_not_say_that_an_object_is_not_there() {
+    async fn a_404_of_a_foreign_server_is_not_absence() {
         let page = b"<html>Not Found</html>";
         let answer = with_length("404 Not Found", page.len() as u64, page);
         assert_eq!(answered(answer, None).await, Err(HttpErrorKind::Interrupted));

@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_of_one_object_is_told_from_what_is_of_the_whole_store() {
+    fn failures_of_one_object_and_of_the_store_differ() {
         for (errno, expected) in [
             (Errno::IO, Some(Unreadable::DiskFailed)),
             (Errno::ACCESS, Some(Unreadable::NotAllowed)),

@@ -211,7 +211,7 @@ proptest! {
     }
 
     #[test]
-    fn mailbox_changes_lead_from_any_old_state_to_the_new_one(log in logs(), then in 0usize..40) {
+    fn mailbox_changes_lead_from_any_state_to_the_newest(log in logs(), then in 0usize..40) {
         let (old, state) = replayed(&log, then);
         let parents = |state: &AccountState| state.nonexistent_parents().map(str::to_owned).collect::<Vec<_>>();
         let Some(changes) = state.mailbox_changes(old.position()) else { return Ok(()) };
@@ -243,7 +243,7 @@ proptest! {
     }
 
     #[test]
-    fn maps_that_were_kept_up_are_those_that_are_made_anew(log in logs(), then in 0usize..40) {
+    fn updated_maps_equal_rebuilt_ones(log in logs(), then in 0usize..40) {
         let (old, state) = replayed(&log, then);
         for state in [&old, &state, &through_chunks(&state)] {
             let mut anew = state.clone();
@@ -344,7 +344,7 @@ fn more_tombstones_than_there_may_be_are_too_long_ago() {
 }
 
 #[test]
-fn more_at_one_position_than_a_page_holds_is_too_much() {
+fn more_changes_at_one_position_than_a_page_are_refused() {
     let mut state = AccountState::new(ACCOUNT);
     apply(&mut state, (0..20).map(|n| Event::delivered(message(n))).collect());
     assert!(state.email_changes(Position::ZERO, 19).is_none());

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_glob_that_matches_nothing_is_told_with_what_it_may_mean() {
+    fn a_glob_without_matches_is_reported_with_a_hint() {
         let args = FolderArgs { only: vec!["INBOX".into(), "Wrok".into()], exclude: vec![] };
         let chosen = Chosen::new(args);
         let wanted: Vec<_> =

@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_format_or_nothing_is_not_taken_for_an_empty_copy() {
+    fn another_format_is_not_taken_for_an_empty_copy() {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
         // A folder that is not INBOX.

@@ -185,7 +185,7 @@ fn files_in(dir: &Path) -> Vec<std::path::PathBuf> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_flipped_bit_of_a_local_store_is_harmless_or_named() {
+async fn every_flipped_bit_of_a_store_is_harmless_or_reported() {
     let dir = tempfile::tempdir().unwrap();
     let whole = dir.path().join("whole");
     std::fs::create_dir(&whole).unwrap();

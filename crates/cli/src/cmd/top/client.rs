@@ -145,7 +145,7 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     #[test]
-    fn a_server_that_goes_away_is_told_of_and_found_again() {
+    fn a_stopped_server_is_reported_and_found_again() {
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("admin.sock");
         let stats: Stats = serde_json::from_str(include_str!("sample.json")).unwrap();

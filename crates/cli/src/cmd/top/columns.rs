@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_left_out_whole_and_the_rest_takes_the_room() {
+    fn columns_are_omitted_whole_and_the_rest_widens() {
         assert_eq!(table(&COLUMNS, row(), 21), ["NAME  WHERE     COUNT", "someb here         12"]);
         assert_eq!(table(&COLUMNS, row(), 20), ["NAME          COUNT", "somebody         12"]);
         assert_eq!(table(&COLUMNS, row(), 13), ["NAME    COUNT", "someb      12"]);

@@ -54,7 +54,7 @@ fn damage(dir: &Path, at: usize, bytes: &[u8]) {
 }
 
 #[tokio::test]
-async fn one_bit_in_the_index_hides_objects_until_it_is_rebuilt() {
+async fn a_flipped_index_bit_hides_objects_until_a_rebuild() {
     let dir = tempfile::tempdir().unwrap();
     let store = filled(dir.path(), 150).await;
     let all = listed(&store).await;
@@ -87,7 +87,7 @@ async fn one_bit_in_the_index_hides_objects_until_it_is_rebuilt() {
 }
 
 #[tokio::test]
-async fn what_a_damaged_page_leaves_is_copied_and_the_rest_is_named() {
+async fn a_repair_copies_readable_rows_and_reports_the_others() {
     let dir = tempfile::tempdir().unwrap();
     let store = filled(dir.path(), 150).await;
     let all = listed(&store).await;
@@ -115,7 +115,7 @@ async fn what_a_damaged_page_leaves_is_copied_and_the_rest_is_named() {
 }
 
 #[tokio::test]
-async fn of_two_rows_with_one_path_the_first_keeps_it_and_none_is_lost() {
+async fn two_rows_with_one_path_are_both_kept() {
     let dir = tempfile::tempdir().unwrap();
     let store = filled(dir.path(), 30).await;
     closed(store, dir.path()).await;
@@ -136,7 +136,7 @@ async fn of_two_rows_with_one_path_the_first_keeps_it_and_none_is_lost() {
 }
 
 #[tokio::test]
-async fn a_store_that_is_sound_or_not_there_is_left_alone() {
+async fn a_sound_or_missing_store_is_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     assert_eq!(Store::repair(dir.path()).await.unwrap_err().kind(), Kind::NotFound);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);

@@ -118,7 +118,7 @@ fn what_never_ends_leaves_nothing() {
 }
 
 #[test]
-fn what_goes_gives_its_blocks_back_and_the_last_one_the_file() {
+fn removed_objects_free_their_blocks_and_at_last_the_file() {
     let dir = tempfile::tempdir().unwrap();
     block_on(async {
         let store = filled(dir.path()).await;
@@ -171,7 +171,7 @@ fn a_copy_of_one_is_an_object_of_its_own() {
 }
 
 #[test]
-fn the_sweep_finishes_what_a_crash_kept_from_being_given_back() {
+fn the_sweep_frees_blocks_left_by_a_crash() {
     let dir = tempfile::tempdir().unwrap();
     block_on(async {
         let store = filled(dir.path()).await;

@@ -104,7 +104,7 @@ fn is_get(request: &Request) -> bool {
 }
 
 #[tokio::test]
-async fn a_message_is_read_once_more_and_the_cache_has_what_is_right() {
+async fn a_corrupt_read_is_repeated_before_caching() {
     let ways = ["raw", "end", "whole", "structure", "text", "texts", "both", "pack", "pack of structures"];
     for size in [1000, 200_000] {
         for fault in [Fault::Flipped, Fault::Halved] {

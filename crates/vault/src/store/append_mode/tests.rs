@@ -106,7 +106,7 @@ async fn who_could_do_more_does_as_the_others() {
 
 /// Each has looked whether there are marks before the other left one, if all goes as planned.
 #[tokio::test]
-async fn two_that_come_first_at_once_do_not_go_on_differently() {
+async fn two_first_writers_agree_on_the_append_mode() {
     let server = FakeS3::start(ConditionalPut::Keeps, 1000).await;
     let one = found(&server, 1).await;
     server.behave(ConditionalPut::Ignores);
@@ -123,7 +123,7 @@ async fn two_that_come_first_at_once_do_not_go_on_differently() {
 }
 
 #[tokio::test]
-async fn where_the_first_did_not_agree_nobody_begins_until_it_is_settled() {
+async fn no_writer_starts_while_first_writers_disagree() {
     let server = FakeS3::start(ConditionalPut::Keeps, 1000).await;
     found(&server, 1).await.put_new(&format!("{FORMATS}/{FORMAT}"), Sealed::marker()).await.unwrap();
     for mark in AppendMode::ALL {
@@ -211,7 +211,7 @@ async fn planted_marks_are_ignored_where_there_is_an_authentic_one() {
 }
 
 #[tokio::test]
-async fn a_mark_that_was_removed_or_rolled_back_is_written_again() {
+async fn a_removed_or_rolled_back_mark_is_written_again() {
     let (server, keys) = (FakeS3::start(ConditionalPut::Keeps, 1000).await, keys(1));
     let macs = marker(&keys);
     let (store, first) = node(&server, &keys, None).await.unwrap();

@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_that_is_not_reached_is_asked_for_again_with_nothing_else() {
+    async fn only_the_server_is_prompted_again_after_a_failed_connection() {
         let unreached = || anyhow::Error::from(Error::retry("nobody is there"));
         let mut who = Script::new(&["h", "other", "", "jane", "pw", ""]);
         let mut login = Login::new(&said(None, None));
