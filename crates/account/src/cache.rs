@@ -1,10 +1,10 @@
 //! What was read of messages lately, or made of it, shared by all accounts, bounded in bytes.
 //! Nothing of an account stays behind when that is [forgotten](Cache::forget).
 //!
-//! It resists scans, by S3-FIFO (Yang et al., SOSP 2023): what is new waits in a small queue, and
-//! leaves the cache with it unless it was asked for meanwhile. So whoever goes once through more
-//! than there is room for takes a tenth of the room, and what others ask for again and again stays.
-//! Keys that left are remembered for a while: what comes back is not new.
+//! It resists scans, by S3-FIFO (Yang et al., SOSP 2023): a new value waits in a small queue, and
+//! leaves the cache with it unless it was requested meanwhile. So a scan of more than the cache
+//! holds takes a tenth of it, and values that are requested repeatedly stay. Keys that left are
+//! remembered for a while: when such a value returns, it does not count as new.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::Hash;
@@ -22,7 +22,7 @@ const MOST_USES: u8 = 3;
 /// Keys that left are remembered even if there are few entries.
 const LEAST_GHOSTS: usize = 64;
 
-/// Values by key: what something of a message is, if nothing else is said.
+/// Values by key. By default a value is about a message.
 pub struct Cache<T, K: Hash + Eq + Clone = ObjectId> {
     capacity: usize,
     entries: Mutex<Entries<T, K>>,
@@ -33,7 +33,7 @@ pub struct Cache<T, K: Hash + Eq + Clone = ObjectId> {
 /// What a cache counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CacheCounts {
-    /// How often something was asked for that was there.
+    /// The number of cache hits.
     pub hits: u64,
     /// And that was not.
     pub misses: u64,
@@ -266,7 +266,7 @@ mod tests {
         });
         assert_eq!(there(&cache, 0..60), 60);
         assert_eq!(cache.counts(), CacheCounts { hits: 60, misses: 1060, bytes: 100 * ENTRY });
-        // Another hot set takes the place of the first one, which nobody uses any more.
+        // Another hot set replaces the first one, which no client uses any more.
         for _ in 0..8 {
             (3000..3060).filter(|n| cache.get(&id(*n)).is_none()).for_each(|n| put(&cache, n));
         }

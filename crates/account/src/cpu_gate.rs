@@ -1,11 +1,11 @@
 //! Steps that take long: thousands of rows gone through without waiting for anything in between.
 //!
-//! The runtime has a worker for each processor, and the workers serve everybody. Who goes through
-//! half a million rows on one of them keeps it for a tenth of a second, and with as many of those
-//! as there are workers everybody waits. So a long step leaves the workers: its thread goes on
-//! beside them, another one takes its place, and the system divides the processors among them all.
-//! At most half as many steps as there are processors are under way at once; the others wait in the
-//! order in which they came, without a thread.
+//! The runtime has a worker for each processor, and all sessions share the workers. A step over
+//! half a million rows keeps a worker for a tenth of a second, and with as many such steps as
+//! workers all sessions wait. So a long step leaves the workers: its thread continues beside them,
+//! another one replaces it, and the system divides the processors among them all. At most half as
+//! many long steps as processors run at once; the others wait in order of arrival, without a
+//! thread.
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Semaphore;
@@ -29,7 +29,7 @@ impl CpuGate {
         if rows < LONG_ROWS {
             return step();
         }
-        // Nobody closes it.
+        // The semaphore is never closed.
         let _turn = self.0.acquire().await;
         block_in_place(step)
     }
@@ -78,7 +78,7 @@ mod tests {
     async fn others_go_on_during_a_long_step() {
         let (say, said) = mpsc::channel();
         let steps = Arc::new(CpuGate::new(1));
-        // Both are tasks of the one worker: what waits here is only told once that goes on.
+        // Both are tasks of one worker: the waiting one is woken only once that continues.
         let long = tokio::spawn(async move {
             steps
                 .run(LONG_ROWS, move || {

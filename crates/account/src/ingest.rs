@@ -1,8 +1,8 @@
 //! Storing a message as its bytes arrive: scanned, sealed and written chunk by chunk.
 //!
-//! Whatever the message's size, an ingest holds a few chunks, the capped text and the structure.
-//! Nothing refers to the object until an event does; one that never gets an event is collected
-//! after the grace period.
+//! For a message of any size, an ingest holds a few chunks, the capped text and the structure.
+//! Nothing refers to the object until an event does; an object that never gets an event is
+//! collected after the grace period.
 
 mod age;
 mod later;
@@ -57,16 +57,16 @@ pub struct Stored {
     object: ObjectId,
     key: MessageKey,
     layout: Layout,
-    /// The object that it was sealed anew from.
+    /// The object from which it was sealed again.
     origin: Option<Box<ObjectId>>,
-    /// Its sealed structure, for whoever reads of its delivery.
+    /// Its sealed structure, for readers of its delivery.
     structure: Option<Bytes>,
     threading: Threading,
     age: Age,
 }
 
 impl Ingest {
-    /// `beside`: bytes that whoever feeds it holds as long as it lives, drawn from the budget
+    /// `beside`: bytes that the caller holds as long as the ingest lives; they are reserved
     /// together with its own.
     pub(crate) async fn new(env: &AccountEnv, account: AccountId, beside: usize) -> Result<Self> {
         let random = env.random();

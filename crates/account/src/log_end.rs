@@ -15,7 +15,7 @@ use tokio::sync::{Mutex as AsyncMutex, broadcast, oneshot, watch};
 
 use crate::event::{Batch, Event};
 
-/// How often a delivery is tried anew because the log was trimmed where it ended a moment ago.
+/// How often a delivery is retried because the log was trimmed at its former end.
 const TRIMMED_ATTEMPTS: usize = 8;
 
 /// One per account in use; shared by deliveries and sessions.
@@ -28,7 +28,7 @@ pub(crate) struct LogEnd {
     pub(crate) known_end: watch::Sender<Position>,
     /// What the account took when it was loaded last, in bytes; 0 if it was not.
     pub(crate) weight: AtomicUsize,
-    /// Who passes on what this process appends.
+    /// The receiver of the positions that this process appends.
     appended: broadcast::Sender<(AccountId, Position)>,
     /// When it was last looked at the log in the store, by the monotonic clock; `None` if it is
     /// known to be behind.
@@ -90,12 +90,12 @@ impl LogEnd {
         }
     }
 
-    /// Somebody reads on in the log now.
+    /// A reader of the log is active.
     pub(crate) fn looks(&self, now: Duration) {
         *self.looked() = Some(now);
     }
 
-    /// Somebody says that there is more than this process knows of.
+    /// A notification says that the log has more entries than this process knows.
     pub(crate) fn is_behind(&self) {
         *self.looked() = None;
     }
@@ -113,7 +113,7 @@ impl LogEnd {
     pub(crate) fn appended(&self, tail: &mut Option<Tail>, to: Tail) {
         self.advance(tail, to);
         self.saw(to.position);
-        // Nobody need listen.
+        // There may be no listeners.
         let _ = self.appended.send((self.journal.account(), to.position));
     }
 
@@ -169,7 +169,7 @@ impl LogEnd {
             let (events, done): (Vec<_>, Vec<_>) = batch.into_iter().map(|w| (w.event, w.done)).unzip();
             let result = self.append(&mut tail, &to, Batch { at, events }).await;
             for done in done {
-                // Whoever stopped waiting does not need the answer.
+                // A cancelled caller does not need the reply.
                 let _ = done.send(result.clone());
             }
         }

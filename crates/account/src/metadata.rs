@@ -19,7 +19,7 @@ use crate::state::AccountState;
 use entry::PREFIX;
 pub use entry::{Change, Holder, SPECIAL_USE};
 
-/// What the names of entries begin with that all who see a mailbox see (RFC 5464 §3.1).
+/// The prefix of the names of entries that all users of a mailbox see (RFC 5464 §3.1).
 const SHARED: &str = "/shared";
 
 /// Why entries cannot be set (RFC 5464 §4.3).
@@ -32,7 +32,7 @@ pub enum Refused {
 }
 
 impl Refused {
-    /// The same where nobody has to tell the reasons apart.
+    /// The same, for callers that need no reason.
     pub fn error(self) -> Error {
         match self {
             Refused::TooLong(most) => Error::limit(format!("a value has at most {most} bytes")),
@@ -188,7 +188,7 @@ pub(crate) fn copy(state: &AccountState, from: Holder, to: Holder) -> Result<Vec
     set(state, to, &changes)
 }
 
-/// The entries of a mailbox that all who see it see.
+/// The entries of a mailbox that all its users see.
 pub(crate) fn shared(state: &AccountState, holder: Holder) -> Vec<(String, Vec<u8>)> {
     let shared = entries(state, holder, SHARED, None).filter(|(entry, _)| is_within(entry, SHARED));
     shared.map(|(entry, value)| (entry.to_owned(), value.to_vec())).collect()

@@ -184,8 +184,8 @@ fn free(state: &AccountState, from: &str, name: &str) -> Result<()> {
     }
 }
 
-/// The mailbox of that name, as it is written or else in the form that names are kept in: whatever
-/// name a mailbox was made under leads to it (RFC 9051 §5.1).
+/// The mailbox of that name, as written or in the canonical form of names: every name under which a
+/// mailbox was created leads to it (RFC 9051 §5.1).
 pub fn find<'a>(state: &'a AccountState, name: &str) -> Option<&'a Mailbox> {
     state.mailbox_named(name).or_else(|| state.mailbox_named(&normal(name)))
 }

@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(Rights::NONE.to_string(), "");
     }
 
-    /// RFC 4314 §3.1: uppercase and unknown rights are refused, digits are nobody's.
+    /// RFC 4314 §3.1: uppercase and unknown rights are refused; digits are reserved.
     #[test]
     fn what_is_no_right_is_named() {
         for (letters, bad) in [("lrQswicda", 'Q'), ("lrqswicda", 'q'), ("lr0", '0'), ("l r", ' '), ("é", 'é')]

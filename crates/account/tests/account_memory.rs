@@ -1,5 +1,4 @@
-//! Room for loaded accounts: the ones that nobody uses make place for others, and what is too large
-//! is said to be.
+//! Memory of loaded accounts: idle ones are unloaded for others, and too large ones are refused.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -212,7 +211,8 @@ async fn an_account_cannot_grow_too_large_to_load() {
         }
     };
     assert_eq!(refused.kind(), Kind::Limit, "{refused}");
-    // Whatever their flags become, they have room: each placement a set of its own, as far as sets have.
+    // Whatever their flags become, they fit: each placement has a set of its own, as far as there
+    // are sets.
     let placed = account.state().inbox().len();
     assert!(placed > ROOM / 40, "{placed}");
     let mut refused = None;
@@ -242,7 +242,7 @@ async fn an_account_cannot_grow_too_large_to_load() {
     assert!(world.open(1).await.state().inbox().is_empty());
 }
 
-/// What comes at once goes into one log entry: one that is too large refuses itself and nobody else.
+/// Concurrent appends share one log entry: one that is too large fails alone.
 #[tokio::test]
 async fn one_append_that_is_too_large_refuses_no_other() {
     // Few fit, and a hundred do not.
@@ -287,7 +287,7 @@ async fn a_ticket_hears_and_opens_again() {
     assert!(!account.ticket().log_watcher().has_changed());
 }
 
-/// A process is told which accounts another one appended to, and reads nothing of the others.
+/// A process is notified of the accounts to which another one appended, and reads no other log.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tickets_hear_of_what_another_process_appends() {
     let dir = tempfile::tempdir().unwrap();

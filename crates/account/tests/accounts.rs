@@ -265,7 +265,8 @@ async fn a_process_suspended_through_a_trim_reloads_without_loss() {
     assert_eq!(subjects(&b).await, subjects(&a).await);
 }
 
-/// What does not know that it slept is told that the outcome is unknown, and does it again.
+/// A process that does not know of its suspension gets the error that the outcome is unknown, and
+/// repeats the change.
 #[tokio::test]
 async fn a_suspended_process_acknowledges_only_durable_entries() {
     let w = Fixture::new();
@@ -357,7 +358,8 @@ async fn a_damaged_checkpoint_is_passed_over() {
     assert_eq!(subjects(&again).await, ["one", "two", "three"]);
 
     w.store.delete(&w.head(2)).await.unwrap();
-    // It may only be unreadable for a while, so nobody goes on with what is left before that is decided.
+    // The object may only be unreadable for a while, so no writer continues without it before that
+    // is decided.
     let refused = w.accounts().open(ID, &w.root).await.err().unwrap();
     assert_eq!(refused.kind(), Kind::Corrupt, "{refused}");
     let journal = Journal::new(w.store.clone(), ID, &LogKey::for_tests(), w.random.clone());
@@ -405,7 +407,8 @@ async fn recent_messages_are_recent_for_one_session_only() {
     }
     append(&account, &accounts, "INBOX", "two").await;
     append(&account, &accounts, "INBOX", "three").await;
-    // A session that knows of the first two only does not take the third from whoever tells of it.
+    // A session that knows of the first two only does not take the third from a session that
+    // reports it.
     assert_eq!(account.claim_recent(inbox, below(3)).get(), 2);
     assert_eq!(account.claim_recent(inbox, below(2)).get(), 3, "and nobody gives back");
     assert_eq!(account.claim_recent(inbox, below(4)).get(), 3);
@@ -484,7 +487,7 @@ async fn a_log_that_went_back_is_read_only() {
     }
     assert_eq!(subjects(&*w.open(&accounts).await).await, ["one", "two", "three"]);
     drop(accounts);
-    // Somebody removes the newest entry from the store.
+    // An attacker removes the newest entry from the store.
     let last = format!("acct/{ID}/log/{:016x}", 3);
     w.store.delete(&last).await.unwrap();
     let accounts = begin();
@@ -497,7 +500,7 @@ async fn a_log_that_went_back_is_read_only() {
         account.commit(|state| Ok((ops::create_mailbox(state, "new", Default::default())?, ()))).await;
     assert_eq!(change.err().unwrap().kind(), Kind::Retry);
     assert_eq!((log_entries(&w.store).await, marks.back()), (2, 1));
-    // A node that has not seen it cannot know, and goes on; so can whoever has confirmed it.
+    // A node that has not read it cannot know, and continues; so can one after a confirmation.
     drop((account, accounts));
     let accounts = w.accounts();
     w.deliver(&accounts, "four").await;

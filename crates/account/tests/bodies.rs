@@ -1,4 +1,4 @@
-//! Messages whose bodies were given up: what stays, who is asked for the rest, and what goes with them.
+//! Messages with evicted bodies: what stays, the source of the rest, and what is removed with them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

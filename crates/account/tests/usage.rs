@@ -164,7 +164,8 @@ async fn a_store_that_was_copied_is_not_counted_twice() {
     assert_eq!((known.messages, known.storage), (2, 2000));
 }
 
-/// Whoever can write to the store removes the usage record, and plants what the node would count.
+/// An attacker with write access to the store removes the usage record, and plants what the node
+/// would count.
 #[tokio::test]
 async fn planted_objects_count_for_nothing() {
     let world = Fixture::new().await;

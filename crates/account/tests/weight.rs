@@ -30,9 +30,9 @@ fn status(name: &str) -> usize {
     line.trim().trim_end_matches(" kB").trim().parse::<usize>().unwrap() * 1024
 }
 
-/// The most that the process took while `work` went on, beyond what it took before, and what came out.
+/// The peak memory of the process during `work`, beyond that before it, and the result.
 fn most<T>(work: impl FnOnce() -> T) -> (usize, T) {
-    // From now on the most is counted anew.
+    // From now on the peak is counted again.
     std::fs::write("/proc/self/clear_refs", "5").unwrap();
     let before = status("VmRSS:");
     let result = work();

@@ -138,7 +138,7 @@ impl Account {
         let (began, events) = (self.env.clock().monotonic(), work.since_checkpoint as u64);
         let names = self.state().chunk_names();
         let journal = &self.head.journal;
-        // The lock on `work` keeps the state as it is; readers go on.
+        // The lock on `work` keeps the state unchanged; readers continue.
         let chunk = |name: &str| self.state().chunk(name);
         journal.write_checkpoint(&self.keys, work.tail(), names, chunk).await?;
         work.since_checkpoint = 0;
@@ -194,8 +194,8 @@ impl Account {
         let purged = self.purge().await?;
         let memory = self.env.budget().acquire(most.saturating_mul(COLLECTED_BYTES)).await;
         let most = (memory.bytes() / COLLECTED_BYTES).clamp(1, most.max(1));
-        // Whatever the grace period: an object may be older than the event that will refer to it by
-        // as long as a client takes for the rest of its command.
+        // Independent of the grace period: an object may be older than the event that will refer to
+        // it by the time that a client takes for the rest of its command.
         let period = self.env.grace().max(UNDER_WAY);
         // Not all parts are equally large.
         let each = (most - most / 8).max(1);
@@ -234,9 +234,8 @@ impl Account {
         if unknown.is_empty() {
             return Ok(0);
         }
-        // An event that refers to an object as old as that is old too: reading on is enough to know
-        // it, but only when the object has been listed. Until then this node may have stood still
-        // for any time.
+        // An event that refers to an object as old as that is old too, so reading the log suffices,
+        // but only after the listing: until then this node may have been suspended for any time.
         self.refresh().await?;
         let known = self.known_objects(part);
         unknown.retain(|(id, _, _)| known.binary_search(id).is_err());

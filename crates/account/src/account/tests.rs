@@ -7,7 +7,7 @@ use sealpost_base::{FakeClock, SeededRandom, Timestamp};
 use super::*;
 use crate::accounts::Accounts;
 
-/// How long somebody is waited for who is expected at once.
+/// The timeout for events that must happen at once.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 async fn account() -> Arc<Account> {

@@ -47,7 +47,7 @@ impl<'a> FlagRoom<'a> {
         flags: &Flags,
     ) -> Result<()> {
         let flags = match action {
-            // What nobody has cannot be taken away.
+            // Flags that no placement has cannot be removed.
             FlagAction::Remove => self.known(flags),
             FlagAction::Add | FlagAction::Replace => self.set_of(flags)?,
         };

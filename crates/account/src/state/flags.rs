@@ -1,4 +1,4 @@
-//! Keywords and sets of flags, interned: a placement holds four bytes whatever flags it has.
+//! Keywords and sets of flags, interned: a placement holds four bytes for any set of flags.
 //!
 //! Sets are counted and their numbers reused, lowest first, so that replay gives the same numbers every time.
 
@@ -126,8 +126,8 @@ impl FlagTable {
         Self::restore(Vec::new(), vec![Some(FlagSet::default())])
     }
 
-    /// From the keywords and the sets by number (`None` for a free number). Uses are counted anew with
-    /// [`FlagTable::retain`].
+    /// Builds the table from the keywords and the sets by number (`None` for a free number).
+    /// [`FlagTable::retain`] counts the uses again.
     pub(crate) fn restore(keywords: Vec<String>, sets: Vec<Option<FlagSet>>) -> Self {
         let by_name =
             keywords.iter().zip(0..).map(|(name, id)| (name.to_ascii_lowercase(), KeywordId(id))).collect();

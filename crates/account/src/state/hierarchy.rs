@@ -2,9 +2,9 @@
 //!
 //! A name above mailboxes need not be a mailbox's: IMAP deletes a mailbox and leaves its inferiors
 //! (RFC 9051 §6.3.5). JMAP has to show something there: a **nonexistent parent**, which has no
-//! messages and an id made of its name ([`crate::object_id::nonexistent_parent_id`]). When one
-//! comes or goes is not told one by one: it is rare, and a client asks for all mailboxes then
-//! ([`super::changes`]).
+//! messages and an id made of its name ([`crate::object_id::nonexistent_parent_id`]). Its
+//! appearance and disappearance are not reported one by one: they are rare, and a client then
+//! fetches all mailboxes ([`super::changes`]).
 
 use std::collections::BTreeSet;
 

@@ -42,8 +42,8 @@ impl AccountState {
         Applied::Done
     }
 
-    /// Makes a link for a share that somebody gives. Whoever that was can neither replace a mailbox
-    /// nor make more than the limits, that of one owner and that of all.
+    /// Makes a link for a share that another user gives. That user can neither replace a mailbox
+    /// nor exceed the limits, that of one owner and that of all.
     pub(super) fn take_offer(
         &mut self,
         link: &Link,
@@ -95,7 +95,7 @@ impl AccountState {
         of_one >= most.of_one || of_all >= most.of_all
     }
 
-    /// Makes a link for a share that a mailbox became, which cannot be told any more.
+    /// Makes a link for a share whose former mailbox is unknown.
     pub(super) fn take_found(&mut self, link: &Link) -> Applied {
         let known = self.links().any(|(_, known)| known.share == link.share);
         if known || self.links().count() >= limits::LINKS || self.mailboxes.len() >= limits::MAILBOXES {

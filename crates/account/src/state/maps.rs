@@ -34,7 +34,7 @@ pub(super) struct Maps {
     objects: Numbers,
     /// Message numbers by thread.
     threads: Numbers,
-    /// `None`: to be counted anew, after a change of much.
+    /// `None`: to be counted again, after a large change.
     counts: Option<Counts>,
 }
 
@@ -68,7 +68,8 @@ impl<'a> MapsView<'a> {
         self.maps.threads.with_key(thread.0, key).map(MessageNumber)
     }
 
-    /// What is in a mailbox. `None` if all has to be counted anew ([`crate::Account::with_maps`]).
+    /// The counts of a mailbox. `None` if all must be counted again
+    /// ([`crate::Account::with_maps`]).
     pub fn counts(self, mailbox: MailboxId) -> Option<MailboxCounts> {
         self.maps.counts.as_ref().map(|counts| counts.of(mailbox))
     }
@@ -173,7 +174,7 @@ impl AccountState {
         }
     }
 
-    /// All of the maps have to be made anew, if there are any.
+    /// Drops all maps, to be built again.
     pub(super) fn drop_maps(&mut self) {
         self.maps = None;
     }

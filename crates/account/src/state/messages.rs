@@ -48,7 +48,7 @@ pub(crate) struct MessageTable {
     /// Each of the numbers that share their number divided by [`NUMBERS`]; those without any
     /// message are left out.
     blocks: Vec<Block>,
-    /// The objects that messages were sealed anew from, for those that were.
+    /// The original objects of messages that were sealed again.
     origins: BTreeMap<u32, ObjectId>,
     len: usize,
     unused: usize,

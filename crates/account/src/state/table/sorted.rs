@@ -40,7 +40,7 @@ impl<const C: usize> Sorted<C> {
         }
     }
 
-    /// Takes rows out, which must be sorted; those that are not there are passed over.
+    /// Takes rows out, which must be sorted; missing ones are skipped.
     pub(in crate::state) fn remove(&mut self, rows: &[[u64; C]]) {
         let mut rest = rows;
         while let Some(first) = rest.first() {

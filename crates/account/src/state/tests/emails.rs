@@ -1,5 +1,5 @@
-//! What JMAP is told, against what a client would find that looked at everything: messages,
-//! threads, mailboxes, counts.
+//! The changes reported to JMAP, compared with a client that reads everything: messages, threads,
+//! mailboxes, counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -152,7 +152,7 @@ fn follow<T: Ord + Copy + std::fmt::Debug, V: Clone>(
 ) -> Result<Option<BTreeMap<T, V>>, TestCaseError> {
     loop {
         let Some(page) = changes(since) else { return Ok(None) };
-        // What is fetched may be gone by now: a later page says so.
+        // A fetched message may be expunged by now: a later page says so.
         for what in &page.created {
             prop_assert!(known.insert(*what, now.get(what).cloned()).is_none(), "created: {what:?}");
         }
