@@ -340,8 +340,8 @@ mod tests {
         assert_eq!(out, b"again");
     }
 
-    /// The attack: whoever sends mail guesses what is in another's, and looks whether what is
-    /// stored became shorter.
+    /// The attack: a sender guesses the content of another's mail, and checks whether the stored
+    /// object became shorter.
     #[test]
     fn what_two_messages_have_alike_makes_nothing_shorter() {
         let secret = "the code for your account is QZXJVK, do not tell it to anybody";

@@ -117,7 +117,7 @@ impl RootKey {
         at.is_some_and(|key| crate::cipher::equal(key.bytes(), earlier.bytes()))
     }
 
-    /// Tells whether anybody has this copy of the key, or a clone of it.
+    /// Shows whether this copy of the key, or a clone of it, is in use.
     pub fn watch(&self) -> RootKeyWatch {
         RootKeyWatch(Arc::downgrade(&self.0))
     }
@@ -128,8 +128,8 @@ impl RootKey {
         PublicKey { epoch: self.epoch(), ..key_pair(&delivery).1 }
     }
 
-    /// The MAC under the key for slots of `account`, over `label`, the epoch and `parts`: those who
-    /// have no root key of it make none. No label is the beginning of another one.
+    /// The MAC under the key for slots of `account`, over `label`, the epoch and `parts`: only
+    /// holders of its root key can make one. No label is a prefix of another one.
     pub(crate) fn tag_slots(&self, account: AccountId, label: &[u8], parts: &[&[u8]]) -> [u8; 32] {
         let key = derive(b"sealpost account keys v1", self.bytes(), &[b"slots", &account.0]);
         let epoch = self.epoch().0.to_be_bytes();
@@ -150,8 +150,8 @@ impl RootKey {
     }
 }
 
-/// The root keys of earlier epochs, sealed under the newest one: whoever opens a slot has all of
-/// them, and whoever has one of them none of the later ones.
+/// The root keys of earlier epochs, sealed under the newest one: opening a slot gives all of them,
+/// and one of them gives none of the later ones.
 #[derive(Clone, PartialEq, Eq, Encode, Decode)]
 pub struct EarlierKeys {
     #[cbor(n(0), with = "minicbor::bytes")]
@@ -312,7 +312,7 @@ impl AccountKeys {
     /// Those that things of `epoch` are sealed under.
     ///
     /// # Errors
-    /// `Corrupt` if there are none: what says so may have been written by anybody.
+    /// `Corrupt` if there are none: the record may be forged.
     pub(crate) fn in_epoch(&self, epoch: Epoch) -> Result<&AccountKeys> {
         if epoch == self.epoch() {
             return Ok(self);

@@ -42,8 +42,7 @@ pub mod store;
 #[doc(hidden)]
 pub mod fuzz;
 
-/// Overwrites what is left in scratch memory of plaintext that was compressed or decompressed; for
-/// whoever does so now and then.
+/// Overwrites plaintext that compression left in scratch memory; call it periodically.
 pub fn wipe_scratch() {
     compress::wipe();
 }

@@ -1,8 +1,8 @@
 //! The local backend: SQLite for small objects and for the names of all, files for large ones.
 //!
-//! One thread commits whatever has queued up as one transaction, so that many writers wait for the
-//! disk together; a few threads read. Several processes may open one directory: SQLite's locks
-//! order their commits, and each sees the commits of the others within a fifth of a second
+//! One thread commits all queued writes as one transaction, so that many writers wait for the disk
+//! together; a few threads read. Several processes may open one directory: SQLite's locks order
+//! their commits, and each sees the commits of the others within a fifth of a second
 //! ([`LocalStore::changes`]).
 //!
 //! What makes it safe to kill at any moment: a row is there after its transaction was synced to the
@@ -70,7 +70,8 @@ pub struct LocalStore {
     /// `None` where nothing can be written.
     writer: Option<Writer>,
     changes: watch::Receiver<u64>,
-    /// Held where there is no writer, so that those who wait for changes go on waiting.
+    /// Held where there is no writer, so that receivers of changes wait instead of seeing a closed
+    /// channel.
     _silent: Option<watch::Sender<u64>>,
     counters: Arc<Counters>,
     database: PathBuf,
@@ -239,7 +240,7 @@ impl LocalStore {
         self.changes.clone()
     }
 
-    /// Log entries that came to the store since `mark`, whoever wrote them.
+    /// Log entries that any process wrote since `mark`.
     ///
     /// # Errors
     /// What SQLite says.
@@ -279,8 +280,8 @@ impl LocalStore {
     /// # Errors
     /// What SQLite says; everything is as it was then.
     pub(crate) async fn shrink(&self) -> object_store::Result<()> {
-        // What was removed is given back after those who waited for it were answered: by now, when
-        // the next one is.
+        // Space of removed objects is freed after the replies to their removal: by now, when the
+        // reply to the next removal is there.
         self.writer()?.delete(Vec::new()).await?;
         let database = self.database.clone();
         spawn_blocking(move || shrink::shrink(&database)).await?.map_err(generic)

@@ -45,8 +45,8 @@ pub struct Probe {
     pub lists_what_was_written: bool,
     /// What was removed is not in the next listing.
     pub forgets_what_was_removed: bool,
-    /// Versions of what was removed are kept, and whoever reads the bucket can have them; `false`
-    /// where the store does not say.
+    /// Versions of removed objects are kept, and readers of the bucket can have them; `false` where
+    /// the store does not show it.
     pub keeps_removed: bool,
     /// Ranges of objects are answered with exactly these bytes.
     pub reads_ranges: bool,
@@ -69,7 +69,7 @@ pub struct Probe {
 pub(crate) enum Effort {
     /// As at every start.
     Quick,
-    /// As when somebody asks.
+    /// As for an explicit check.
     Thorough,
 }
 
@@ -214,7 +214,7 @@ async fn race(store: &Store, path: &str, random: &dyn Random, racers: usize) -> 
     let mut created = 0;
     let mut truthful = true;
     for (put, object) in puts.into_iter().zip(&objects) {
-        // Who hears of a failure does not know.
+        // A caller that gets the error does not know the outcome.
         if matches!(put, Ok(Put::Created)) {
             created += 1;
             truthful &= found[..] == *object.as_ref();
@@ -232,8 +232,8 @@ async fn without(store: &Store, below: &str, failed: Error, random: &dyn Random)
     }
 }
 
-/// What a probe found, once all that it may have written is removed. What cannot be removed is said
-/// with what failed before, or to the log.
+/// The result of a probe, once every object that it may have written is removed. If a removal
+/// fails, the error joins an earlier one, or is logged.
 async fn cleared<T>(store: &Store, below: &str, done: Result<T>) -> Result<T> {
     let left = clear(store, below, done.is_err()).await;
     match (done, left) {

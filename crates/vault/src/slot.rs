@@ -45,7 +45,7 @@ impl fmt::Display for SlotId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
 #[cbor(index_only)]
 pub enum SlotKind {
-    /// A password that somebody chose.
+    /// A password chosen by a person.
     #[n(0)]
     Password,
     /// A generated secret for one program (an app password).

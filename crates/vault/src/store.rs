@@ -70,8 +70,8 @@ struct Shared {
     append_mode: AppendMode,
     e_tags: Arc<ETags>,
     packs: bool,
-    /// Held so that receivers of a store nobody else can change wait for ever instead of seeing a
-    /// closed channel.
+    /// Held so that receivers of a store that no other process can change wait for ever instead of
+    /// seeing a closed channel.
     silent: watch::Sender<u64>,
     part_bytes: usize,
     puts: AtomicU64,
@@ -193,7 +193,7 @@ impl Store {
         Ok(object)
     }
 
-    /// As [`Store::put_again`] if `is_sound` says so of the object; whether it was written.
+    /// As [`Store::put_again`] if `is_sound` accepts the object; whether it was written.
     ///
     /// # Errors
     /// As [`Store::put_again`].

@@ -121,7 +121,7 @@ impl Files {
             if bytes.len() == bytes.capacity() {
                 bytes.reserve_exact(step.min(length - bytes.len()));
             }
-            // Into memory that nobody had to fill before, and as much as there is at once.
+            // Into uninitialised memory, and as much as there is at once.
             let at = start + bytes.len() as u64;
             match rustix::io::pread(&file, spare_capacity(&mut bytes), at) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
@@ -186,7 +186,7 @@ impl Files {
             let path = self.objects.join(directory);
             match self.owner.create_directory(&path) {
                 Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(owner::explained(&path, e)),
-                // Whoever made it may not have come to sync it, or failed to.
+                // The writer of the file may not have synced it, or failed to.
                 _ => File::open(&self.objects)?.sync_all()?,
             }
             durable.store(true, Ordering::Release);

@@ -17,7 +17,7 @@ use crate::local::shared;
 
 type Outcome<T> = Result<T, Box<dyn StdError + Send + Sync>>;
 
-/// A file that is left over, and the lock that keeps it from anybody else.
+/// A leftover file, and the lock that keeps other processes from it.
 struct LeftOver {
     name: String,
     _locked: File,

@@ -40,7 +40,7 @@ const BATCH: usize = 16;
 /// Rows that one look for what is new goes through.
 const NEWER: usize = 1000;
 
-/// How far somebody has looked at what came to the store. The default: not at all.
+/// A position in the sequence of writes to the store. The default: before the first.
 #[derive(Debug, Clone, Default)]
 pub struct Mark(Option<(i64, String)>);
 
@@ -51,9 +51,9 @@ pub struct Newer {
     pub entries: Vec<String>,
     /// How far this goes.
     pub mark: Mark,
-    /// There is more to be asked for.
+    /// There are more.
     pub more: bool,
-    /// Nothing new was passed over. It may have been when the mark was the first, or is gone.
+    /// No entry was skipped. Some may have been if the mark was the first, or its row was removed.
     pub complete: bool,
 }
 
@@ -66,7 +66,7 @@ pub(super) struct Row {
     pub file: Option<String>,
 }
 
-/// An object, or the part of it that was asked for.
+/// An object, or the requested part of it.
 pub(super) struct ReadObject {
     pub row: Row,
     pub bytes: Bytes,
@@ -90,9 +90,9 @@ enum Request {
     Newer { mark: Mark, reply: Reply<Newer> },
 }
 
-/// Somebody who does something with what was read, on the thread that read it.
+/// A function that takes the result of a read, on the thread that read it.
 trait Taker: Send {
-    /// Whether anybody still waits for what comes of it.
+    /// Whether a caller still waits for the result.
     fn waits(&self) -> bool;
     fn take(self: Box<Self>, wanted: Wanted, found: object_store::Result<Parts>);
 }
@@ -115,7 +115,7 @@ impl<T: Send, F: FnOnce(Wanted, Parts) -> T + Send> Taker for Then<F, T> {
 
     fn take(self: Box<Self>, wanted: Wanted, found: object_store::Result<Parts>) {
         let Then { then, reply } = *self;
-        // A panic costs whoever asked the answer, and nobody the thread.
+        // A panic costs the caller its reply, and does not end the thread.
         let made = catch_unwind(AssertUnwindSafe(move || found.map(|found| then(wanted, found))));
         let _ = made.map(|made| reply.send(made));
     }
@@ -183,8 +183,8 @@ impl Readers {
         self.ask(|reply| Request::Get { path: path.to_string(), range, head, reply }).await
     }
 
-    /// Parts of several objects, read within one transaction, and what `then` makes of them on the
-    /// thread that read them: whoever asked is woken once. It begins now, whenever it is polled.
+    /// Parts of several objects, read within one transaction, and the result of `then` on the
+    /// thread that read them: the caller is woken once. Begins now, whenever it is polled.
     pub fn get_many<T: Send + 'static>(
         &self,
         wanted: Wanted,
@@ -282,7 +282,7 @@ impl Reader {
         let mut sound = !several || connection.execute_batch("BEGIN").is_ok();
         let mut read = Vec::new();
         for request in requests {
-            // Somebody who gave up waiting needs no answer.
+            // A cancelled request needs no reply.
             match request {
                 Request::Get { reply, .. } if reply.is_closed() => {}
                 Request::Get { path, range, head, reply } => {
@@ -454,8 +454,8 @@ fn is_about_the_object(e: &object_store::Error) -> bool {
     }
 }
 
-/// Whether reading a file fails so for ever: the file is gone, cut short or no file. The row beside
-/// it was read. What the disk does not read, or the process may not, is told apart by a backup.
+/// Whether a failure to read a file is permanent: the file is missing, truncated or no file. Its
+/// row was read. A backup distinguishes failures of the disk and missing permissions.
 fn is_lasting(e: &std::io::Error) -> bool {
     use ErrorKind::{IsADirectory, NotADirectory, NotFound, UnexpectedEof};
     matches!(e.kind(), NotFound | UnexpectedEof | IsADirectory | NotADirectory)

@@ -1,10 +1,10 @@
 //! Room on the disk that is kept for removing.
 //!
-//! Where a disk is full, nothing can be expunged: that is written down first. So a file of zeros in
-//! the directory of the store keeps some room. What frees room (removals, and log entries that
-//! expunge or delete) may use it: when the disk is full the file is emptied. From then on
-//! everything else is told that the disk is full, until there is room enough to make the file anew.
-//! All processes that have the store open see the same file, so they agree about that.
+//! On a full disk no message can be expunged, because an expunge is written first. So a file of
+//! zeros in the directory of the store reserves some space. Writes that free space (removals, and
+//! log entries that expunge or delete) may use it: when the disk is full the file is emptied. From
+//! then on all other writes fail with a full disk, until there is enough space to create the file
+//! again. All processes that have the store open see the same file, so they agree about that.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Seek, Write};
@@ -20,7 +20,7 @@ use sealpost_files::owner;
 const FILE: &str = "reserve";
 /// Room is looked for again after this.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
-/// A disk with less room than this is full, whatever the error is called.
+/// A disk with less free space than this is full, whatever the error.
 const FULL_BYTES: u64 = 1024 * 1024;
 /// Zeros written at a time where the file system gives out no room without them.
 const ZEROS: usize = 64 * 1024;
@@ -87,8 +87,8 @@ impl Reserve {
         std::fs::metadata(self.path()).is_ok_and(|metadata| metadata.len() > 0)
     }
 
-    /// Before something is written that frees nothing. If the reserve was used it is made anew, if
-    /// there is room.
+    /// Before a write that frees no space. If the reserve was used it is created again, if there is
+    /// enough space.
     ///
     /// # Errors
     /// `StorageFull` if there is none.
@@ -150,7 +150,7 @@ impl Reserve {
         released.is_ok()
     }
 
-    /// Whether the disk has hardly any room, for errors that do not say so.
+    /// Whether the disk is nearly full, for errors that do not show it.
     pub fn is_disk_full(&self) -> bool {
         self.free().is_ok_and(|free| free < FULL_BYTES)
     }

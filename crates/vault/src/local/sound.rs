@@ -1,12 +1,11 @@
 //! Whether the database is what was written: what SQLite finds, and whether its indexes list what
 //! the table has.
 //!
-//! One flipped bit in an index hides rows: a listing ends too early, and a path that is taken seems
-//! to be free, so the next append would be acknowledged beside the log. Nothing but a comparison
-//! shows that, because each page is well-formed. So whoever serves looks at the indexes and the
-//! newest rows at the start ([`Extent::Newest`]), and `check` compares everything
-//! ([`Extent::Whole`]). Neither runs for longer than a time that is set before, whatever the file
-//! contains.
+//! One flipped bit in an index hides rows: a listing ends too early, and a path that exists seems
+//! to be free, so the next append would be acknowledged beside the log. Only a comparison shows
+//! that, because each page is well-formed. So a server checks the indexes and the newest rows at
+//! its start ([`Extent::Newest`]), and `check` compares everything ([`Extent::Whole`]). Both have a
+//! time limit, whatever the file contains.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
@@ -55,7 +54,7 @@ impl Inspection {
         }
     }
 
-    /// Takes what a step says of itself: the time was over, or SQLite could not go on.
+    /// Takes the outcome of a step: the time limit was reached, or SQLite could not continue.
     fn take(&mut self, step: &str, done: rusqlite::Result<()>) {
         match done {
             Ok(()) => {}
@@ -120,7 +119,7 @@ fn within<T>(connection: &Connection, time: Duration, work: impl FnOnce() -> T) 
     let (done, wait) = mpsc::channel::<()>();
     let watch = std::thread::Builder::new().name("sealpost-time".into()).spawn(move || {
         let mut left = time;
-        // A statement that begins after an interrupt runs: it is said again.
+        // A statement that begins after an interrupt runs: it is interrupted again.
         while let Err(RecvTimeoutError::Timeout) = wait.recv_timeout(left) {
             handle.interrupt();
             left = Duration::from_millis(10);
@@ -181,8 +180,8 @@ fn integrity(connection: &Connection, found: &mut Inspection) -> rusqlite::Resul
     Ok(())
 }
 
-/// Whether an index is in order from its first entry to its last, so that whatever is looked for in
-/// it is found if it is there; counts the entries.
+/// Whether an index is in order from its first entry to its last, so that every search finds an
+/// existing entry; counts the entries.
 fn is_ascending(
     connection: &Connection,
     index: &str,

@@ -38,7 +38,7 @@ fn files_below(dir: &FilePath) -> Vec<String> {
     names
 }
 
-/// Files are unlinked after those who wait were answered.
+/// Files are unlinked after the replies.
 async fn settles(dir: &FilePath, count: usize) {
     let settled = async {
         while files_below(dir).len() != count {
@@ -492,7 +492,7 @@ fn a_read_only_disk_fails_writes_and_the_store_recovers() {
     where_it_may_mount("local::tests::on_a_read_only_disk");
 }
 
-/// Whether a process of this user may mount what nobody else sees.
+/// Whether a process of this user may mount a private file system.
 pub(super) fn may_mount() -> bool {
     Command::new("unshare").args(["-Urm", "true"]).status().is_ok_and(|status| status.success())
 }
@@ -530,7 +530,7 @@ fn on_a_read_only_disk() {
         run("mount", &["--bind", at, at]);
         run("mount", &["-o", "remount,bind,ro", at]);
         assert_eq!(store.put_new("large2", sealed(LARGE, 3)).await.unwrap_err().kind(), Kind::Retry);
-        // What is open stays writable until it is opened anew.
+        // An open file stays writable until it is opened again.
         limit_files("1");
         assert_eq!(store.put_new("small2", sealed(30_000, 4)).await.unwrap_err().kind(), Kind::Retry);
         limit_files("unlimited");
@@ -551,7 +551,7 @@ fn a_lock_held_by_another_process_is_waited_for() {
     block_on(async {
         let store = open(dir.path()).await;
         store.put_new("a", sealed(10, 1)).await.unwrap();
-        // Somebody holds the write lock for good: the wait is bounded by the caller here.
+        // Another process holds the write lock permanently: the caller bounds the wait here.
         let connection = schema::connect(&dir.path().join("objects.sqlite"), schema::Access::Write).unwrap();
         connection.execute_batch("BEGIN IMMEDIATE").unwrap();
         let put = store.put_new("b", sealed(10, 1));
@@ -655,7 +655,7 @@ fn on_a_full_disk() {
             assert_eq!(put, Put::Created);
             count += 1;
         }
-        // Somebody else takes what is left, to the last byte.
+        // Another process takes the rest, to the last byte.
         let mut other = std::fs::File::create(dir.join("other")).unwrap();
         while std::io::Write::write_all(&mut other, &[1; 4096]).is_ok() {}
         for n in 0..20 {
@@ -672,7 +672,8 @@ fn on_a_full_disk() {
         // Another process removes, as a command line does.
         let (freeing, command) = (store.freeing(), open(&dir).await);
         freeing.put_new("expunged/first", sealed(400, 1)).await.unwrap();
-        // The reserve is given up, and somebody else takes half of it and what the write-ahead log gave back.
+        // The reserve is released, and another process takes half of it and of the space freed by
+        // the write-ahead log.
         while rustix::fs::statvfs(&dir).unwrap().f_bavail * 4096 > RESERVE / 4 * 3 {
             std::io::Write::write_all(&mut other, &[1; 4096]).unwrap();
         }

@@ -1,8 +1,8 @@
-//! Writes: one thread that commits whatever has queued up as one transaction.
+//! Writes: one thread that commits all queued writes as one transaction.
 //!
-//! Every caller is answered after the commit that carries its write. A commit that failed is rolled
-//! back and all who wait are told to try again; the connection is then opened anew, so that the
-//! store recovers when the disk does.
+//! Every caller gets its reply after the commit that carries its write. A failed commit is rolled
+//! back and all its callers get `Retry`; then the connection is opened again, so that the store
+//! recovers when the disk does.
 
 use std::error::Error as StdError;
 use std::fs::File;
@@ -120,7 +120,7 @@ impl Writer {
             gathered: 1,
             unchecked: 0,
         };
-        // Before anybody has read: from here on, no commit of others goes unnoticed.
+        // Before the first read: from here on, no commit of others goes unnoticed.
         thread.look();
         std::thread::Builder::new()
             .name("sealpost-write".into())
@@ -281,7 +281,7 @@ impl Thread {
         }
     }
 
-    /// Whether the disk is full. Where SQLite shares memory it says so in other words.
+    /// Whether the disk is full. With shared memory SQLite reports it differently.
     fn is_full(&self, e: &rusqlite::Error) -> bool {
         use rusqlite::ErrorCode::{DiskFull, SystemIoFailure};
         match e.sqlite_error_code() {
@@ -347,7 +347,7 @@ impl Thread {
             }
             // A row dirties about a page besides its bytes; many that were made together are in few.
             self.unchecked += 8192 + job.bytes() + overwritten + 512 * job.objects();
-            // What held slots is gone before anybody hears that it was removed.
+            // Files that held slots are erased before the reply to the removal.
             let (erased, orphans): (Vec<_>, Vec<_>) =
                 orphans.into_iter().partition(|(name, _)| files::is_erased(name));
             erased.iter().for_each(|(name, _)| self.files.remove(name));

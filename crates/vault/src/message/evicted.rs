@@ -1,4 +1,4 @@
-//! What is known of a message whose body is not kept here, and who has the body.
+//! A message whose body is not kept here, and the source of its body.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub fn thin_path(account: AccountId, object: ObjectId) -> String {
     format!("acct/{account}/thin/{object}")
 }
 
-/// A message of which the body is asked for.
+/// A message whose body is requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wanted {
     /// Whose it is.

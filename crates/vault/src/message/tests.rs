@@ -63,8 +63,8 @@ impl Written {
     }
 }
 
-/// Of a small object and of one in parts: what the writer told is read without the store, and what
-/// is not it is done without.
+/// Of a small object and of one in parts: the structure from the writer is used without a read of
+/// the store, and a wrong one is ignored.
 #[test]
 fn only_the_structure_from_the_writer_is_used() {
     for size in [500, 3 * CHUNK_BYTES] {
@@ -435,7 +435,8 @@ fn another_object_of_that_name_is_a_conflict() {
     });
 }
 
-/// Nodes know how large a message is without its account's key; whoever sees the store alone does not.
+/// Nodes know the size of a message without its account's key; an observer of the store alone does
+/// not.
 #[tokio::test]
 async fn the_size_in_a_footer_is_for_the_server_alone() {
     let (random, budget) = (SeededRandom::new(21), Budget::new(8 << 20));

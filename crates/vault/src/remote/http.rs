@@ -1,9 +1,9 @@
-//! Connections to a bucket, with a bound on what is read ahead of who wants it, and on what an answer may be.
+//! Connections to a bucket, with a bound on read-ahead and on the size of a reply.
 //!
-//! `object_store` makes requests by reqwest unless it is told otherwise, and that leaves hyper's
-//! read buffers as they are: up to 400 KiB for each connection, beside what was asked for. Here it
-//! is hyper's own client with [`STORE_READ_BYTES`]. An answer that is longer than what was asked
-//! for is none, whatever it says of its length: `object_store` would make room for it.
+//! By default `object_store` makes requests by reqwest, and that leaves hyper's read buffers as
+//! they are: up to 400 KiB for each connection, beside the requested bytes. This is hyper's own
+//! client with [`STORE_READ_BYTES`]. A reply longer than the request permits is an error, whatever
+//! length it declares: `object_store` would allocate memory for it.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -36,8 +36,8 @@ const ERROR_CODE: &[u8] = b"<Code>";
 
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("sealpost/", env!("CARGO_PKG_VERSION")));
 
-/// Connects as [`RetryPolicy`] says; what `object_store` says of it is not asked. No proxy is asked
-/// either, and no redirection followed: a request is signed for the host that it goes to.
+/// Connects as [`RetryPolicy`] says, and ignores the settings of `object_store`. It uses no proxy
+/// and follows no redirection: a request is signed for its host.
 #[derive(Debug)]
 pub(super) struct Bounded(pub RetryPolicy);
 
@@ -108,7 +108,7 @@ fn asked_for(request: &HttpRequest) -> usize {
         .and_then(|range| range.to_str().ok()?.strip_prefix("bytes=")?.split_once('-'));
     let ends =
         range.and_then(|(first, last)| Some((first.parse::<usize>().ok()?, last.parse::<usize>().ok()?)));
-    // A server that answers with more than the range is refused by whoever looks at its status.
+    // The caller checks the status, and refuses a reply with more than the range.
     ends.map_or(STORE_ANSWER_BYTES, |(first, last)| {
         last.saturating_sub(first).saturating_add(1).max(STORE_REFUSAL_BYTES)
     })
@@ -168,7 +168,8 @@ mod tests {
 
     const BODY_BYTES: usize = 8 * 1024 * 1024;
 
-    /// Answers two requests on one connection, each with a body as fast as it is read; what was asked.
+    /// Answers two requests on one connection, each with a body as fast as it is read; returns the
+    /// requests.
     async fn answer_two(listener: TcpListener) -> String {
         let (mut connection, _) = listener.accept().await.unwrap();
         let mut asked = Vec::new();
@@ -216,7 +217,7 @@ mod tests {
             while !asked.ends_with(b"\r\n\r\n") {
                 assert_ne!(connection.read_buf(&mut asked).await.unwrap(), 0);
             }
-            // Whoever has enough of it closes the connection.
+            // A reader that needs no more closes the connection.
             let _ = connection.write_all(&answer).await;
         });
         let mut request = ::http::Request::get(&url);

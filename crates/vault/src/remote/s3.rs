@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 use super::http::Bounded;
 use super::{Conflict, Remote, RetryPolicy, client};
 
-/// Where a bucket is, and who asks for it.
+/// The address of a bucket, and the identity that requests use.
 #[derive(Clone)]
 pub struct S3 {
     /// The bucket's name.
@@ -23,7 +23,7 @@ pub struct S3 {
     pub region: String,
     /// Where the bucket's name goes in a request.
     pub addressing: Addressing,
-    /// Who asks.
+    /// The access key.
     pub credentials: Credentials,
 }
 

@@ -1,4 +1,4 @@
-//! Against a server that speaks S3 and does wrong what it is told to.
+//! Against a server that speaks S3 and fails as each test prescribes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,7 +77,7 @@ async fn a_write_with_a_lost_reply_is_recognised() {
     }
 }
 
-/// Somebody between us and the store says that it was done, and it was not.
+/// A proxy reports success for a request that it did not pass on.
 #[tokio::test]
 async fn a_write_with_a_wrong_etag_is_repeated() {
     for append_mode in [ConditionalPut::Keeps, ConditionalPut::Refuses] {
@@ -149,7 +149,7 @@ async fn what_cannot_pass_is_not_repeated() {
     let (server, store) = start().await;
     server.plan(|_| Fault::Refused(403));
     assert_eq!(store.read("x").await.unwrap_err().kind(), Kind::Retry);
-    // Whether it is this object alone is asked once.
+    // The check whether only this object is withheld happens once.
     assert_eq!(server.seen().len(), 2);
 }
 
@@ -314,7 +314,7 @@ async fn what_conditional_writes_are_worth_is_found_out() {
     }
 }
 
-/// Reads, listings, uploads: whatever is refused, nothing of the probe stays.
+/// Reads, listings, uploads: whichever is refused, no object of the probe stays.
 #[tokio::test]
 async fn a_probe_that_fails_removes_what_it_wrote() {
     type Fails = (&'static str, fn(&Request) -> bool);
@@ -401,7 +401,7 @@ async fn what_was_read_once_is_not_asked_for_again() {
     let beyond = store.read_range("acct/a/msg/large", 299_000..300_001).await;
     assert_eq!(beyond.unwrap_err().kind(), Kind::Corrupt);
     drop(store);
-    // The thread that writes may still be at it; then one block more is asked for.
+    // The writing thread may still be active; then one more block is requested.
     let store = reopened().await;
     assert_eq!(store.read_range("acct/a/msg/large", 290_000..300_000).await.unwrap()[..], large[290_000..]);
     assert_eq!(store.read("acct/a/msg/small").await.unwrap()[..], *b"written here");
@@ -409,7 +409,7 @@ async fn what_was_read_once_is_not_asked_for_again() {
     store.put_new("acct/a/msg/last", sealed(b"x")).await.unwrap();
 }
 
-/// Whoever reads a bucket with versioning finds every record that was removed.
+/// A reader of a bucket with versioning finds every removed record.
 #[tokio::test]
 async fn a_bucket_that_keeps_versions_is_detected_at_the_start() {
     let (server, store) = start().await;
@@ -424,7 +424,8 @@ async fn a_bucket_that_keeps_versions_is_detected_at_the_start() {
     assert!(probe(&store, &SystemClock::new(), &random).await.unwrap().keeps_removed);
 }
 
-/// Whoever can write to the bucket can put anything there, also more than is ever read.
+/// An attacker with write access to the bucket can put anything there, also objects larger than any
+/// read.
 #[tokio::test]
 async fn an_object_too_large_for_its_path_is_corrupt() {
     let server = FakeS3::start(ConditionalPut::Keeps, 3).await;

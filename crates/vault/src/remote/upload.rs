@@ -30,7 +30,7 @@ impl RemoteUpload {
         Ok(RemoteUpload { shared, path, id, parts: Arc::default(), size: 0 })
     }
 
-    /// Whether the object is there, whatever the answer to completing it was.
+    /// Whether the object exists, whatever the reply to its completion was.
     async fn is_complete(&self) -> bool {
         let head = |_| self.shared.bucket.head(&self.path);
         let found = self.shared.retrier.run("looking for an upload", head).await;
@@ -80,7 +80,7 @@ impl MultipartUpload for RemoteUpload {
     }
 }
 
-/// To whoever writes, that the upload is gone is no absence of anything.
+/// For the writer, a missing upload does not mean that an object is absent.
 fn not_absent(e: Error) -> Error {
     match e {
         Error::NotFound { .. } => Error::Generic { store: "remote", source: Box::new(e) },

@@ -13,8 +13,8 @@ use super::queries::{failed, find, found_in};
 
 /// Rows that are looked at before the one that was found.
 const BEFORE: i64 = 8;
-/// Rows one after the other that are passed over, those before it included: what else was stored
-/// between two messages.
+/// Consecutive rows that are skipped, those before it included: other objects stored between two
+/// messages.
 const PASSED_OVER: usize = 16;
 /// Paths that a row is compared with.
 const COMPARED: usize = 32;

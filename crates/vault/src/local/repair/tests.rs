@@ -36,7 +36,7 @@ async fn listed(store: &Store) -> Vec<String> {
 /// Closes the store, so that everything is in the database.
 async fn closed(store: Store, dir: &Path) {
     drop(store);
-    // Its threads end by themselves; whoever waits for them to let go of the database finds it alone.
+    // Its threads end by themselves; this waits until they have released the database.
     let path = schema::path(dir);
     drop(tokio::task::spawn_blocking(move || alone(&path).unwrap()).await.unwrap());
 }
@@ -67,7 +67,7 @@ async fn a_flipped_index_bit_hides_objects_until_a_rebuild() {
     let found = store.inspect(Extent::Newest, Duration::from_secs(60)).await.unwrap();
     assert!(!found.is_sound() && !found.unfinished, "{found:?}");
     store.write_only_if_sound(&found);
-    // From now on nothing is acknowledged that nobody would find.
+    // From now on no write is acknowledged that no reader would find.
     let refused = store.put_new(&entry(151), Sealed::new(vec![1; 900])).await.unwrap_err();
     assert_eq!(refused.kind(), Kind::Corrupt, "{refused}");
     assert_eq!(store.delete(&entry(3)).await.unwrap_err().kind(), Kind::Corrupt);

@@ -113,7 +113,7 @@ impl Source {
     pub(in crate::message) async fn forgets(&self, path: &str, e: &Error) -> bool {
         let again = e.kind() == Kind::Corrupt && self.store.forget(path).await;
         if again {
-            // If it stays so, whoever asked says what is damaged.
+            // If it is damaged, the caller reports it.
             tracing::debug!(path, error = %e, "a message section could not be opened; reading it again");
         }
         again

@@ -45,7 +45,7 @@ async fn bytes(reader: &MessageReader, range: Range<u64>) -> Result<Vec<u8>> {
     Ok(reader.raw(range).try_collect::<Vec<Bytes>>().await?.concat())
 }
 
-/// Has the message, and counts how often it is asked.
+/// Has the message, and counts the requests for it.
 struct Server(Vec<u8>, std::sync::atomic::AtomicU32);
 
 impl EvictedBodies for Server {

@@ -1,5 +1,5 @@
-//! One answer about a message is wrong: it is read all the same, also by whoever has the same cache
-//! later, and packed as it is.
+//! One reply about a message is wrong: the message is read all the same, also later from the same
+//! cache, and packed unchanged.
 
 use std::sync::Arc;
 use std::time::Duration;

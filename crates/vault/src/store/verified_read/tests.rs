@@ -1,4 +1,4 @@
-//! One wrong answer of a server, and what everybody has afterwards.
+//! One wrong reply of a server, and the data that all nodes have afterwards.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -108,7 +108,7 @@ async fn an_object_damaged_in_the_store_is_reported_as_corrupt() {
     assert_eq!(found.unwrap_err().kind(), Kind::Corrupt);
 }
 
-/// Nobody who copies can open what is copied.
+/// A process that copies cannot open the objects.
 #[tokio::test]
 async fn a_copy_is_what_is_there_whatever_one_answer_says() {
     const PATH: &str = "acct/a/msg/1";
