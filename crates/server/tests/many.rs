@@ -31,7 +31,7 @@ const ACCOUNTS: usize = 87 * 1024 * 1024 / (1_000_000 / MESSAGES);
 /// for the work, its threads, and what the allocator holds back.
 const GROWTH: usize = ACCOUNTS + 16 * 1024 * 1024;
 
-/// Clients that do not read what they are told.
+/// Stalled clients.
 const SLOW: usize = 60;
 
 /// The number behind that in one of the lines.
@@ -115,7 +115,7 @@ async fn very_many_messages_are_usable_in_little_memory() {
     let left = other.ok("STATUS Sent (MESSAGES UNSEEN)").await;
     assert_eq!(left[0], format!("* STATUS Sent (MESSAGES {MESSAGES} UNSEEN 0)"));
 
-    // Every second one changes. Whoever is told of it takes its time, and then hears all of it.
+    // Every second message changes. A client that reads slowly gets all updates.
     let mut waiting = Vec::new();
     for _ in 0..SLOW {
         let mut client = world.login().await;

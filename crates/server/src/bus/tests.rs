@@ -17,7 +17,7 @@ use super::*;
 
 const ID: AccountId = AccountId([5; 16]);
 
-/// As much of a NATS server as is needed: everybody hears what everybody else publishes.
+/// As much of a NATS server as the tests need: every client gets the messages of all others.
 struct StandIn {
     url: String,
     /// Ends all connections.
@@ -178,7 +178,7 @@ fn node(store: &Store, bus: Bus, seed: u64) -> Node {
     start(store, seed, |ears, random, leaves| tokio::spawn(run(bus, ears, random, leaves)))
 }
 
-/// Two nodes that are connected, and whose bus has been there for so long that nobody polls.
+/// Two connected nodes, whose bus has been there for so long that neither polls.
 async fn settled(store: &Store, ways: &Arc<Ways>) -> [Node; 2] {
     let nodes = [0, 1].map(|me| on_way(store, ways, me));
     sleep(2 * SETTLE).await;
@@ -278,7 +278,7 @@ async fn an_append_notifies_other_nodes_also_after_a_reconnect() {
     rings(&nodes[0], &there, &nodes[1]).await;
 }
 
-/// It takes the login, and hangs up at what is said then.
+/// It accepts the login, and hangs up at the next message.
 #[tokio::test(start_paused = true)]
 async fn a_refusing_bus_is_retried_after_a_pause() {
     let (store, opened) = (Store::memory(), Arc::new(AtomicUsize::new(0)));
@@ -375,9 +375,9 @@ async fn who_leaves_has_told_everything_and_is_not_missed() {
     append(&there, &nodes[1]).await;
     nodes[1].leaves.begin();
     (&mut nodes[1].bus).await.unwrap();
-    // Sooner than anybody would poll.
+    // Sooner than any node would poll.
     timeout(Duration::from_secs(1), watcher.changed()).await.expect("a notification");
-    // What it appends now, which a server that has left does not, shows whether anybody polls.
+    // Its appends now, which a server that has left does not make, show whether a node polls.
     here.catch_up().await.unwrap();
     let watcher = here.log_watcher();
     sleep(SETTLE).await;
@@ -394,7 +394,7 @@ async fn a_restarted_node_is_heard_and_no_longer_missed() {
     let watcher = here.log_watcher();
     nodes[1].bus.abort();
     (&mut nodes[1].bus).await.unwrap_err();
-    // Told to nobody.
+    // Reported to no node.
     append(&there, &nodes[1]).await;
     nodes[1] = on_way(&store, &ways, 1);
     timeout(PROMISE, watcher.changed()).await.expect("a notification");
@@ -402,7 +402,7 @@ async fn a_restarted_node_is_heard_and_no_longer_missed() {
     assert!(!is_polled(&store, &here).await);
 }
 
-/// Whether anybody looks for what a node appends that is on no bus.
+/// Whether a node polls for appends of one that is on no bus.
 async fn is_polled(store: &Store, here: &Account) -> bool {
     let stranger = alone(store);
     let root = RootKey::generate(&SeededRandom::new(1));

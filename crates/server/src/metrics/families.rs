@@ -24,7 +24,7 @@ pub fn reference() -> String {
     rows
 }
 
-/// How IMAP sessions are told apart; those of SMTP and LMTP are `open`.
+/// The states of IMAP sessions; those of SMTP and LMTP are `open`.
 const STATES: [&str; 4] = ["anonymous", "authenticated", "selected", "idle"];
 
 macro_rules! family {

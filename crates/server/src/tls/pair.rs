@@ -1,5 +1,5 @@
-//! A certificate chain and its key, read from PEM files (RFC 7468); and what is wrong with those
-//! that cannot be used, in words of those who have to mend it.
+//! A certificate chain and its key, read from PEM files (RFC 7468); errors name the file and the
+//! remedy.
 //!
 //! The libraries say "no items found" or "failed to parse"; what matters is that a key has a
 //! passphrase, or that the chain begins with the wrong certificate. No message repeats bytes of a
@@ -122,7 +122,7 @@ pub(super) fn out_of_date(
 ) -> Option<String> {
     let leaf = ParsedCertificate::try_from(chain.first()?).ok()?;
     let now = UnixTime::since_unix_epoch(Duration::from_secs(u64::try_from(now.seconds()).ok()?));
-    // Nobody is trusted, but time is looked at first.
+    // No issuer is trusted, but the dates are checked first.
     let (nobody, algorithms) = (RootCertStore::empty(), provider.signature_verification_algorithms.all);
     let checked =
         rustls::client::verify_server_cert_signed_by_trust_anchor(&leaf, &nobody, &[], now, algorithms);

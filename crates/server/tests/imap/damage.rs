@@ -63,7 +63,7 @@ async fn a_damaged_message_is_reported_and_others_are_served() {
     assert_eq!(lines[2], "* NO [CORRUPTION] message UID 2 is damaged");
     assert!(lines[3].contains("three"));
     assert_eq!(lines[4], "x NO [CORRUPTION] damaged messages, by UID: 2");
-    // Nothing that is left is lost, and the session goes on.
+    // The other messages stay readable, and the session continues.
     client.ok("FETCH 1:3 ALL").await;
     let lines = client.ok("SEARCH SUBJECT noise").await;
     assert_eq!(lines[0], "* SEARCH 2");

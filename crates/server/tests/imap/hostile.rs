@@ -254,7 +254,7 @@ async fn who_reads_slowly_keeps_no_account_from_being_loaded() {
         tokio::task::yield_now().await;
     }
     tokio::time::pause();
-    // Those who do not read are sent away, those who wait to be read to are told.
+    // Stalled clients are disconnected, and waiting ones get a temporary error.
     honest.ok("SELECT INBOX").await;
     tokio::time::resume();
     let mut refused = 0;

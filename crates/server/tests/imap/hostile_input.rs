@@ -1,5 +1,5 @@
-//! Hostile input before login, after it, and compressed: a clear BAD or BYE, bounded memory, and
-//! nobody else waits for it.
+//! Hostile input before login, after it, and compressed: a clear BAD or BYE, bounded memory, and no
+//! other client waits for it.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use sealpost_session::Settings;
 
 use crate::imap_world::{Client, TestServer};
 
-/// Who the hostile client is.
+/// The state of the hostile client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum As {
     Anonymous,
@@ -307,8 +307,8 @@ async fn bytes_that_trickle_in_do_not_keep_a_stranger_connected() {
     assert!(start.elapsed() >= world.ctx.settings.timeouts.imap_anonymous);
 }
 
-/// More long commands than there is memory for: strangers are told to come back, whoever logged in
-/// waits, and short commands go on as if nothing were.
+/// More long commands than there is memory for: clients without a login get a temporary error,
+/// users wait, and short commands continue unaffected.
 #[tokio::test]
 async fn long_commands_share_what_is_set_aside_for_them() {
     let mut world = TestServer::new(Settings {

@@ -33,7 +33,7 @@ async fn a_deleted_share_is_kept_for_its_grace_period() {
     // Soon after, nothing of it is gone.
     client.ok("SETACL C bob lr").await;
     assert_eq!(objects_of_shares(&world).await.len(), 3);
-    // Objects carry the time of this machine, which is not the one that the server is told.
+    // Objects carry the time of this machine, which is not the server's clock.
     world.clock.advance(Duration::from_secs(20 * 365 * 24 * 3600));
     // As the server does from time to time. What is loaded is not deleted.
     world.ctx.accounts.evict_idle();
@@ -84,7 +84,7 @@ async fn shares_that_were_never_completed_go_and_others_stay() {
     };
     let gone =
         [phantom(true, 1).await, phantom(true, 5).await, phantom(false, 0).await, phantom(false, 2).await];
-    // Nobody here has its key, and it was used: somebody else may.
+    // No session here has its key, and it was used: one on another node may.
     let kept = phantom(false, 3).await;
     // Soon after, they may be mailboxes that are being shared right now.
     client.ok("LOGOUT").await;

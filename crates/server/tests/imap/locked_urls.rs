@@ -36,8 +36,8 @@ async fn a_url_works_while_its_owner_is_logged_in() {
     let wrong = format!("{}{}", &url[..url.len() - 1], if url.ends_with('0') { '1' } else { '0' });
     let locked = "x NO [UNAVAILABLE] the owner's mailbox is locked, try again while the owner uses it";
     assert_eq!(fred.command(&fetch).await, [locked]);
-    // What is genuine is told from what is not, and nothing else is told: not even whether there is
-    // such an account.
+    // The reply distinguishes valid URLs from invalid ones, and reveals nothing else: not even
+    // whether the account exists.
     for other in [
         "imap://me@localhost/INBOX/;uid=1;urlauth=user+fred:internal:91354a473744909de610943775f92038",
         "imap://you@localhost/INBOX/;uid=1;urlauth=user+fred:internal:91354a473744909de610943775f92038",

@@ -104,7 +104,7 @@ async fn rows_with_long_flags_come_a_few_at_a_time() {
     client.send(format!("x FETCH 1:{ROWS} (FLAGS)\r\n").as_bytes()).await;
     let first = client.line().await;
     assert!(first.starts_with("* 1 FETCH (FLAGS (") && first.len() > row, "{}", first.len());
-    // What happens to rows that are not looked at yet is told as it is when they are.
+    // Changes of rows that are not read yet are reported when they are.
     let mut other = world.login().await;
     other.ok("SELECT INBOX").await;
     other.ok(&format!("STORE {} FLAGS.SILENT (\\Flagged)", ROWS - 1)).await;

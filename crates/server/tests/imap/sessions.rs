@@ -58,7 +58,7 @@ fn truth(account: &Account, name: &str) -> Truth {
 fn recent_for_one(sessions: Vec<Believer>, seed: u64) {
     let mut all = BTreeSet::new();
     for (mailbox, uid_validity, uids) in sessions.into_iter().flat_map(Believer::finish) {
-        // What is shared has another name for everybody.
+        // A shared mailbox has another name for each user.
         let mailbox = if mailbox == SHARED { OWNER.mailboxes[1] } else { mailbox };
         for uid in uids {
             assert!(all.insert((mailbox, uid_validity, uid)), "seed {seed}: {mailbox} {uid} is recent twice");
@@ -84,8 +84,8 @@ async fn what_each_session_believes_is_what_is_there() {
     }
 }
 
-/// Sessions let go of the account whenever they wait, and it is unloaded: nobody is told anything
-/// else for that.
+/// Sessions release the account whenever they wait, and it is unloaded: their updates stay the
+/// same.
 #[tokio::test]
 async fn every_session_knows_the_mailbox_despite_hibernation() {
     let mut settings = Settings::default();
@@ -113,14 +113,14 @@ async fn what_sessions_believe(seed: u64, settings: Settings, between: impl Fn(&
         }
         let who = random.below(sessions.len() as u64) as usize;
         sessions[who].step().await;
-        // Answered, the session's task goes on until it waits, and may fall asleep.
+        // After the reply, the session's task continues until it waits, and may hibernate.
         for _ in 0..32 {
             tokio::task::yield_now().await;
         }
         between(&world);
         let account = world.account().await;
         sessions[who].believes_no_more_than_it_knows(|_, _| account.clone());
-        // Nobody else does anything now, so that one can be asked in the middle of it all.
+        // No other session is active now, so that one can be queried in the middle.
         if step % 6 == 5 {
             account.refresh().await.unwrap();
             sessions[who].settle(|_, name| truth(&account, name)).await;

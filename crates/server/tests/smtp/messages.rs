@@ -151,7 +151,8 @@ async fn recipients_reserve_memory_and_never_wait_for_it() {
     assert!(budget.in_use() > before + 64 * 1024, "{}", budget.in_use());
     assert_eq!(mailer.ask("RSET").await, 250);
     assert_eq!(budget.in_use(), before);
-    // While others have all of it, ordinary mail is taken, and the rest is told to come later.
+    // While other requests hold all of it, ordinary mail is accepted, and the rest gets a temporary
+    // error.
     let pieces = [budget.fair_part(), 1024, 1].into_iter();
     let taken: Vec<_> = pieces
         .flat_map(|piece| std::iter::from_fn(|| budget.try_acquire(piece)).collect::<Vec<_>>())

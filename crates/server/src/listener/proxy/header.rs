@@ -88,7 +88,7 @@ fn version_2(bytes: &[u8]) -> Option<Header> {
         return Some(Header::Wants(length - rest.len()));
     }
     let said = match (fixed[12], fixed[13]) {
-        // LOCAL: whatever family it has.
+        // LOCAL, with any family.
         (0x20, _) => Said::Balancers,
         // TCP over IPv4, over IPv6.
         (0x21, 0x11) => {
@@ -180,7 +180,7 @@ mod tests {
         (v6[15], v6[31], v6[33], v6[35]) = (1, 2, 3, 4);
         for (header, expected) in [
             (second(0x21, 0x11, &v4), from_to("192.0.2.1:51234", "198.51.100.7:143")),
-            // What is behind the addresses is passed over.
+            // Bytes behind the addresses are skipped.
             (
                 second(0x21, 0x11, &[&v4[..], &[4, 0, 1, 7]].concat()),
                 from_to("192.0.2.1:51234", "198.51.100.7:143"),

@@ -34,7 +34,7 @@ struct Connection {
     session: JoinHandle<()>,
     decoder: ResponseDecoder,
     commands: u32,
-    /// BYE was said.
+    /// The server sent BYE.
     bye: bool,
 }
 
