@@ -18,7 +18,8 @@ use super::accounts::decode;
 use super::versions::Newest;
 use super::{AccountRecord, Directory};
 
-/// How often a record is written again until no copy is left: twice is enough if nobody else changes it.
+/// How often a record is written again until no copy is left: twice is enough without concurrent
+/// changes.
 const ATTEMPTS: usize = 4;
 
 impl Directory {

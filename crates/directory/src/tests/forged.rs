@@ -294,7 +294,7 @@ async fn a_record_without_a_list_gets_one() {
     }
 }
 
-/// A thief who may write and not remove has servers remove nothing.
+/// A thief with write access alone does not make servers remove anything.
 #[tokio::test]
 async fn a_replaced_record_makes_no_server_remove_the_owners_slots() {
     let victim = Victim::new().await;

@@ -24,8 +24,8 @@ pub(super) async fn bucket(server: &FakeS3) -> Store {
     store.pin_append_mode(None).await.unwrap().0
 }
 
-/// The attack: an object at the next version that is encrypted with a key of the attacker's, or gone
-/// for everybody but the listing.
+/// The attack: an object at the next version that is encrypted with a key of the attacker's, or
+/// missing for all requests but listings.
 #[tokio::test]
 async fn a_record_works_beside_an_object_the_store_withholds() {
     for status in [400, 403, 404] {
