@@ -55,8 +55,8 @@ impl DerivedData {
 }
 
 impl Index {
-    /// The index of that account. Of one that was loaded without an [`Indexer`] it is whole as
-    /// well, but nothing is remembered of it and nobody looks after it.
+    /// The index of that account. For an account that was loaded without an [`Indexer`] it works as
+    /// well, without caching and maintenance.
     pub fn of(account: &Arc<Account>) -> Self {
         let attached = account.derived().and_then(|attached| attached.downcast::<DerivedData>().ok());
         let derived = attached

@@ -1,5 +1,5 @@
-//! Summaries of a mailbox's messages: they are those of the stored structures and texts, whatever
-//! happened before, and whether they come from segments or not.
+//! Summaries of a mailbox's messages equal those of the stored structures and texts, after any
+//! history, and with or without segments.
 
 #[path = "summaries/world.rs"]
 mod world;
@@ -163,7 +163,7 @@ async fn short_texts_are_kept_and_long_ones_are_not() {
     let longer = "longer ".repeat(limits::SHORT_TEXT_BYTES / 7);
     mails[200].push_str(&longer);
     p.append("INBOX", &mails).await;
-    // Whoever makes the segment reads the long ones on the way.
+    // Making the segment also reads the long ones.
     assert_eq!(p.texts("INBOX").await, [401, 401]);
     for process in [p, w.process().await] {
         let [short, longer] = process.texts("INBOX").await;
@@ -321,7 +321,7 @@ async fn summaries_are_what_the_structures_say_whatever_happened() {
     }
 }
 
-/// A store that fails and loses replies: some summaries cannot be told then, but none is wrong.
+/// A store that fails and loses replies: some summaries are unavailable then, but none is wrong.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failing_store_never_makes_a_summary_wrong() {
     for seed in 20..22 {
@@ -389,8 +389,8 @@ async fn a_stream_draws_on_the_budget_while_it_runs() {
     assert_eq!(budget.in_use(), 0);
 }
 
-/// The attack: whoever sees the store and can send mail guesses what another one has sent, a
-/// thousand times, and looks whether any object became shorter.
+/// The attack: an observer of the store who can send mail guesses the content of another sender's
+/// mail, a thousand times, and checks whether any object became shorter.
 #[tokio::test]
 async fn a_right_guess_shows_in_no_size() {
     let sizes = async |code: &str, guess: &str| {
@@ -421,8 +421,8 @@ async fn a_right_guess_shows_in_no_size() {
     assert_eq!(guessed, sizes(wrong, right).await);
 }
 
-/// Headers and structures are in segments once somebody has asked for enough of them, whatever is
-/// in them; those that are too long are not.
+/// Headers and structures are in segments once a client has requested enough of them, with any
+/// content; those that are too long are not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn headers_and_structures_are_kept_in_segments() {
     let w = Fixture::new(31);
@@ -433,7 +433,7 @@ async fn headers_and_structures_are_kept_in_segments() {
     mails[11] = String::new();
     mails[13] = "Subject: \u{0}\u{80}é\n\n".to_owned();
     p.append("INBOX", &mails).await;
-    // Whoever asks first is answered by the messages.
+    // The first request is answered from the messages.
     assert_eq!(p.pieces("INBOX").await, [0, 0]);
     settled(&w, &p, ["header", "structure"], 1).await;
     assert_eq!(p.pieces("INBOX").await, [299, 300]);

@@ -110,7 +110,7 @@ impl Summary {
         self.place().and_then(|place| place.sent)
     }
 
-    /// The day written in the Date field, as days since 1970-01-01, whatever its time and zone (RFC
+    /// The day written in the Date field, as days since 1970-01-01, without its time and zone (RFC
     /// 3501 §6.4.4).
     pub fn sent_day(&self) -> Option<i64> {
         let sent = self.sent()?;

@@ -108,7 +108,7 @@ impl SegmentWriter {
     ) {
         let bytes = parts.iter().map(|part| part.len()).sum();
         if !self.content.message_bytes().contains(&bytes) {
-            // Of a text that is cut off nobody knows what it holds.
+            // The rest of a truncated text is unknown.
             let known = self.content == Content::Texts && headers_complete;
             let signature = if known { bloom::of([parts[0], parts[1]]) } else { String::new() };
             return self.push_elsewhere(number, object, &signature);

@@ -48,12 +48,12 @@ struct Scope {
 }
 
 impl Index {
-    /// The summaries of the messages of `mailbox` that are in `uids`. Messages that were expunged
-    /// are passed over. A message whose stored structure or text is damaged has an error in its
-    /// place and does not stop the rest.
+    /// The summaries of the messages of `mailbox` that are in `uids`. Expunged messages are
+    /// skipped. A message whose stored structure or text is damaged gives an error in its place and
+    /// does not stop the rest.
     ///
-    /// They come in batches of at most `at_once`, each of one window: whoever is done with a batch
-    /// before it asks for the next one never has more of them in memory than was drawn.
+    /// They come in batches of at most `at_once`, each of one window: a reader that drops a batch
+    /// before it requests the next one never holds more of them in memory than was reserved.
     ///
     /// Waits for some MiB of the budget when it begins, and for what making a segment takes when it
     /// has to, and gives them back at its end: begin it before holding any other part of it. A
