@@ -1,10 +1,10 @@
-//! Whether the clock can be believed by whoever removes for good.
+//! Decides whether the clock can be trusted for permanent removal.
 //!
-//! A clock that is years ahead makes everything old that was expunged or removed lately. So the
-//! server notes the time while it runs, and a clock further past the newest time that is known than
-//! [`CLOCK_AHEAD`] is not believed: the server serves, and removes nothing for good, until the
-//! clock is set or the operator says that it is right (`sealpost store confirm-clock`). A server
-//! that was off for as long cannot be told from that, and waits for the operator too.
+//! A clock that is years ahead makes recently expunged or removed objects look old. So the server
+//! records the time while it runs, and doubts a clock more than [`CLOCK_AHEAD`] past the newest
+//! recorded time: it serves, and removes nothing permanently, until the clock is set or the
+//! operator confirms it (`sealpost store confirm-clock`). A server that was off for as long looks
+//! the same, and waits for the operator too.
 
 use std::io::{Read, Result, Seek, Write};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! One connection, whatever carries it: TCP, a Unix socket, or TLS over either.
+//! One connection: TCP, a Unix socket, or TLS over either.
 //!
 //! Sessions read and write plain bytes and never learn the difference, except where a protocol asks
 //! (is a password safe here?). The stream buffers nothing itself; bytes that a session read ahead
@@ -113,13 +113,13 @@ impl Stream {
         Stream { admitted: Some(admitted), ..self }
     }
 
-    /// Somebody has logged in to that account: the client need not make room for others any more.
+    /// The client has logged in to that account: the connection is not closed for others any more.
     /// False if the account has too many connections already.
     pub fn logged_in(&self, account: AccountId) -> bool {
         self.admitted.as_ref().is_none_or(|admitted| admitted.logged_in(account))
     }
 
-    /// The same for those who do not own the stream; `None` if it did not come from a listener.
+    /// The same for tasks that do not own the stream; `None` if it did not come from a listener.
     pub fn admitted_handle(&self) -> Option<AdmittedHandle> {
         self.admitted.as_ref().map(Admitted::handle)
     }
@@ -129,8 +129,8 @@ impl Stream {
         self.admitted.as_mut().is_none_or(|admitted| admitted.holds_more(bytes))
     }
 
-    /// The client brings mail for somebody: it need not make room for others any more, unless too
-    /// many bring some.
+    /// The client brings mail for an account: the connection is not closed for others any more,
+    /// unless too many bring some.
     pub fn sends(&self) {
         if let Some(admitted) = &self.admitted {
             admitted.sends();
@@ -174,7 +174,7 @@ impl Stream {
             Transport::Tls(tls) => (tls.get_ref().0, !tls.get_ref().1.wants_read()),
         };
         if !has_input {
-            // What is wrong with the socket the one who reads is told.
+            // The reader gets errors of the socket.
             let _ = socket.readable().await;
         }
         self.stir().await
@@ -427,7 +427,7 @@ impl Socket {
     /// Waits until something has come, or the client has gone.
     async fn readable(&self) -> io::Result<()> {
         match &self.kind {
-            // A socket that was just accepted is readable for tokio, whatever has come.
+            // For tokio a socket that was just accepted is readable, with or without data.
             Kind::Tcp(socket) => socket.peek(&mut [0]).await.map(|_| ()),
             Kind::Unix(socket) => socket.readable().await,
         }

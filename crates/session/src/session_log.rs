@@ -1,8 +1,9 @@
-//! One line in the log per session: who, how, how much, how long. Never a secret, never message text.
+//! One line in the log per session: account, protocol, amounts, duration. Never a secret, never
+//! message text.
 //!
-//! The line is written when the value is dropped, so that a session that is cut off or panics leaves one too.
-//! Sessions of somebody who logged in or delivered something are `INFO`, the others (scanners, health checks)
-//! `DEBUG`.
+//! The line is written when the value is dropped, so that a session that is cancelled or panics
+//! leaves one too. Sessions that logged in or delivered are `INFO`, the others (scanners, health
+//! checks) `DEBUG`.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -115,7 +116,8 @@ impl SessionLog {
         }
     }
 
-    /// The command at hand goes on with what the client sends next, and is measured anew from there.
+    /// The command in progress continues with the client's next bytes, and its time is measured
+    /// from there.
     pub fn defer_command(&mut self) {
         self.command = None;
         self.live.finish();

@@ -1,4 +1,4 @@
-//! Who is let in, who rests and who stirs, and that the counts are right whatever they do.
+//! Which connections are admitted, rest and stir, and that the counts are right after any sequence.
 
 use futures::FutureExt;
 

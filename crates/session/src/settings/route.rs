@@ -79,7 +79,7 @@ const TLS: [(&str, SmarthostTls); 4] = [
 const PORTS: (u16, u16) = (465, 587);
 
 impl Smarthost {
-    /// How a port is secured unless something is said.
+    /// The default security of a port.
     fn usual_tls(port: u16) -> SmarthostTls {
         if port == PORTS.0 { SmarthostTls::Implicit } else { SmarthostTls::StartTls }
     }
