@@ -72,9 +72,8 @@ pub fn code(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(status(error))
 }
 
-/// What a failure means decides, wherever it arose. Who finds out that something is not what it
-/// should be says so by the kind of the error, or by [`Usage`]; of errors of the system only those
-/// are looked at that mean the same everywhere.
+/// The meaning of a failure decides, wherever it arose. It is in the kind of the error, or in
+/// [`Usage`]; of errors of the system only those count that mean the same everywhere.
 fn status(error: &anyhow::Error) -> u8 {
     let causes = || error.chain();
     if causes().any(|cause| cause.is::<Usage>() || cause.is::<UsageError>()) {

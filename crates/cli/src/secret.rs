@@ -43,7 +43,7 @@ impl Default for PasswordArgs {
 }
 
 impl PasswordArgs {
-    /// A password that exists; `prompt` is what a person is asked, such as `Password of me@localhost`.
+    /// An existing password; `prompt` is the prompt, such as `Password of me@localhost`.
     ///
     /// # Errors
     /// If it cannot be read, or cannot be a password.
@@ -54,7 +54,7 @@ impl PasswordArgs {
         }
     }
 
-    /// A password that is to be set; a person is asked twice.
+    /// A new password; the prompt repeats.
     ///
     /// # Errors
     /// As [`PasswordArgs::existing`], and if the passwords do not match.

@@ -75,7 +75,7 @@ fn a_password_is_no_argument_and_must_be_right() {
     let passwd = ["account", "passwd", ACCOUNT, "--new-password-file", "new", "--password-file"];
     assert_eq!(home.status(&[&passwd[..], &["wrong"]].concat()), 4);
     assert_eq!(home.status(&["account", "add", "joe@example.org", "--password", "secret"]), 2);
-    // Without a terminal nobody can be asked, and is told what to do instead.
+    // Without a terminal there is no prompt, and the error names the alternative.
     assert_eq!(home.status(&["account", "add", "joe@example.org"]), 2);
     let refused = home.run(&["account", "passwd", ACCOUNT, "--password-file", "password"]);
     assert!(

@@ -240,7 +240,7 @@ fn the_command_that_add_prints_works() {
         let next = text.lines().find_map(|line| line.strip_prefix("now: ")).unwrap();
         let mut shell = std::process::Command::new("sh");
         let pulled = shell.current_dir(home.path("")).args(["-c", next]).output().unwrap();
-        // Nobody is at that port, but the account is known.
+        // No server listens at that port, but the account is known.
         assert_eq!(pulled.status.code(), Some(75), "{next}: {pulled:?}");
         let quiet = sealpost(&[options, &["--quiet", "archive", "remove", "my-work"]].concat());
         assert!(quiet.status.success() && quiet.stdout.is_empty() && quiet.stderr.is_empty(), "{quiet:?}");
@@ -321,7 +321,7 @@ fn superseded_folders_are_listed_and_exported() {
     assert_eq!((exported(""), exported(".INBOX-7")), (1, 2));
 }
 
-/// Of whatever ends the run: signals that it catches, and one that it cannot.
+/// For every end of the run: signals that it catches, and one that it cannot.
 #[test]
 fn a_token_command_and_its_children_end_with_the_run() {
     use rustix::process::{Pid, Signal, kill_process};

@@ -81,7 +81,7 @@ fn mistakes_are_explained() {
         let output = home.run(&[&["bench"][..], &args].concat());
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert!(stderr.contains(why), "{args:?}: {stderr}");
-        // 2: what was asked for is wrong. 1: it could not be done.
+        // 2: the request is wrong. 1: it could not be done.
         let failed = ["Connection refused", "--out users/report"].contains(&why.rsplit(": ").next().unwrap());
         assert_eq!(output.status.code(), Some(if failed { 1 } else { 2 }), "{args:?}: {stderr}");
         assert!(!stderr.contains("secret"));
@@ -210,8 +210,8 @@ fn a_server_that_ends_is_reported_and_fails_memory_bounds() {
     let mut bench = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut notes = BufReader::new(bench.stderr.take().unwrap()).lines();
     assert!(notes.by_ref().any(|line| line.unwrap().starts_with("1/3 a")));
-    // That phase is over, the next has begun. Nobody waits for the server: what is left of it has
-    // no memory, and is no server.
+    // That phase is over, the next has begun. Nothing waits for the server: its remains have no
+    // memory, and are no server.
     server.kill().unwrap();
     let said: Vec<_> = notes.map(Result::unwrap).collect();
     let output = bench.wait_with_output().unwrap();
@@ -359,7 +359,7 @@ fn a_server_that_runs_is_left_as_it_was() {
         "data=tiny",
         "--write-inbox",
     ];
-    // Nobody logs in with LMTP.
+    // LMTP has no logins.
     assert_eq!(home.json(&[&args[..], &account[..2]].concat()).1, 0);
     let login = [
         "bench",

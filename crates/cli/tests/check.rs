@@ -1,4 +1,4 @@
-//! `check` finds what is wrong, says which object it is, and goes on.
+//! `check` finds a problem, names the object, and continues.
 
 #[path = "support/run.rs"]
 mod run;
@@ -116,7 +116,7 @@ fn index_segments_are_looked_at() {
     let problem = problem(&home);
     assert_eq!(problem["path"], path.as_str());
     assert!(problem["problem"].as_str().unwrap().contains("made again"), "{problem}");
-    // It can be told apart without a key too.
+    // It is found without a key too.
     let (sealed, status) = home.json(&["check"]);
     assert_eq!((status, &sealed["problems"][0]["path"]), (1, &path.as_str().into()), "{sealed}");
     assert_eq!(home.json(&["stats"]).0["kinds"]["index"]["objects"], 1);
@@ -138,7 +138,7 @@ fn a_file_that_is_gone_or_cut_short() {
     let gone = problem(&home);
     assert!(gone["problem"].as_str().unwrap().contains(&name), "it names the file: {gone}");
     assert_eq!(gone["seen_as"][0], "INBOX UID 1");
-    // This can be told without the key, too.
+    // This is found without the key, too.
     let (sealed, status) = home.json(&["check"]);
     assert_eq!((status, &sealed["problem_count"]), (1, &1.into()), "{sealed}");
 }
@@ -256,7 +256,7 @@ fn noise_in_a_log_is_reported_and_blocks_nothing() {
             report["problems"].as_array().unwrap().iter().find(|found| found["path"] == path.as_str());
         assert!(found.unwrap()["problem"].as_str().unwrap().contains("far beyond the end"), "{report}");
     }
-    // It is found without the key, and everything goes on.
+    // It is found without the key, and everything continues.
     assert_eq!(home.json(&["check"]).0["problem_count"], 3);
     let server = home.serve();
     assert!(server.logs_in("one and two"));
@@ -353,7 +353,7 @@ fn a_password_that_is_wrong() {
     let home = home();
     home.file("wrong", "no");
     assert_eq!(home.status(&["check", "--account", ACCOUNT, "--password-file", "wrong"]), 4);
-    // Tried on all accounts, it opens none, and that is said.
+    // Tried on all accounts, it opens none, and the command reports that.
     let (report, status) = home.json(&["check", "--password-file", "wrong"]);
     assert_eq!((status, &report["without_key"][0]), (0, &ACCOUNT.into()));
 }

@@ -231,7 +231,7 @@ fn quiet_commands_print_nothing_on_success() {
     ] {
         assert_eq!(quiet(args), (String::new(), String::new()), "{args:?}");
     }
-    // What was asked for is printed all the same, and so is what goes wrong.
+    // Results and errors are printed all the same.
     assert_eq!(quiet(&["account", "list"]).0.lines().count(), 2);
     assert!(!quiet(&["account", "recovery", ACCOUNT, "--password-file", "password"]).0.is_empty());
     let refused = home.run(&["--quiet", "account", "show", "nobody@example.org"]);

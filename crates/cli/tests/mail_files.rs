@@ -85,7 +85,8 @@ fn compressed_files_and_standard_input_are_read() {
     let imported = summary["imported"].as_u64().unwrap();
     assert!(status == 1 && (1..300).contains(&imported), "{summary}");
     assert_eq!(summary["failed"], 1, "the message in which it ends: {summary}");
-    // What a tape adds costs no message, and neither does what is no gzip data, but that is told.
+    // Padding of a tape costs no message, and neither does trailing data that is no gzip, but that
+    // is reported.
     for (behind, status) in [(&[0; 1000][..], 0), (b"and more", 1)] {
         home.file("tape.mbox.gz", [&gzip(mbox(3, 100).as_bytes())[..], behind].concat());
         let (summary, done) = home.import("tape.mbox.gz");

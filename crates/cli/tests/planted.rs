@@ -1,5 +1,5 @@
-//! What somebody plants in a local store who can write to it: named by `check`, also without a
-//! password, and nothing waits for it.
+//! Objects that an attacker with write access plants in a local store: `check` reports them, also
+//! without a password, and nothing waits for them.
 
 #[path = "support/run.rs"]
 mod run;
@@ -167,8 +167,8 @@ fn replacing_the_server_key_vouches_for_the_log() {
     assert!(report["problems"].to_string().contains("a server key that was retired"), "{report}");
 }
 
-/// More of everything than is read, and than earlier versions bore: mail goes on, and an operator
-/// gets rid of it.
+/// More of each than the limits, and than earlier versions endured: mail continues, and an operator
+/// can remove them.
 #[test]
 fn any_number_of_planted_marks_stops_neither_mail_nor_rotation() {
     let home = home();
@@ -246,7 +246,7 @@ fn a_repair_removes_noise_behind_the_end_of_a_log() {
     let import = ["import", "more.mbox", "--account", ACCOUNT, "--password-file", "password"];
     assert!(!home.run(&import).status.success(), "nothing is appended behind so many");
     let (repaired, status) = home.json(&["account", "repair", ACCOUNT, "--remove-noise"]);
-    // As many as may be passed over stay: 63.
+    // As many as may be skipped stay: 63.
     assert_eq!((status, &repaired["removed_count"]), (0, &27.into()), "{repaired}");
     assert_eq!(home.import("more.mbox").0["imported"], 1);
 }

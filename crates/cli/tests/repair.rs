@@ -1,5 +1,5 @@
-//! A database that is damaged: `check` says so, a server reads from it and writes nothing, and
-//! `store repair` mends it. What an operator does about a full disk and a wrong clock.
+//! A damaged database: `check` reports it, a server reads from it and writes nothing, and `store
+//! repair` repairs it. Also the operator's remedies for a full disk and a wrong clock.
 
 #[path = "support/run.rs"]
 mod run;

@@ -437,8 +437,8 @@ fn what_is_another_stores_is_named_and_stays() {
     assert_eq!(other.check().1, 0);
 }
 
-/// A backup is restored and used, and then somebody copies over it what the first one has had
-/// since, and the other way round.
+/// A backup is restored and used, and then an operator copies over it the later changes of the
+/// first store, and the other way round.
 #[test]
 fn a_log_that_went_on_differently_stays_as_it_is() {
     let home = Home::with_account();
@@ -481,7 +481,7 @@ fn unreadable_objects_are_reported_and_all_others_copied() {
         home.file(&name, incompressible(size, size));
         assert_eq!(home.import(&name).1, 0);
     }
-    // Whoever reads that from its beginning is told of an input/output error.
+    // A read of that from its beginning fails with an input/output error.
     let fails = std::path::Path::new("/proc/self/mem");
     let objects = home.path("data/objects");
     let broken: Vec<String> = {

@@ -1,4 +1,4 @@
-//! `sealpost archive`: a backup of a mailbox that lives on somebody else's server.
+//! `sealpost archive`: backups of mailboxes on other servers.
 //!
 //! What talks to the server and what is on disk is in `sealpost_archive`; here are the options,
 //! what is remembered of an account ([`remembered`]), and what people see.

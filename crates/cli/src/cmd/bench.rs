@@ -28,7 +28,7 @@ use sealpost_bench::report::{compare, doubts};
 use crate::exit::Usage;
 use crate::global::Global;
 
-/// How wide tables are printed where nobody says how wide the terminal is.
+/// The width of tables where the width of the terminal is unknown.
 const WIDTH: usize = 110;
 /// The widest that they are printed on one.
 const WIDEST: usize = 180;
@@ -132,8 +132,8 @@ fn terminal() -> (usize, bool) {
     (if columns == 0 { WIDTH } else { columns.min(WIDEST) }, !plain)
 }
 
-/// The text of a file; `None` if it has more than `most` bytes. What has no size that could be
-/// asked for, such as a pipe or a device, is read no further than that either.
+/// The text of a file; `None` if it has more than `most` bytes. A file of unknown size, such as a
+/// pipe or a device, is read no further than that either.
 fn bounded_text(path: &Path, most: u64) -> Result<Option<String>> {
     let mut text = Vec::new();
     let read = File::open(path).and_then(|file| file.take(most + 1).read_to_end(&mut text));

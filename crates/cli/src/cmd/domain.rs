@@ -187,7 +187,7 @@ struct DomainRow {
     accounts: u64,
     aliases: u64,
     keys: Vec<KeyRow>,
-    /// Why its keys cannot be told.
+    /// Why its keys cannot be listed.
     problem: Option<String>,
 }
 

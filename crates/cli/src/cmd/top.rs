@@ -120,7 +120,7 @@ async fn watch(mut source: Source, mut order: SessionOrder) -> Result<()> {
                     before = now.replace(stats);
                     gone = None;
                 }
-                // A server that is started anew is watched on.
+                // Continues after a restart of the server.
                 Err(e) if now.is_some() => gone = Some(format!("{e:#}")),
                 Err(e) => return Err(e),
             },

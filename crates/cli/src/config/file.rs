@@ -44,7 +44,8 @@ impl ConfigFile {
         Some(ConfigFile { path, named_by: NamedBy::Option })
     }
 
-    /// `--dir` names the data: it must not end up in the store of a file that nobody has named.
+    /// `--dir` names the data: it must not end up in the store of a file that the user did not
+    /// name.
     fn among(global: &Global, environment: Option<OsString>, usual: &Path) -> Option<Self> {
         let usual = || {
             (global.dir.is_none() && usual.exists())

@@ -1,4 +1,4 @@
-//! What is wrong with a store, in plain words, and what to do about it: for whoever has just set it up.
+//! Explains why a store cannot be used, and the remedy, for the operator who sets it up.
 
 use sealpost_base::Error;
 use sealpost_vault::Refusal;

@@ -99,8 +99,8 @@ pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     } else {
         data_dir.directory.get(&name).await?
     };
-    // What is there already counts from now on, although nobody opened the account: it is written
-    // down where something was limited.
+    // Existing mail counts from now on, although no session opened the account: the usage is
+    // recorded where there is a limit.
     let used = match changes.iter().any(Option::is_some) {
         true => usage::settle(&data_dir.directory, record.id).await?.usage,
         false => usage::known(&data_dir.directory, record.id).await?,

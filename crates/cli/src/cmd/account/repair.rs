@@ -1,8 +1,8 @@
-//! `sealpost account repair`: goes on with a log that is broken.
+//! `sealpost account repair`: continues a log that is broken.
 //!
-//! An entry of it is missing or damaged, and nobody can tell any more what UIDs mean. What can be
-//! read stays, UIDs get a new meaning on all nodes, and mail programs fetch everything anew. That
-//! is recorded in the log itself. Needs no password.
+//! An entry of it is missing or damaged, and the meaning of UIDs is lost. Readable messages stay,
+//! UIDs get a new meaning on all nodes, and mail programs fetch everything again. The log itself
+//! records that. Needs no password.
 
 use std::process::ExitCode;
 
@@ -55,7 +55,7 @@ struct Repaired {
     removed: Vec<String>,
 }
 
-/// A log that goes on.
+/// A log that continues.
 #[derive(Serialize)]
 struct RepairedLog {
     log: String,

@@ -116,7 +116,7 @@ pub struct BodyReport {
     evicted_bytes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     limit: Option<u64>,
-    /// What was given up just now, or would be.
+    /// The bodies evicted by this run, or by one without `--dry-run`.
     now: u64,
     now_bytes: u64,
     damaged: Vec<String>,

@@ -10,7 +10,7 @@ use sealpost_vault::store::Extent;
 use super::report::{Location as At, Report, Trouble};
 use crate::data_dir::DataDir;
 
-/// What a problem of the database is said of.
+/// The object of a report about the database.
 const DATABASE: &str = "objects.sqlite";
 
 /// How long a process may take to overwrite what it has removed.

@@ -32,7 +32,8 @@ pub async fn all(data_dir: &DataDir, report: &mut Report) -> Result<Vec<AccountR
                 }
             };
             let (directory, name) = object.path.rsplit_once('/').unwrap_or_default();
-            // Without conditional create, those who change a record agree by objects that only have a name.
+            // Without conditional create, writers of a record agree by objects that only have a
+            // name.
             if Ballot::of_file(name).is_some() {
                 continue;
             }

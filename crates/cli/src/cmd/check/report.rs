@@ -275,7 +275,7 @@ impl Report {
     /// Prints what is left to print; whether nothing was wrong.
     ///
     /// # Errors
-    /// If nobody reads it.
+    /// If standard output is closed.
     pub fn finish(self) -> Result<bool> {
         self.bar.finish_and_clear();
         let problem_count = self.damaged + self.unread;

@@ -155,7 +155,7 @@ impl Asked {
 /// Prints what was done, in words of `done`; and what was not.
 ///
 /// # Errors
-/// If nobody reads standard output any more.
+/// If standard output is closed.
 pub(super) fn tell(global: &Global, asked: &[Asked], done: impl Fn(&Asked) -> String) -> Result<ExitCode> {
     let is_done = asked.iter().all(|asked| asked.came == Came::Done);
     let line = |asked: &Asked| {

@@ -74,7 +74,7 @@ struct MailRow {
 #[derive(Serialize)]
 struct Listed {
     mails: Vec<MailRow>,
-    /// Whether there are more than were asked for.
+    /// Whether there are more than requested.
     has_more: bool,
     /// Mails in these queues.
     queued: usize,

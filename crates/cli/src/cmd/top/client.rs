@@ -12,7 +12,7 @@ use sealpost_server::admin::{Answer, Request, Stats, sockets};
 
 /// How long a server may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// What is said of one that does not.
+/// The message for a server without an admin socket.
 const GONE: &str = "the server has stopped";
 /// The longest answer that is read.
 const ANSWER_BYTES: u64 = 4 * 1024 * 1024;
@@ -77,7 +77,7 @@ impl Client {
             match Self::connect(&path) {
                 Ok(client) => return Ok(client),
                 Err(e) if is_denied(&e) => denied = Some(e),
-                // Nobody there, or what a server that was killed left behind.
+                // No server, or the socket of a killed one.
                 Err(_) => {}
             }
         }

@@ -53,7 +53,7 @@ impl Checked {
         matches!(self.found, Found::Missing | Found::Wrong | Found::Unknown)
     }
 
-    /// Whether DNS says so.
+    /// Whether DNS confirms it.
     pub fn is_certainly_wrong(&self) -> bool {
         matches!(self.found, Found::Missing | Found::Wrong)
     }
