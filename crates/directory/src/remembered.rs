@@ -1,7 +1,7 @@
 //! Records of a store behind a network, remembered for a few seconds: for deliveries, each of which
 //! would else ask for the records of its recipients.
 //!
-//! A remembered record may be out of date by [`AGE`], whoever changed it; this process forgets
+//! A remembered record may be out of date by [`AGE`], after a change by any process; this process forgets
 //! those that it changes itself. The *absence* of a record is never remembered, so that no request
 //! is refused because of an earlier state, and outsiders who guess addresses fill nothing. Decision
 //! 27.
