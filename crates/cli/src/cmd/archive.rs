@@ -42,7 +42,8 @@ use crate::global::Global;
   sealpost archive pull
   sealpost archive verify work
   sealpost archive schedule work
-  sealpost archive pull --host imap.example.org --user jane --password-file secret --format maildir --into copy")]
+  sealpost archive pull --host imap.example.org --user jane --password-file secret \\
+      --format maildir --into copy")]
 pub struct Args {
     #[command(subcommand)]
     command: Command,

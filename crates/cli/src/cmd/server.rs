@@ -58,11 +58,12 @@ enum KeyCommand {
     after_help = "On one node: stop the server, rotate, start the server. After an interruption, run the \
                         command again.\n
 On several nodes:
-  1. On one node, run rotate --prepare. Copy server.key to all nodes and restart each: they accept both keys.
+  1. On one node, run rotate --prepare. Copy server.key to all nodes and restart each: they accept
+     both keys.
   2. On the same node, run rotate. Copy server.key to all nodes and restart each.
-  3. When all nodes have restarted, run rotate --finish on the same node: entries that a node still writes
-     under the old key do not count. Copy server.key to all nodes and restart each: from then on the old
-     key authenticates nothing new.\n
+  3. When all nodes have restarted, run rotate --finish on the same node: entries that a node still
+     writes under the old key do not count. Copy server.key to all nodes and restart each: from then
+     on the old key authenticates nothing new.\n
 Keep the last server.key in the backup. Authorized URLs (URLAUTH) stop working with the key that made them.\n
 Examples:
   sealpost server key rotate

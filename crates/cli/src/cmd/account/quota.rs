@@ -15,15 +15,14 @@ use crate::global::Global;
 
 /// Arguments of `sealpost account quota`.
 #[derive(clap::Args)]
-#[command(
-    after_help = "Without options, shows the limits and the usage. Usage is counted without the account's password: as the
-last session of the owner recorded it, plus the messages delivered since.
+#[command(after_help = "Without options, shows the limits and the usage. Usage is counted \
+                  without the account's password: as the last session of the owner recorded it, plus the \
+                  messages delivered since.
 
 Examples:
   sealpost account quota jane@example.org
   sealpost account quota jane@example.org --storage 5GiB --messages 100000
-  sealpost account quota jane@example.org --storage none"
-)]
+  sealpost account quota jane@example.org --storage none")]
 pub(super) struct Args {
     #[command(flatten)]
     account: NameArgs,

@@ -22,9 +22,9 @@ const SHOWN: usize = 20;
 /// Arguments of `sealpost account repair`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "`sealpost check` names the missing entry; look for it in a backup first. A repair gives the entry \
-                        up: messages delivered and stored after it stay, but later changes that name messages by UID \
-                        are dropped. An account with a complete log does not change. Servers may run. The command \
+    after_help = "`sealpost check` names the missing entry; look for it in a backup first. A repair continues \
+                        without the entry: messages delivered and stored after it stay, but later changes that name \
+                        messages by UID are dropped. An account with a complete log does not change. Servers may run. The command \
                         repairs shared mailboxes of the account too.
 
 Examples:
@@ -34,7 +34,7 @@ Examples:
 pub(super) struct Args {
     #[command(flatten)]
     account: NameArgs,
-    /// Give up unreadable checkpoints too, although the log does not reach back to the first entry.
+    /// Continue without unreadable checkpoints too, although the log does not reach back to the first entry.
     /// Mailboxes, flags and messages that only the checkpoints had are lost
     #[arg(long)]
     without_checkpoints: bool,

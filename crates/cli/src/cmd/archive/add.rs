@@ -37,9 +37,10 @@ const COPY_PASSWORDS: usize = 5;
                         that only you can read; --password-file or --token-command leave it elsewhere.\n
 Examples:
   sealpost archive add work
-  sealpost archive add work --host imap.example.org --user jane --password-file ~/.secret --format mbox --into ~/mail/work
-  sealpost archive add gmail --host imap.gmail.com --user jane@gmail.com --token-command 'oauth2l fetch …' \\
-      --format maildir --into ~/mail/gmail"
+  sealpost archive add work --host imap.example.org --user jane --password-file ~/.secret \\
+      --format mbox --into ~/mail/work
+  sealpost archive add gmail --host imap.gmail.com --user jane@gmail.com \\
+      --token-command 'oauth2l fetch …' --format maildir --into ~/mail/gmail"
 )]
 pub struct Args {
     /// A name for the account, such as work

@@ -37,7 +37,8 @@ use crate::output::{advice, counted};
 Examples:
   sealpost archive pull                       all remembered accounts
   sealpost archive pull work --folder 'INBOX*'
-  sealpost archive pull --host imap.example.org --user jane --password-file secret --format mbox --into copy"
+  sealpost archive pull --host imap.example.org --user jane --password-file secret \\
+      --format mbox --into copy"
 )]
 pub struct Args {
     /// Remembered accounts [default: all]

@@ -72,7 +72,7 @@ pub(super) async fn meant(
         let names: Vec<&str> = found.iter().filter(|q| has(q, *id)).map(|q| q.name.as_str()).collect();
         match names[..] {
             [] => {
-                let why = format!("{id} is not queued; `sealpost trace {id}` tells what became of it");
+                let why = format!("{id} is not queued; `sealpost trace {id}` shows its history");
                 return Err(Error::not_found(why).into());
             }
             [_] => {}
