@@ -63,7 +63,7 @@ pub struct Account {
     bulk_update: AtomicBool,
     /// That is over.
     bulk_update_done: Notify,
-    /// What of the room for accounts this one takes.
+    /// The memory of this account, reserved in the part for accounts.
     charge: Reservation,
     /// Since when it is loaded.
     loaded: Instant,
@@ -108,7 +108,7 @@ struct Work {
 }
 
 impl Work {
-    /// The entry that the state goes up to.
+    /// The log entry up to which the state goes.
     fn tail(&self) -> Tail {
         self.replay.tail()
     }
@@ -222,10 +222,9 @@ impl Account {
         StateGuard(if much { cpu_gate::block_in_place(wait) } else { wait() })
     }
 
-    /// The state with its maps ([`AccountState::maps`]), which are made if they are not there: that
-    /// goes through all messages once, or counts them after a change of many. They stay while the
-    /// account is loaded, at about ten bytes a message. Never hold the guard while waiting for
-    /// anything.
+    /// The state with its maps ([`AccountState::maps`]), which are built if they are missing: that
+    /// reads all messages once, or counts them after a change of many. They stay while the account
+    /// is loaded, at about ten bytes a message. Never hold the guard while waiting for anything.
     ///
     /// # Errors
     /// `Limit` if the account would be too large with them; `Retry` if much of it changes all the time.
@@ -242,13 +241,14 @@ impl Account {
             };
             self.env.may_grow(self.weight(), growth)?;
             self.change_state(messages, AccountState::make_maps).await;
-            // They are made: too large or not, they are there until the account goes.
+            // The maps are built: too large or not, they stay until the account is unloaded.
             let _ = self.env.weigh(self.id, &self.charge, self.state().memory());
         }
         Err(Error::retry("the account changes faster than its messages are counted"))
     }
 
-    /// Waits for the end of a bulk update: a task that asks for the state meanwhile would block a thread.
+    /// Waits for the end of a bulk update: a task that reads the state meanwhile would block a
+    /// thread.
     pub async fn wait_for_bulk_update(&self) {
         while self.bulk_update.load(Ordering::Relaxed) {
             let mut done = pin!(self.bulk_update_done.notified());
@@ -259,7 +259,7 @@ impl Account {
         }
     }
 
-    /// Shows the state to `change`, which goes through so many rows of it.
+    /// Passes the state to `change`, which reads so many of its rows.
     async fn change_state<T>(&self, rows: usize, change: impl FnOnce(&mut AccountState) -> T) -> T {
         let step = || {
             let _much = (rows >= LONG_ROWS).then(|| BulkUpdate::from_now(self));
@@ -314,7 +314,7 @@ impl Account {
         self.leaving.send_replace(true);
     }
 
-    /// It stays, although its room was wanted.
+    /// It stays loaded, although its memory was needed.
     pub(crate) fn stay(&self) {
         self.leaving.send_replace(false);
     }
@@ -375,7 +375,7 @@ impl Account {
         self.commit_many(0, decide).await
     }
 
-    /// As [`Account::commit`], for a decision that goes through about so many rows.
+    /// As [`Account::commit`], for a decision that reads about so many rows.
     ///
     /// # Errors
     /// As [`Account::commit`].

@@ -125,7 +125,7 @@ pub struct Delivery {
     pub received: Timestamp,
     /// Where to; the inbox if that is no mailbox of the account, or a shared one.
     pub target: Option<Target>,
-    /// Its first flags. Those that the account has no room for, or that are no flags, are left out.
+    /// Its first flags. Invalid flags, and those beyond the account's limits, are left out.
     pub flags: Flags,
     /// Whether a mailbox of the target's name is made, and subscribed to, if there is none.
     pub create: bool,
@@ -277,7 +277,7 @@ impl Accounts {
         Ok(())
     }
 
-    /// The account that was let go of with that ticket, with everything that this process knows to
+    /// The account that was released with that ticket, with everything that this process knows to
     /// be in its log.
     ///
     /// # Errors
@@ -306,7 +306,7 @@ impl Accounts {
         self.reopen(ticket).await
     }
 
-    /// Where what goes through thousands of rows at once is done.
+    /// The gate for steps over thousands of rows.
     pub fn cpu_gate(&self) -> &CpuGate {
         self.0.env.cpu_gate()
     }
@@ -400,8 +400,8 @@ impl Accounts {
         message.check_age()
     }
 
-    /// Gives an account a share, by its public key alone. Durable when it returns; with the
-    /// account's next look at its log the share has a name there.
+    /// Gives an account a share, by its public key alone. Durable when it returns; once the account
+    /// reads its log the share has a name there.
     ///
     /// # Errors
     /// What the store says. The offer may then still turn up.

@@ -25,7 +25,8 @@ const AT_ONCE: usize = 4;
 
 /// The source of bodies that are not kept here.
 pub trait BodyFetcher: Send + Sync {
-    /// The whole message of `account`, with its size and its SHA-256 compared with those that are wanted.
+    /// The whole message of `account`, with its size and its SHA-256 compared with the expected
+    /// ones.
     ///
     /// # Errors
     /// `Offloaded` if it cannot be had as things are, with what can be done; `Retry` if it may be had later.
@@ -61,7 +62,7 @@ impl message::EvictedBodies for OfAccount {
 }
 
 impl Account {
-    /// The reader, which asks for a body that is not here where the process said
+    /// The reader, which fetches an evicted body from the source of the process
     /// ([`crate::Accounts::set_bodies`]).
     pub(crate) fn asking(&self, reader: MessageReader) -> MessageReader {
         match (self.bodies(), self.this()) {
@@ -147,8 +148,8 @@ impl Account {
         Ok(done)
     }
 
-    /// Gives room that removed objects took inside of a file back to the disk, if that is worth it
-    /// and the store can.
+    /// Returns space of removed objects inside a file to the disk, if that is worth it and the
+    /// store can.
     ///
     /// # Errors
     /// What the store says; everything is as it was then.

@@ -23,8 +23,8 @@ impl CpuGate {
         CpuGate(Semaphore::new((processors / 2).max(1)))
     }
 
-    /// Does a step that goes through so many rows: at once if they are few. It must not wait for
-    /// anything but a lock that is held for steps only.
+    /// Does a step over so many rows: at once if they are few. It must not wait for anything but a
+    /// lock that is held for steps only.
     pub async fn run<T>(&self, rows: usize, step: impl FnOnce() -> T) -> T {
         if rows < LONG_ROWS {
             return step();

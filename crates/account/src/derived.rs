@@ -1,5 +1,5 @@
-//! What hangs on an account and can be made again from its mail: an index, say. The account says
-//! when something happened; it never knows what is derived, and works the same without it.
+//! Data that is derived from an account's mail and can be rebuilt, such as an index. The account
+//! reports events; it never knows what is derived, and works the same without it.
 
 use std::any::Any;
 use std::sync::Arc;

@@ -20,7 +20,8 @@ use crate::metrics::AccountMetrics;
 
 /// What an account takes beside its state, in bytes.
 const ACCOUNT_BYTES: usize = 4096;
-/// The part of the room for accounts that no command fills with one account, as a divisor: an eighth.
+/// The part of the memory for accounts that no command fills with one account, as a divisor: an
+/// eighth.
 const KEPT_FREE: usize = 8;
 /// The size below which an account is loaded within milliseconds from a local store: some five
 /// thousand messages. Such an account waits for no other load, and no load waits for it. Larger

@@ -178,7 +178,7 @@ pub enum Event {
         #[n(1)]
         below: Uid,
     },
-    /// A small per-account object was stored under a name, replacing what was there.
+    /// A small per-account object was stored under a name, replacing an earlier one.
     #[n(11)]
     ObjectPut {
         /// Its name; the part before the first `/` says what kind it is.

@@ -105,9 +105,8 @@ impl Ingest {
         Ok(Stored::new(self.object, self.key, layout, threading, self.age))
     }
 
-    /// As [`Ingest::finish`], for a message that will be [delivered](Accounts::deliver): its
-    /// structure goes with the event, if it is small and the store is one where each question
-    /// counts.
+    /// As [`Ingest::finish`], for a message that will be [delivered](Accounts::deliver): a small
+    /// structure becomes part of the event, if the store is one where each request counts.
     ///
     /// # Errors
     /// As [`Ingest::finish`].
@@ -185,7 +184,7 @@ impl Stored {
         self.age.check()
     }
 
-    /// The structure that goes with the event of its delivery.
+    /// The structure in the event of its delivery.
     pub(crate) fn sealed_structure(&self) -> Option<ByteVec> {
         self.structure.as_ref().map(|sealed| sealed.to_vec().into())
     }

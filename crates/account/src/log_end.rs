@@ -30,7 +30,7 @@ pub(crate) struct LogEnd {
     pub(crate) weight: AtomicUsize,
     /// The receiver of the positions that this process appends.
     appended: broadcast::Sender<(AccountId, Position)>,
-    /// When it was last looked at the log in the store, by the monotonic clock; `None` if it is
+    /// When the log was last read from the store, by the monotonic clock; `None` if the account is
     /// known to be behind.
     looked: Mutex<Option<Duration>>,
     waiting: Mutex<Vec<Waiting>>,
@@ -73,7 +73,7 @@ impl LogEnd {
         });
     }
 
-    /// Looks at the log in the store, and rings if it has grown.
+    /// Reads the end of the log from the store, and rings if it has grown.
     pub(crate) async fn look(&self, now: Duration) -> Result<()> {
         let known = *self.known_end.borrow();
         // Before the answer: what comes meanwhile is not in it.
@@ -100,7 +100,7 @@ impl LogEnd {
         *self.looked() = None;
     }
 
-    /// Whether it was looked at the log at most so long ago.
+    /// Whether the log was read at most so long ago.
     pub(crate) fn was_looked_at(&self, now: Duration, within: Duration) -> bool {
         self.looked().is_some_and(|looked| now.saturating_sub(looked) <= within)
     }
@@ -130,7 +130,7 @@ impl LogEnd {
         self.watermarks.may_follow(self.journal.account(), tail.position)
     }
 
-    /// Says that the log goes to `tail`. The caller holds the tail's lock.
+    /// Records that the log goes to `tail`. The caller holds the tail's lock.
     pub(crate) fn advance(&self, tail: &mut Option<Tail>, to: Tail) {
         if tail.is_none_or(|known| known.position < to.position) {
             *tail = Some(to);

@@ -166,7 +166,7 @@ fn changed_by<'a>(event: &'a Event, name: &str) -> Option<Option<&'a [u8]>> {
     }
 }
 
-/// What makes room first, and of several changes of one object the last.
+/// Removals first, and of several changes of one object the last.
 fn ordered(events: Vec<Event>) -> Vec<Event> {
     let mut last: Vec<Event> = Vec::new();
     for event in events {
@@ -182,7 +182,7 @@ fn ordered(events: Vec<Event>) -> Vec<Event> {
 /// The events that give `to` the entries that `from` has (RFC 5464 §4.1: when the inbox is renamed).
 ///
 /// # Errors
-/// `TooMany` if there is no room for them.
+/// `TooMany` if they exceed the limits.
 pub(crate) fn copy(state: &AccountState, from: Holder, to: Holder) -> Result<Vec<Event>, Refused> {
     let changes: Vec<_> = entries(state, from, "", None).map(|(entry, value)| (entry, Some(value))).collect();
     set(state, to, &changes)
@@ -197,7 +197,7 @@ pub(crate) fn shared(state: &AccountState, holder: Holder) -> Vec<(String, Vec<u
 /// The events after which these are the shared entries of a mailbox, and there are no others.
 ///
 /// # Errors
-/// `TooMany` if there is no room for them.
+/// `TooMany` if they exceed the limits.
 pub(crate) fn set_shared(
     state: &AccountState,
     holder: Holder,

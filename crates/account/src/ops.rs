@@ -1,4 +1,4 @@
-//! Operations: what a client asks for, checked against the state, as the events that do it.
+//! Operations of clients, checked against the state, as the events that perform them.
 //!
 //! `apply` would ignore what cannot be done; these say why instead.
 
@@ -41,7 +41,7 @@ fn next_mailbox(state: &AccountState, others: usize) -> MailboxId {
     MailboxId(state.next_mailbox_id().0.saturating_add(u32::try_from(others).unwrap_or(u32::MAX)))
 }
 
-/// Whether there is room for the mailboxes that `events` make.
+/// Whether the mailboxes that `events` make are within the limits.
 fn room_for_mailboxes(state: &AccountState, events: &[Event]) -> Result<()> {
     if state.mailbox_count() + mailboxes_made(events) > limits::MAILBOXES {
         return Err(Error::limit(format!("an account has at most {} mailboxes", limits::MAILBOXES)));
@@ -235,7 +235,7 @@ pub fn check_flags(state: &AccountState, flags: &Flags) -> Result<()> {
 /// Whether the objects that these events put can all be put.
 ///
 /// # Errors
-/// `Limit` if the account has no room for them.
+/// `Limit` if the account cannot hold them.
 pub fn check_objects(state: &AccountState, events: &[Event]) -> Result<()> {
     let (mut count, mut bytes) = (state.object_count(), state.objects_bytes());
     for event in events {

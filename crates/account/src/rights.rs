@@ -47,7 +47,7 @@ impl Rights {
     pub const DELETE_MESSAGES: Rights = Rights(256);
     /// `e`: EXPUNGE.
     pub const EXPUNGE: Rights = Rights(512);
-    /// `a`: rights can be looked at and changed.
+    /// `a`: rights can be listed and changed.
     pub const ADMINISTER: Rights = Rights(1024);
     /// All of them: what the owner has.
     pub const ALL: Rights = Rights(2047);

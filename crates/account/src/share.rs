@@ -114,8 +114,8 @@ impl AccountState {
     }
 }
 
-/// Whether a mailbox can become a share, and the account make one more: asked before there is
-/// anything of it, so that a refused command leaves nothing.
+/// Whether a mailbox can become a share, and the account make one more: checked before anything is
+/// created, so that a refused command leaves nothing.
 ///
 /// # Errors
 /// `NotFound` if there is no such mailbox, `Invalid` for the inbox, `Limit` if the account has as
@@ -136,7 +136,7 @@ pub fn check_can_be_shared(state: &AccountState, mailbox: MailboxId) -> Result<(
 /// Whether the messages of a mailbox can be in a share.
 ///
 /// # Errors
-/// As [`check_can_be_shared`], which asks for more.
+/// As [`check_can_be_shared`], which checks more.
 pub(crate) fn check_can_be_linked(state: &AccountState, mailbox: MailboxId) -> Result<()> {
     let mailbox = state.mailbox(mailbox).ok_or_else(|| Error::not_found("the mailbox is gone"))?;
     if mailbox.name() == INBOX {

@@ -388,7 +388,7 @@ impl AccountState {
         rows + subscriptions + packed + self.flags.heap_bytes() + self.objects_bytes() + 4096
     }
 
-    /// How many rows applying these events goes through, at most.
+    /// The most rows that applying these events reads.
     pub(crate) fn rows_of(&self, events: &[Event]) -> usize {
         events.iter().map(|event| self.rows_of_one(event)).sum()
     }

@@ -35,8 +35,8 @@ pub fn of_share(share: &AccountState) -> Usage {
     Usage { annotations, ..Usage::of_messages(inbox.len() as u64, inbox.bytes()) }
 }
 
-/// How much an account holds as far as that is known without its key: what was written down last,
-/// and the messages that came since, to shared mailboxes of the account too.
+/// The usage of an account as far as it is known without its key: the last usage record, and the
+/// messages that arrived since, those to shared mailboxes of the account included.
 ///
 /// # Errors
 /// What the store says.

@@ -121,7 +121,7 @@ async fn a_load_waits_for_memory_up_to_a_timeout() {
     while world.accounts.memory_pressure() < Pressure::Short {
         tokio::task::yield_now().await;
     }
-    // A session that only waits for its client hears that the room is wanted.
+    // A session that only waits for its client learns that the memory is needed.
     one.wanted().await;
     drop(one);
     assert_eq!(waiting.await.unwrap(), id(3));

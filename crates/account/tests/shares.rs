@@ -145,7 +145,7 @@ async fn a_mailbox_becomes_a_share_with_everything_in_it() {
         assert_eq!(shared.rights_of(AccountId([9; 16])), Rights::NONE);
         assert_eq!(shared.inbox().recent_from(), Uid::MIN);
     }
-    // Late writers of other sessions find no mailbox, and a delivery for it goes to the inbox.
+    // Late writers of other sessions find no mailbox, and a delivery for it enters the inbox.
     let inbox = account.state().inbox().id();
     for event in [
         Event::Copied { from: inbox, uids: UidSet::range(Uid::MIN, Uid::MIN), to: archive },
@@ -223,7 +223,7 @@ async fn a_stranger_does_not_fill_the_list_of_another() {
     let more = offers("spam@x", 90..93);
     account.commit(|_| Ok((more.clone(), ()))).await.unwrap();
     assert_eq!(linked("spam@x"), limits::UNACCEPTED_LINKS_OF_ONE + 1);
-    // Many strangers leave room for what the account shares itself.
+    // Many strangers do not use up the limit for the account's own shares.
     let crowd: Vec<_> = (0..8).flat_map(|n| offers(&format!("crowd{n}@x"), 0..40)).collect();
     account.commit(|_| Ok((crowd.clone(), ()))).await.unwrap();
     assert_eq!(account.state().links().count(), limits::UNACCEPTED_LINKS + 1);

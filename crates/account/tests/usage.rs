@@ -215,7 +215,7 @@ async fn an_earlier_usage_record_does_not_count() {
     // A node that was never there cannot know.
     let new_node = directory.clone().with_watermarks(Default::default());
     assert_eq!(new_node.usage_record(id).await.unwrap().unwrap().usage, full);
-    // What there is is counted, and the record goes behind all that were seen.
+    // The existing messages are counted, and the record is written behind all that were read.
     let record = usage::settle(directory, id).await.unwrap();
     assert_eq!((record.usage.messages, record.usage.mailboxes), (0, 6));
     assert_eq!((record.version, new_node.usage_record(id).await.unwrap()), (6, Some(record)));

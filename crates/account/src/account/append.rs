@@ -1,4 +1,4 @@
-//! Appending messages: what several sessions append to one account at once goes into one log entry.
+//! Appending messages: concurrent appends of several sessions to one account share one log entry.
 
 use std::sync::{Arc, PoisonError};
 
@@ -22,8 +22,8 @@ pub struct NewMessage {
     pub received: Timestamp,
 }
 
-/// Says whether a log with that state may hold so much more. Asked where the log ends, so that
-/// appends which come at once do not each find room for one.
+/// Whether a log with that state may hold so much more. Called at the end of the log, so that
+/// concurrent appends cannot each pass the limit.
 pub type Check = Arc<dyn Fn(&AccountState, Usage) -> Result<()> + Send + Sync>;
 
 pub(super) struct Waiting {

@@ -1,5 +1,5 @@
-//! Checkpoints, trimming, and what happens after the grace period. Always in the background, never
-//! in a client's way for longer than it takes to look at the state once.
+//! Checkpoints, trimming, and the work after the grace period. Always in the background, and never
+//! delaying a client for longer than one read of the state takes.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,7 +25,7 @@ const MESSAGES_PER_EVENT: usize = 16;
 const MESSAGES_PER_EVENT_COLLECTED: usize = 2;
 
 /// Objects removed right after the end of their grace period. More than that are left to the next
-/// look at all objects, so that they need not all be remembered.
+/// listing of all objects, so that they need not all be remembered.
 const REMOVED_AT_ONCE: usize = 65_536;
 
 /// Of those that are not known one in so many is remembered.

@@ -32,7 +32,7 @@ struct Shared {
     /// How much of that is lent.
     lent: AtomicUsize,
     freed: Notify,
-    /// Held by the one that waits; others wait for their turn, in the order in which they came.
+    /// Held by the first waiting load; others wait in the order of their arrival.
     turn: tokio::sync::Mutex<()>,
     /// The bytes of the loads that passed since the first one in the queue began to wait.
     passed: Mutex<usize>,

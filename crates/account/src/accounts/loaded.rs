@@ -69,7 +69,7 @@ impl LoadedAccounts {
         gone.iter().filter_map(|id| self.lru.pop(id)).map(|(_, account)| account).collect()
     }
 
-    /// Lets go of all.
+    /// Releases all.
     pub(super) fn clear(&mut self) -> Evicted {
         std::mem::replace(&mut self.lru, LruCache::unbounded())
             .into_iter()

@@ -1,7 +1,7 @@
 //! Polls for entries of other nodes, where the store does not report them: every few seconds the
 //! logs of accounts with sessions here, and at once a log that a notification names. Decision 29.
 //!
-//! One listing for each account looked at, a bounded number at a time; none for accounts without
+//! One listing for each polled account, a bounded number at a time; none for accounts without
 //! sessions here.
 
 use std::collections::HashMap;
@@ -22,9 +22,9 @@ use crate::log_end::LogEnd;
 const OFTEN: Duration = Duration::from_secs(5);
 /// The polling interval with notifications: one may be lost.
 const SELDOM: Duration = Duration::from_secs(300);
-/// Logs looked at at once.
+/// Logs that are listed at once.
 const AT_ONCE: usize = 8;
-/// Between two looks at one log.
+/// The pause between two listings of one log.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 
 /// How it is polled.

@@ -1,4 +1,4 @@
-//! What changed since a log position, as JMAP asks for it (RFC 8620 §5.2): messages, threads, mailboxes.
+//! The changes since a log position, for JMAP (RFC 8620 §5.2): messages, threads, mailboxes.
 //!
 //! The reply consists of the rows that changed since then and of bounded tombstones
 //! ([`super::visible`]). `None` means that the position is too long ago: some tombstones since then
@@ -53,8 +53,8 @@ impl AccountState {
     /// one follows after that position may be reported with that one alone. `None` if `since` is
     /// too long ago, or more than `most` messages changed at one position.
     ///
-    /// Looks at the rows of all mailboxes that changed since then, a column of each; takes 48 bytes
-    /// for each message that changed, of at most twice `most`, and for each tombstone since then.
+    /// Reads one column of the rows of all mailboxes that changed since then; takes 48 bytes for
+    /// each message that changed, of at most twice `most`, and for each tombstone since then.
     pub fn email_changes(&self, since: Position, most: usize) -> Option<Changes<ObjectId>> {
         let mut found = ChangeCollector::new(since, most);
         for departure in self.departed.messages.since(since)?.map(Departure::unpack) {
@@ -85,8 +85,8 @@ impl AccountState {
     /// one, or have others than before; otherwise as [`AccountState::email_changes`]. `None` also
     /// if there are no maps ([`crate::Account::with_maps`]).
     ///
-    /// Costs what [`AccountState::email_changes`] does, and goes through the messages of each
-    /// thread that changed.
+    /// Costs as much as [`AccountState::email_changes`], and reads the messages of each thread that
+    /// changed.
     pub fn thread_changes(&self, since: Position, most: usize) -> Option<Changes<ThreadId>> {
         let maps = self.maps()?;
         let mut found = ChangeCollector::new(since, most);

@@ -1,4 +1,4 @@
-//! Where a delivery goes: the node that appends it cannot read the account, so
+//! The mailbox of a delivery: the node that appends it cannot read the account, so
 //! [`AccountState::apply`] decides.
 //!
 //! [`AccountState::apply`]: super::AccountState::apply

@@ -100,7 +100,7 @@ impl FromIterator<KeywordId> for KeywordSet {
     }
 }
 
-/// What a hash table takes that has room for so many entries: an eighth of it is kept free, and
+/// The memory of a hash table with a capacity of so many entries: an eighth of it is kept free, and
 /// each place has a byte besides.
 fn table_bytes<T>(capacity: usize) -> usize {
     capacity * 8 / 7 * (size_of::<T>() + 1)
@@ -198,7 +198,7 @@ impl FlagTable {
         self.keywords.get(usize::from(id.0)).map_or("", String::as_str)
     }
 
-    /// Named flags as a set; keywords that are new are added while there is room.
+    /// Named flags as a set; new keywords are added up to the limit.
     pub(crate) fn intern_names(&mut self, flags: &Flags) -> FlagSet {
         let mut keywords = BTreeSet::new();
         for name in &flags.keywords {

@@ -1,9 +1,9 @@
 //! What JMAP looks things up in: message by object, placements of a message, messages of a thread,
 //! and the counts of each mailbox.
 //!
-//! Nothing of it is stored, and nothing of it decides anything: it is made of the state when it is
-//! first needed ([`crate::Account::with_maps`]), kept up by every change after that, and goes with
-//! the account. A message takes about 10 bytes more then, at most [`MAP_BYTES`].
+//! The maps are not stored, and decide nothing: they are built from the state when first needed
+//! ([`crate::Account::with_maps`]), updated by every change after that, and dropped with the
+//! account. A message takes about 10 bytes more then, at most [`MAP_BYTES`].
 
 mod counts;
 mod numbers;
@@ -38,7 +38,7 @@ pub(super) struct Maps {
     counts: Option<Counts>,
 }
 
-/// The maps of a state, to look things up in. No look-up goes through more than what it finds.
+/// The maps of a state. No lookup reads more than its result.
 #[derive(Clone, Copy)]
 pub struct MapsView<'a> {
     state: &'a AccountState,
@@ -150,8 +150,8 @@ impl AccountState {
         self.maps.as_ref().is_some_and(|maps| maps.counts.is_some())
     }
 
-    /// Makes the maps, or what is missing of them. Goes through all messages and all placements: of
-    /// an account that is loaded, [`crate::Account::with_maps`] does it.
+    /// Builds the missing maps. Reads all messages and all placements: for an account that is
+    /// loaded, [`crate::Account::with_maps`] does it.
     pub fn make_maps(&mut self) {
         if self.maps.is_none() {
             let messages = &self.messages;

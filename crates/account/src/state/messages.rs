@@ -264,7 +264,7 @@ impl MessageTable {
         self.blocks.iter().flat_map(|block| (0..block.len()).map(move |at| block.object(at)))
     }
 
-    /// The message with that object. Looks at all of them.
+    /// The message with that object. Reads all messages.
     pub(crate) fn with_object(&self, object: ObjectId) -> Option<MessageNumber> {
         self.blocks.iter().find_map(|block| {
             let at = (0..block.len()).find(|at| block.object(*at) == object)?;

@@ -203,7 +203,7 @@ impl<const C: usize> Table<C> {
         self.waiting.iter().skip(before(self.blocks.len())).for_each(|row| each(row[0], row[0]));
     }
 
-    /// The first row of which that number is such: a block in which all are the same is looked at once.
+    /// The first row whose number matches: a block in which all are equal is tested once.
     pub(super) fn find_by<const N: usize>(&self, mut is_such: impl FnMut(u64) -> bool) -> Option<[u64; C]> {
         let found = self.blocks.iter().find_map(|block| {
             let at = match block.0[N].same() {

@@ -96,7 +96,7 @@ impl Visibility<'_> {
         }
     }
 
-    /// As [`Visibility::lose`], of one that has another in its place: what is left needs no telling.
+    /// As [`Visibility::lose`], for one that another replaces: no tombstone is needed.
     pub(super) fn moved(&mut self, message: MessageNumber) {
         self.take(message);
     }

@@ -143,7 +143,7 @@ fn mailboxes(state: &AccountState) -> BTreeMap<UidValidity, (Properties, Mailbox
     state.mailboxes().map(mailbox).collect()
 }
 
-/// A client that goes from one state to the next page by page; what it has at the end.
+/// A client that follows changes from one state to the next page by page; its result at the end.
 fn follow<T: Ord + Copy + std::fmt::Debug, V: Clone>(
     mut known: BTreeMap<T, Option<V>>,
     now: &BTreeMap<T, V>,
