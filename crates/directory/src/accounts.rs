@@ -137,7 +137,7 @@ impl Directory {
         Ok(newest.filter(AccountRecord::is_active))
     }
 
-    /// All accounts, by name; removed ones that can be brought back included (see
+    /// All accounts, by name, with removed ones in their grace period (see
     /// [`AccountRecord::removed`]). A record that cannot be read is an error in its place and does
     /// not end the stream.
     pub fn list(&self) -> BoxStream<'static, Result<AccountRecord>> {
@@ -244,7 +244,7 @@ impl Directory {
     /// before `removed_before`.
     ///
     /// # Errors
-    /// `NotFound` if there is nothing to give up, `Conflict` if it was not removed, or too recently.
+    /// `NotFound` if there is no such account, `Conflict` if it was not removed, or too recently.
     pub async fn purge(&self, name: &AccountName, removed_before: Timestamp) -> Result<AccountId> {
         self.update_any(name, |record| match record.removed {
             Some(removed) if removed < removed_before => {

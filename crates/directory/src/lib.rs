@@ -105,9 +105,9 @@ impl Directory {
         self
     }
 
-    /// The same directory on a host called `hostname`. Names without a domain are of `domain`;
-    /// without that they are none. Mail for the postmaster of either goes to `postmaster` if no
-    /// account and no alias has that name.
+    /// The same directory on a host called `hostname`. Names without a domain belong to `domain`;
+    /// without that they are none. Mail for the postmaster of either is delivered to `postmaster`
+    /// if no account and no alias has that name.
     ///
     /// # Errors
     /// `Invalid` if one of them cannot be in an address.

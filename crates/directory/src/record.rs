@@ -137,7 +137,7 @@ impl fmt::Display for SlotInfo {
 pub enum Forgery {
     /// Deliveries are sealed to another key than the account's.
     DeliveryKey,
-    /// This slot is not as it was made, was planted, or was withdrawn and put back.
+    /// This slot was changed, was planted, or was withdrawn and restored.
     Slot(SlotInfo),
     /// The list of slots is not as it was made.
     SlotList,

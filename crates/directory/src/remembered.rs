@@ -46,7 +46,7 @@ impl Remembered {
         None
     }
 
-    /// Remembers what was read; `asked`: when that began. Large records are not worth their room.
+    /// Remembers a record; `asked`: when its read began. Large records are not remembered.
     pub(super) fn keep(&self, directory: &str, newest: &Newest, asked: Duration) {
         if newest.bytes.len() + directory.len() <= limits::RECORD_REMEMBERED_BYTES {
             self.lock().put(directory.to_owned(), (newest.clone(), asked));

@@ -1,9 +1,9 @@
 //! From an address to the accounts and the addresses of other servers that get its mail.
 //!
-//! In this order, and the first that answers decides: the account of that name; the alias of that
-//! name; with a tag (`user+tag`), the account or alias without it; the domain's catch-all, unless
-//! there ever was an account of that name. Aliases may lead to aliases; each address is looked at
-//! once, so loops end, and limits bound the rest.
+//! In this order, and the first match decides: the account of that name; the alias of that name;
+//! with a tag (`user+tag`), the account or alias without it; the domain's catch-all, unless there
+//! ever was an account of that name. Aliases may lead to aliases; each address is followed once, so
+//! loops end, and limits bound the rest.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -14,7 +14,7 @@ use super::{
     AccountName, AccountRecord, Address, Alias, AliasName, Directory, OutsideAddress, Quotas, Targets,
 };
 
-/// Where the mail for an address goes: to at least one account or outside address, each once.
+/// The targets of the mail for an address: at least one account or outside address, each once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Resolved {
     /// Accounts here.

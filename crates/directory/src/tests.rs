@@ -154,7 +154,7 @@ async fn what_was_removed_long_ago_is_deleted_and_nothing_else() {
     for account in ["gone@x", "kept@x", "removed@x"] {
         let (record, _) = directory.create(&name(account), new("pw")).await.unwrap();
         let path = format!("acct/{}/log/0000000000000001", record.id);
-        // Any object will do; its content is not looked at.
+        // Any object will do; its content is not read.
         world.store.put_new(&path, seal_record(&world.key, &path, b"x")).await.unwrap();
         paths.push(path);
     }
@@ -755,7 +755,7 @@ async fn an_outside_target_is_not_of_a_domain_served_here() {
     directory.create(&name("me@y"), new("pw")).await.unwrap();
     world.clock.advance(super::served::AGE);
     assert_eq!(kind(directory.set_alias(&info, outside("you@y"))).await, Kind::Invalid);
-    // A domain that came here: its mail stays here, and goes nowhere while no account has the
+    // A domain that came here: its mail stays here, and is refused while no account has the
     // address.
     directory.set_alias(&info, outside("you@z")).await.unwrap();
     assert_eq!(directory.resolve("info@x").await.unwrap().outside.len(), 1);

@@ -205,7 +205,7 @@ impl Directory {
         Ok(self.last_usage(account).await?.0)
     }
 
-    /// The same, and the version behind which the next one goes.
+    /// The same, and the version behind which the next one is written.
     async fn last_usage(&self, account: AccountId) -> Result<(Option<UsageRecord>, u64)> {
         let (newest, after) = self.versions.newest_unless_back(&directory(account)).await?;
         let Some(newest) = newest else { return Ok((None, after)) };

@@ -1,4 +1,5 @@
-//! [`Watermarks`]: what this node has seen of a store, so that it notices when the store goes back.
+//! [`Watermarks`]: the latest state of a store that this node has read, to detect a store that goes
+//! back.
 //!
 //! An attacker with write access to a bucket can remove the newest objects of a log, or the newest
 //! version of a record, and the rest is authentic: an earlier state of the account, with withdrawn
@@ -82,7 +83,7 @@ struct WatermarkTable {
     dirty: bool,
 }
 
-/// Each kind has room of its own.
+/// Each kind has a limit of its own.
 #[derive(Clone, Copy)]
 enum RecordKind {
     /// An account's or an alias's.
@@ -140,8 +141,8 @@ impl Watermarks {
         })))
     }
 
-    /// Forgets what was seen of a store that went back, since an operator says that it was to: in
-    /// the file, which processes that run look at when they write to it.
+    /// Forgets the watermarks of a store that went back, after the operator's confirmation: in the
+    /// file, which running processes read when they write to it.
     ///
     /// # Errors
     /// `Retry` if the file cannot be read or written.

@@ -40,7 +40,7 @@ async fn a_record_works_beside_an_object_the_store_withholds() {
             false => Fault::None,
         });
         assert!(directory.get(&me).await.unwrap().slots == record.slots, "{status}");
-        // The next version goes behind it.
+        // The next version is written behind it.
         directory.set_password(&me, &root, secret("two")).await.unwrap();
         assert_eq!(kind(world.directory().unlock(&me, secret("one"))).await, Kind::Denied);
         world.directory().unlock(&me, secret("two")).await.unwrap();
