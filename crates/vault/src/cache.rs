@@ -94,7 +94,7 @@ impl Cache {
         disk::remove_from(dir);
     }
 
-    /// As [`Cache::open`], waiting `retry_policy` for room.
+    /// As [`Cache::open`], waiting `retry_policy` for space in the queue.
     fn open_patient(
         dir: &Path,
         bytes: u64,

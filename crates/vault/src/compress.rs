@@ -117,7 +117,7 @@ fn compress(encoding: Encoding, plain: &[u8], out: &mut Vec<u8>) -> bool {
         return false;
     }
     let start = out.len();
-    // Room for what pays and no more: zstd gives up as soon as it would need more.
+    // A buffer of the size that pays and no more: zstd ends as soon as it would need more.
     out.resize(start + plain.len() * 5 / 8, 0);
     let written =
         with_compressor(encoding, |context| context.compress_to_buffer(plain, &mut out[start..]).ok());

@@ -428,7 +428,7 @@ mod tests {
         assert!(!Arc::ptr_eq(&first.0, &opened_again.0));
         let again = ring.one(ACCOUNT, opened_again);
         assert!(Arc::ptr_eq(&first.0, &again.0));
-        // Another key of the account takes its place.
+        // Another key of the account replaces it.
         let other = ring.one(ACCOUNT, RootKey::generate(&random));
         assert!(!other.same(&first));
         let gone = Arc::downgrade(&other.0);

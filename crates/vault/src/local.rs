@@ -98,9 +98,9 @@ fn inline_bytes(path: &str) -> usize {
 }
 
 impl LocalStore {
-    /// Opens the store in `dir`, made with mode 0700 if absent. Blocks the thread. On a full disk
-    /// the reserve makes room for what SQLite needs: otherwise nothing could be removed while no
-    /// process has the store open.
+    /// Opens the store in `dir`, created with mode 0700 if absent. Blocks the thread. On a full
+    /// disk SQLite may use the reserve: otherwise nothing could be removed while no process has the
+    /// store open.
     ///
     /// # Errors
     /// `Retry` if the directory or the database cannot be opened, `Invalid` if a newer version of
@@ -169,10 +169,10 @@ impl LocalStore {
         Ok(LocalStore { _silent: Some(silent), ..store })
     }
 
-    /// Looks whether the database is what was written, for at most `time`.
+    /// Checks the database for damage, for at most `time`.
     ///
     /// # Errors
-    /// If it cannot be looked at now.
+    /// If the check is not possible now.
     pub(crate) async fn inspect(&self, extent: Extent, time: Duration) -> object_store::Result<Inspection> {
         let (database, access) = (self.database.clone(), self.access);
         let inspect = move || {
@@ -235,7 +235,8 @@ impl LocalStore {
         })
     }
 
-    /// Counts the commits of other processes (or other instances) to this directory, looked for every 200 ms.
+    /// Counts the commits of other processes (or other instances) to this directory, checked every
+    /// 200 ms.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.clone()
     }
@@ -274,8 +275,8 @@ impl LocalStore {
         Ok(row.file.map(|name| self.files.file(&name)))
     }
 
-    /// Gives room that removed objects took inside of files and the database back to the disk, of
-    /// the database if it is worth it.
+    /// Returns space of removed objects inside files and the database to the disk, of the database
+    /// if it is worth it.
     ///
     /// # Errors
     /// What SQLite says; everything is as it was then.
@@ -292,7 +293,7 @@ impl LocalStore {
         self.counters.metrics.clone()
     }
 
-    /// Keeps so many bytes of the disk for what frees room; 0: none.
+    /// Reserves `bytes` of the disk for writes that free space; 0: none.
     pub(crate) async fn keep_reserve(&self, bytes: u64) -> object_store::Result<()> {
         self.writer()?;
         let reserve = self.reserve.clone();
@@ -304,7 +305,7 @@ impl LocalStore {
         self.reserve.is_spent()
     }
 
-    /// Does something that writes a file, unless what room there is is kept for removing.
+    /// Writes a file, unless the free space is reserved for removals.
     async fn write_file<T: Send + 'static>(
         &self,
         write: impl FnOnce() -> io::Result<T> + Send + 'static,
@@ -313,7 +314,7 @@ impl LocalStore {
         blocking(move || reserve.admit(now).and_then(|()| write())).await
     }
 
-    /// The same for what frees room: it may use what is kept.
+    /// The same for writes that free space: they may use the reserve.
     async fn write_file_that_frees<T: Send + 'static>(
         &self,
         write: impl Fn() -> io::Result<T> + Send + 'static,

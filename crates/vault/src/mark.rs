@@ -135,7 +135,8 @@ pub fn ballot_tag(key: &LogKey, account: AccountId, round: u32, nonce: u32) -> u
     ballot_tag_of(&key.sign(&[BALLOT_LABEL, &ballot_parts(account, round, nonce)]))
 }
 
-/// Whether it ends with `tag`, under any of the keys: what was written in a ballot is never written again.
+/// Whether it ends with `tag`, under any of the keys: the content of a ballot is never written
+/// again.
 pub fn is_ballot_tag(key: &LogKey, account: AccountId, round: u32, nonce: u32, tag: u32) -> bool {
     let parts = ballot_parts(account, round, nonce);
     key.verify_any(&[BALLOT_LABEL, &parts], |mac| ballot_tag_of(mac) == tag).is_some()

@@ -18,11 +18,11 @@ use crate::{Put, Sealed, Store};
 pub enum Conditions {
     /// It is refused, also when several come at once: one wins.
     Kept,
-    /// It is accepted, and replaces what was there.
+    /// It is accepted, and replaces an existing object.
     Ignored,
     /// It is refused if it comes later, but of several at once more than one was accepted.
     Raced,
-    /// The server wants no conditional writes at all, even if nothing is there.
+    /// The server accepts no conditional writes at all, even if no object is there.
     Refused,
 }
 
@@ -41,7 +41,7 @@ impl Conditions {
 pub struct Probe {
     /// What conditional writes are worth.
     pub conditions: Conditions,
-    /// What was written is in the next listing.
+    /// A written object is in the next listing.
     pub lists_what_was_written: bool,
     /// What was removed is not in the next listing.
     pub forgets_what_was_removed: bool,
@@ -223,7 +223,7 @@ async fn race(store: &Store, path: &str, random: &dyn Random, racers: usize) -> 
     Ok(created <= 1 && truthful)
 }
 
-/// A conditional write failed: whether one without a condition goes through.
+/// A conditional write failed: tries one without a condition.
 async fn without(store: &Store, below: &str, failed: Error, random: &dyn Random) -> Result<Conditions> {
     let Some(plain) = store.without_conditions() else { return Err(failed) };
     match plain.put_new(&format!("{below}/plain"), object(random)).await {

@@ -155,8 +155,7 @@ impl Shared {
         self.retrier.run("writing", put).await
     }
 
-    /// Writes an object, once. An answer whose ETag is not that of what was written is believed if
-    /// it can be read.
+    /// Writes an object, once. A reply with a different ETag is accepted if reading confirms it.
     async fn put(&self, path: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
         let put = self.bucket.put_opts(path, payload.clone(), options).await?;
         let payload = Bytes::from(payload);
@@ -173,7 +172,8 @@ impl Shared {
         }
     }
 
-    /// Whether what exists is what was written, when `exists` was the answer to writing it again.
+    /// Whether the existing object has the written bytes, after `exists` was the reply to a
+    /// repeated write.
     async fn is_there(&self, path: &Path, payload: PutPayload, exists: Error) -> Result<PutResult> {
         let payload = Bytes::from(payload);
         let mut before = None;

@@ -305,7 +305,7 @@ impl Store {
     /// The last object below `prefix` (whole path segments), by its path; `None` if there is none.
     ///
     /// # Errors
-    /// What the store says; `NotFound` if the object went while it was looked for; `Corrupt` as
+    /// Errors of the store; `NotFound` if the object was removed meanwhile; `Corrupt` as
     /// [`Store::read`].
     pub async fn last(&self, prefix: &str) -> Result<Option<(String, Bytes)>> {
         if let Some(local) = &self.0.local {

@@ -52,8 +52,8 @@ const PART_BYTES: usize = 64 * 1024;
 const ONE_PROCESS: &str = "unix-excl";
 /// The most that the write-ahead log takes of the cache's size, in bytes.
 const LOG_BYTES: u64 = 16 * 1024 * 1024;
-/// The most by which pages may be more than those that may be in use: a batch is written before
-/// what goes for it.
+/// The most by which pages may exceed those that may be in use: a batch is written before the
+/// blocks that it replaces are removed.
 const BATCH_BYTES: u64 = STORE_CACHE_QUEUE_BYTES as u64 * 4 / 3;
 /// Jobs of one transaction.
 const BATCH: usize = 64;
@@ -71,11 +71,11 @@ const READER_WAIT: Duration = Duration::from_millis(100);
 
 /// What is to be written.
 pub(super) enum Job {
-    /// A block of an object, or the whole, and the room that it takes until it is written.
+    /// A block of an object, or the whole, and its bytes in the queue until it is written.
     Keep { path: String, number: i64, bytes: Bytes, _room: OwnedSemaphorePermit },
     /// A block was used.
     Touch { id: i64 },
-    /// A block is not what was written.
+    /// A block does not match its checksum.
     Drop { id: i64 },
     /// The object is no more.
     Forget { path: String },
@@ -188,7 +188,7 @@ impl Disk {
     }
 }
 
-/// Reads blocks. What it finds out goes to the writer, if that has time for it.
+/// Reads blocks. Damage that it finds is reported to the writer, if that has time for it.
 pub(super) struct Reader<'a> {
     disk: &'a Disk,
     jobs: &'a mpsc::Sender<Job>,
@@ -352,7 +352,7 @@ impl Writer {
     fn say(&mut self, done: rusqlite::Result<()>) -> bool {
         let cache = self.disk.path.display();
         match &done {
-            // A full disk is no reason to give up what is there.
+            // A full disk is no reason to drop existing blocks.
             Err(e) if !self.is_failing => {
                 tracing::warn!(%cache, error = %e, "cannot write to the cache: objects are not cached");
             }

@@ -1,4 +1,4 @@
-//! What is kept, what is found damaged, what goes.
+//! What the cache keeps, detects as damaged, and evicts.
 
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -90,7 +90,7 @@ async fn the_cache_keeps_its_size_and_evicts_unused_objects() {
     assert!(taken >= 2 * MIB, "not more went than had to: {taken}");
     assert_eq!(cache.whole(&path(399)).await.unwrap(), bytes((399 % 256) as u8, 50_000));
     assert_eq!(cache.whole(&path(0)).await, None);
-    // As much as is needed goes for what is large, too.
+    // Large objects evict as much as they need, too.
     cache.keep_whole(&path(1000), bytes(1, 2_000_000)).await;
     settle(&cache).await;
     assert!(cache.whole(&path(1000)).await.is_some() && cache.whole(&path(390)).await.is_some());

@@ -1,9 +1,9 @@
 //! Files of account records whose object is gone, or never came to be: a process that is killed leaves them.
 //!
-//! The row of a record goes first and its file is overwritten after that, so a kill in between
-//! leaves slots that were withdrawn. A record that is being written has its file locked until its
-//! row is there; a kill gives the lock back. So what has neither a row nor a lock is left over,
-//! however young it is, and no live record is ever taken for that.
+//! The row of a record is removed first and its file is overwritten after that, so a kill in
+//! between leaves withdrawn slots. A record that is being written has its file locked until its row
+//! exists; a kill releases the lock. So a file with neither a row nor a lock is left over, however
+//! young it is, and no live record is ever taken for one.
 
 use std::error::Error as StdError;
 use std::fs::{File, TryLockError};
@@ -67,7 +67,7 @@ fn each(
     Ok(())
 }
 
-/// Looks for the row once more when the file is locked: until then a process may have been writing it.
+/// Reads the row once more when the file is locked: until then a process may have been writing it.
 fn left_over(
     files: &Files,
     connection: &Connection,

@@ -37,7 +37,7 @@ pub(super) const LIST_ROWS: usize = 500;
 /// The most requests a thread answers within one transaction.
 const BATCH: usize = 16;
 
-/// Rows that one look for what is new goes through.
+/// The most rows that one query for new entries reads.
 const NEWER: usize = 1000;
 
 /// A position in the sequence of writes to the store. The default: before the first.
@@ -49,7 +49,7 @@ pub struct Mark(Option<(i64, String)>);
 pub struct Newer {
     /// The paths of new log entries.
     pub entries: Vec<String>,
-    /// How far this goes.
+    /// The position up to which this goes.
     pub mark: Mark,
     /// There are more.
     pub more: bool,

@@ -26,7 +26,7 @@ use super::{frozen, schema, shared};
 
 /// The new database until it is complete.
 const NEW: &str = "new";
-/// Where an object goes whose path another one has.
+/// The path for an object whose path another one has.
 const TWICE: &str = "salvaged";
 /// How long another process is waited for.
 const BUSY: Duration = Duration::from_secs(5);
@@ -314,8 +314,8 @@ impl RowCopier<'_> {
         readable(good)
     }
 
-    /// Takes a row. One whose path another has is the later of the two, so what came after goes by
-    /// the first: it is kept under another name.
+    /// Takes a row. Of two rows with one path the second is the later one, and its writer's other
+    /// objects follow the first: it is kept under another name.
     fn put(&mut self, row: Taken) -> rusqlite::Result<()> {
         let taken: Option<i64> = self
             .new
@@ -494,8 +494,7 @@ fn beside(path: &Path, end: &str) -> PathBuf {
     frozen::beside(path, &format!(".{end}"))
 }
 
-/// Whether SQLite could not do it for want of room, or because the disk fails, and not because of
-/// what it reads.
+/// Whether SQLite failed because the disk is full or fails, and not because of the content.
 fn is_about_the_disk(e: &rusqlite::Error) -> bool {
     use rusqlite::ErrorCode::{DiskFull, OutOfMemory, PermissionDenied, ReadOnly};
     matches!(e.sqlite_error_code(), Some(DiskFull | OutOfMemory | PermissionDenied | ReadOnly))

@@ -1,4 +1,4 @@
-//! Room on the disk that is kept for removing.
+//! Space on the disk that is reserved for removals.
 //!
 //! On a full disk no message can be expunged, because an expunge is written first. So a file of
 //! zeros in the directory of the store reserves some space. Writes that free space (removals, and
@@ -18,14 +18,14 @@ use sealpost_files::owner;
 
 /// The file in the directory of the store.
 const FILE: &str = "reserve";
-/// Room is looked for again after this.
+/// The pause before the next check of free space.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 /// A disk with less free space than this is full, whatever the error.
 const FULL_BYTES: u64 = 1024 * 1024;
-/// Zeros written at a time where the file system gives out no room without them.
+/// Zeros written at a time where the file system cannot allocate space otherwise.
 const ZEROS: usize = 64 * 1024;
 
-/// Marks a write that frees room: in the options that go through an object store to this one.
+/// Marks a write that frees space: in the options that pass through an object store to this one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Frees;
 
@@ -54,8 +54,8 @@ impl Reserve {
         self.directory.join(FILE)
     }
 
-    /// Keeps so many bytes from now on; 0: none. A disk that is full now is no error: they are kept
-    /// when there is room.
+    /// Reserves `bytes` from now on; 0: none. A disk that is full now is no error: they are
+    /// reserved when there is space.
     ///
     /// # Errors
     /// What the file system says.
@@ -120,9 +120,8 @@ impl Reserve {
         Ok(())
     }
 
-    /// How much can be kept again while mail is taken: all of it, or, where what was removed has
-    /// left its room inside of the database, a part, so that something is left for the write-ahead
-    /// log.
+    /// How much can be reserved again while mail is accepted: all of it, or, where removed objects
+    /// left free space inside the database, a part, so that some is left for the write-ahead log.
     fn room_to_keep(&self, bytes: u64) -> io::Result<Option<u64>> {
         let free = self.free()?;
         Ok(match self.inside.load(Ordering::Relaxed) {
@@ -137,7 +136,7 @@ impl Reserve {
         self.inside.store(bytes, Ordering::Relaxed);
     }
 
-    /// Gives the room up, for what frees room; whether there was any.
+    /// Releases the reserve for writes that free space; returns whether there was any.
     pub fn release(&self) -> bool {
         if !self.is_whole() {
             return false;
@@ -155,7 +154,7 @@ impl Reserve {
         self.free().is_ok_and(|free| free < FULL_BYTES)
     }
 
-    /// Whether the disk has room for so much, and a little more if it is anything.
+    /// Whether the disk has so much free space, and a little more if it is not zero.
     pub fn has_room(&self, bytes: u64) -> bool {
         bytes == 0 || self.free().is_ok_and(|free| free >= bytes.saturating_add(FULL_BYTES))
     }
@@ -171,7 +170,7 @@ impl Reserve {
         if before >= bytes {
             return file.set_len(bytes);
         }
-        // What was there stays if there is not enough for all of it.
+        // The earlier reserve stays if there is not enough space for all of it.
         allocate(&file, bytes).inspect_err(|_| drop(file.set_len(before)))
     }
 }

@@ -252,7 +252,7 @@ pub(super) fn is_read_only(e: &rusqlite::Error) -> bool {
     e.sqlite_error_code() == Some(rusqlite::ErrorCode::ReadOnly)
 }
 
-/// Whether SQLite found its own file damaged, or what it read there is none of what was written.
+/// Whether SQLite found its own file damaged, or read values that were never written.
 pub(super) fn is_damage(e: &rusqlite::Error) -> bool {
     use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error};
     use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};

@@ -1,4 +1,4 @@
-//! Giving room inside the database back to the disk.
+//! Returns free space inside the database to the disk.
 //!
 //! SQLite reuses the space of removed rows, and the file keeps its size. A server needs that; a
 //! copy with a smaller limit does not. The first time the whole database is rewritten, with the
@@ -58,7 +58,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (store, other) =
             (Store::local(dir.path()).await.unwrap(), Store::local(dir.path()).await.unwrap());
-        // What was written may not have reached the database yet.
+        // Committed pages may not have reached the database yet.
         let length = |name| std::fs::metadata(dir.path().join(name)).map_or(0, |file| file.len());
         let size = || length("objects.sqlite") + length("objects.sqlite-wal");
         let object = |n: usize| Sealed::new(vec![n as u8; 40_000]);

@@ -1,5 +1,5 @@
-//! Whether the database is what was written: what SQLite finds, and whether its indexes list what
-//! the table has.
+//! Checks the database for damage: the findings of SQLite, and whether its indexes list the rows of
+//! the table.
 //!
 //! One flipped bit in an index hides rows: a listing ends too early, and a path that exists seems
 //! to be free, so the next append would be acknowledged beside the log. Only a comparison shows
@@ -20,7 +20,7 @@ const PATHS: &str = "sqlite_autoindex_objects_1";
 /// The index of files.
 const FILES: &str = "objects_file";
 
-/// How much is looked at.
+/// The extent of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
     /// The order of the indexes, and the newest rows: where the next ones are written.
@@ -36,9 +36,9 @@ pub enum Extent {
 pub struct Inspection {
     /// What is wrong, one line each; [`DATABASE_FINDINGS`] at most.
     pub damage: Vec<String>,
-    /// The time was over before everything was looked at.
+    /// The time limit was reached before the end.
     pub unfinished: bool,
-    /// Rows of the table that were looked at.
+    /// Checked rows of the table.
     pub rows: u64,
 }
 
@@ -66,10 +66,11 @@ impl Inspection {
     }
 }
 
-/// Looks at a database for at most `time`. Blocks the thread.
+/// Checks a database for at most `time`. Blocks the thread.
 ///
 /// # Errors
-/// If it cannot be looked at for another reason than damage, such as another process that has locked it.
+/// If the check is not possible for another reason than damage, such as another process that has
+/// locked it.
 pub(super) fn inspect(
     connection: &Connection,
     extent: Extent,
@@ -210,7 +211,7 @@ fn is_ascending(
     Ok(count)
 }
 
-/// Whether the indexes have each of these rows where it is looked for.
+/// Whether the indexes have each of these rows in its place.
 fn are_listed(connection: &Connection, rows: &str, found: &mut Inspection) -> rusqlite::Result<()> {
     let mut rows = connection.prepare(rows)?;
     let mut by_path =

@@ -248,7 +248,7 @@ fn the_trait_is_kept_where_the_platform_does_not_look() {
         let found = store.list_with_delimiter(Some(&path("d"))).await.unwrap();
         assert_eq!(found.common_prefixes, [path("d/sub")]);
         assert_eq!(found.objects.len(), 2);
-        // Overwriting removes the file of what was there.
+        // Overwriting removes the file of the earlier object.
         store.put(&path("d/large"), Bytes::from_static(b"x").into()).await.unwrap();
         settles(dir.path(), 1).await;
     });
@@ -398,7 +398,7 @@ fn a_lost_or_short_file_damages_that_object_alone() {
         assert_eq!(store.read("lost").await.unwrap_err().kind(), Kind::Corrupt);
         std::fs::remove_file(&file).unwrap();
         assert_eq!(store.read("lost").await.unwrap_err().kind(), Kind::Corrupt);
-        // Something else in its place: no later look would find the bytes.
+        // Another object in its place: no later read would find the bytes.
         std::fs::create_dir(&file).unwrap();
         assert_eq!(store.read("lost").await.unwrap_err().kind(), Kind::Corrupt);
         assert_eq!(store.read("whole").await.unwrap().len(), LARGE);
@@ -689,7 +689,7 @@ fn on_a_full_disk() {
         for n in 200..count {
             assert_eq!(store.read(&format!("d/{n:04}")).await.unwrap(), sealed(30_000, n).as_ref());
         }
-        // What is removed leaves its room inside of the database.
+        // Removed objects leave free space inside the database.
         for n in 200..count {
             command.delete(&format!("d/{n:04}")).await.unwrap();
         }

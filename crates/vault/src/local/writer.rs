@@ -25,7 +25,7 @@ use crate::local::schema::{self, Access, HEAD_BYTES, Removed};
 use crate::local::shared;
 use crate::local::unsound::Unsound;
 
-/// How often the thread looks for commits of other processes.
+/// How often the thread checks for commits of other processes.
 const POLL: Duration = Duration::from_millis(200);
 /// The most that one transaction carries; more waits for the next.
 const BATCH_JOBS: usize = 1024;
@@ -67,9 +67,9 @@ pub(super) enum Outcome {
     Exists,
 }
 
-/// What is looked at before anything is written.
+/// Checks before a write.
 pub(super) struct Guards {
-    /// Whether the database is what was written.
+    /// Whether the database is undamaged.
     pub unsound: Arc<Unsound>,
     /// What of the disk is kept for removing.
     pub reserve: Arc<Reserve>,
@@ -240,8 +240,8 @@ impl Thread {
         }
     }
 
-    /// Commits. What finds the disk full is tried once more if that gives room: to what frees some
-    /// from the reserve, to the others from the write-ahead log.
+    /// Commits. A commit that finds the disk full is tried once more after freeing space: from the
+    /// reserve for writes that free space, from the write-ahead log for the others.
     fn attempt(&mut self, batch: Vec<Job>, first: bool) {
         let (now, began) = (self.clock.now(), self.clock.monotonic());
         let mut applied = self.transact(&batch, now);
@@ -291,7 +291,7 @@ impl Thread {
         }
     }
 
-    /// Gives the room that the write-ahead log takes back to a full disk; whether that could be done.
+    /// Returns the space of the write-ahead log to a full disk. Returns whether that was possible.
     fn shorten(&mut self) -> bool {
         self.connection = None;
         if !self.has_room_to_checkpoint() {
@@ -308,9 +308,9 @@ impl Thread {
         }
     }
 
-    /// Whether the disk has room for what the database grows by when the write-ahead log is copied
-    /// into it. It gets that back only at the end; what does not get there has used up what is
-    /// left.
+    /// Whether the disk has space for the growth of the database when the write-ahead log is copied
+    /// into it. The log's space is free only at the end; a copy that does not get there has used up
+    /// the rest.
     fn has_room_to_checkpoint(&mut self) -> bool {
         let size = std::fs::metadata(&self.database).map_or(0, |metadata| metadata.len());
         let pages = self.connected().and_then(|connection| {
@@ -325,8 +325,8 @@ impl Thread {
 
     fn transact(&mut self, batch: &[Job], now: Timestamp) -> rusqlite::Result<Vec<Applied>> {
         if batch.iter().any(|job| matches!(job.change, Change::Delete(_))) {
-            // A full disk has no room for zeros in the log: what is removed then stays in free
-            // pages until they are used again.
+            // A full disk has no space for zeros in the log: removed bytes then stay in free pages
+            // until these are used again.
             let removed = if self.guards.reserve.is_spent() { Removed::Left } else { Removed::Overwritten };
             self.connected()?;
             if self.removed != removed {
@@ -493,7 +493,7 @@ fn fail(batch: Vec<Job>, failure: &Failure) {
     batch.into_iter().for_each(|job| drop(job.reply.send(Err(failure.clone()))));
 }
 
-/// Those jobs that free room; the others fail.
+/// The jobs that free space; the others fail.
 fn keep_freeing(batch: Vec<Job>, full: Box<dyn StdError + Send + Sync>) -> Vec<Job> {
     let (freeing, others) = batch.into_iter().partition(|job| job.frees);
     fail(others, &Failure::new("commit", full));

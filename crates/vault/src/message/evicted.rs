@@ -44,7 +44,7 @@ pub trait EvictedBody: Send + Sync {
 
 /// Where the bodies are that are not kept here.
 pub trait EvictedBodies: Send + Sync {
-    /// The whole message, whose size and SHA-256 were compared with those that are wanted.
+    /// The whole message, whose size and SHA-256 were compared with the expected ones.
     ///
     /// # Errors
     /// `Offloaded` if it cannot be had as things are; `Retry` if it may be had later.

@@ -28,7 +28,7 @@ const BATCH_CHUNKS: usize = 8;
 /// The most memory one [`MessageReader::raw`] stream holds: a batch that is handed out, one that is
 /// being opened.
 pub const READER_BYTES: usize = 2 * BATCH_CHUNKS * (CHUNK_BYTES + MAX_SEALED_BYTES);
-/// Texts that are looked at, in bytes, before others have a turn.
+/// Bytes of text that are scanned before other tasks run.
 const TEXT_BYTES_AT_ONCE: usize = 64 * 1024;
 
 /// Reads one message object. Cloning shares what was read of its index.

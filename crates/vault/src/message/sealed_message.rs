@@ -138,7 +138,7 @@ impl SealedMessage {
         Ok(())
     }
 
-    /// Makes what was put into the batch durable.
+    /// Makes the messages of the batch durable.
     ///
     /// # Errors
     /// As [`SealedMessage::store`].

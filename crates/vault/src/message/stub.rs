@@ -33,7 +33,7 @@ pub const HEAD_BYTES: usize = CHUNK_BYTES - DIGEST_BYTES;
 pub struct MessageStub {
     path: String,
     object: Sealed,
-    /// The message object, which goes.
+    /// The message object, which is removed.
     whole: String,
 }
 

@@ -55,7 +55,7 @@ impl Connector for Bounded {
 struct Http {
     retry_policy: RetryPolicy,
     plain: Client<HttpConnector, HttpRequestBody>,
-    /// Whom the system trusts takes room, and is read once it is needed.
+    /// The system's certificates take memory, and are read when needed.
     tls: OnceLock<Client<HttpsConnector<HttpConnector>, HttpRequestBody>>,
 }
 
@@ -196,7 +196,7 @@ mod tests {
             let mut bytes = 0;
             while let Some(frame) = body.frame().await {
                 let data = frame.unwrap().into_data().unwrap();
-                // A buffer that is used again may have some more room.
+                // A reused buffer may have some more capacity.
                 assert!(data.len() < 2 * STORE_READ_BYTES, "{} bytes at once", data.len());
                 bytes += data.len();
             }

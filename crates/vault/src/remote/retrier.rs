@@ -82,7 +82,8 @@ impl Retrier {
         }
     }
 
-    /// Between half of what is due and all of it: many that failed together do not come back together.
+    /// Between half of the due pause and all of it: many that failed together do not retry
+    /// together.
     fn pause(&self, attempt: u32) -> Duration {
         let due = self.retry_policy.pause.saturating_mul(1 << (attempt - 1)).min(LONGEST_PAUSE);
         let half = due / 2;

@@ -1,8 +1,8 @@
 //! An object written in parts, each repeated by itself if need be.
 //!
-//! It needs no condition: only message objects are written so, and their ids are random, so nothing
-//! else is ever at that path. What an upload that was never completed left is not visible, but
-//! takes room: stores have a rule that removes it.
+//! It needs no condition: only message objects are written so, and their ids are random, so no
+//! other object is ever at that path. The parts of an upload that was never completed are not
+//! visible, but take space: stores have a rule that removes them.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -283,9 +283,9 @@ impl Store {
         }
     }
 
-    /// Makes an authentic mark of what this process goes by, under the current key, and removes
-    /// those under older ones: after the first start with a bucket, with one of an earlier version,
-    /// and when keys were replaced. The mark; `None` if the store is no bucket.
+    /// Makes an authentic mark of the mode in force, under the current key, and removes those under
+    /// older ones: after the first start with a bucket, with one of an earlier version, and when
+    /// keys were replaced. Returns the mark; `None` if the store is no bucket.
     ///
     /// # Errors
     /// `Invalid` if the bucket says something else by now; what the store says.

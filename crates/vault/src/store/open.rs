@@ -136,7 +136,7 @@ impl Store {
     /// setting was turned off.
     pub async fn remove_cache(dir: &FilePath) {
         let dir = dir.to_owned();
-        // What cannot be removed takes room, and nothing else.
+        // Files that cannot be removed take space, and nothing else.
         let _ = tokio::task::spawn_blocking(move || Cache::remove(&dir)).await;
     }
 

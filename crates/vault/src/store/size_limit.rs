@@ -14,7 +14,7 @@ use super::ListedObject;
 /// Where records are.
 const RECORDS: [&str; 6] = ["server", "accounts", "aliases", "shares", "usage", "domains"];
 
-/// The most bytes of an object that is to be read; goes along with a request.
+/// The most bytes of an object to read; part of a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AtMost(pub u64);
 

@@ -49,7 +49,8 @@ impl Store {
     /// Copies the object `path` of `size` bytes to the store `to`. Holds a few MiB at most.
     ///
     /// # Errors
-    /// `Corrupt` if what was read back is not what was written, which is removed again; what the stores say.
+    /// `Corrupt` if the bytes read back differ from those written, which are removed again; errors
+    /// of the stores.
     pub async fn transfer(&self, path: &str, size: u64, to: &Store) -> Result<Transfer> {
         let copied = if size <= PIECE_BYTES {
             self.transfer_whole(path, to).await

@@ -17,7 +17,7 @@ use crate::remote::Refusal;
 
 /// How often an object is listed and not there until it is withheld.
 const ABSENCES: usize = 8;
-/// Before it is looked for again: there are stores that list an object a moment before they give it out.
+/// The pause before the next request: some stores list an object a moment before they return it.
 const ABSENT_PAUSE: Duration = Duration::from_millis(25);
 /// Replies that withhold this object permanently, however often it is requested.
 const LASTING: [&str; 4] = ["400", "403", "410", "451"];

@@ -1,8 +1,8 @@
 //! Finding many objects, of which most were stored one after the other.
 //!
-//! The messages of a mailbox mostly were, so their rows are neighbours, though not always in the
-//! same order. Their paths are random: each would take a page of the index. So around a row that
-//! was found by its path, the others are looked for first.
+//! Messages of a mailbox mostly were, so their rows are neighbours, though not always in the same
+//! order. Their paths are random: each would take a page of the index. So the other rows are
+//! searched first around a row that was found by its path.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use rusqlite::Connection;
 use super::Found;
 use super::queries::{failed, find, found_in};
 
-/// Rows that are looked at before the one that was found.
+/// Rows that are read before the found one.
 const BEFORE: i64 = 8;
 /// Consecutive rows that are skipped, those before it included: other objects stored between two
 /// messages.

@@ -120,7 +120,7 @@ async fn two_rows_with_one_path_are_both_kept() {
     let store = filled(dir.path(), 30).await;
     closed(store, dir.path()).await;
     let path = schema::path(dir.path());
-    // As an append that did not see what was there: the index does not have the first.
+    // As an append that did not find an existing object: the index does not have the first.
     let last = entry(20).len() - 1;
     offsets(dir.path(), &entry(20), true).into_iter().for_each(|at| damage(dir.path(), at + last, b"t"));
     let connection = schema::connect(&path, schema::Access::Write).unwrap();

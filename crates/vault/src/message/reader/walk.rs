@@ -77,7 +77,7 @@ impl Walk {
         batch.pieces.into_iter().map(|piece| self.cut(piece)).collect()
     }
 
-    /// The part of `piece` that is wanted. Pieces come in order, so only the first and the last are cut.
+    /// The requested part of `piece`. Pieces come in order, so only the first and the last are cut.
     fn cut(&mut self, mut piece: Bytes) -> Bytes {
         let skip = (self.range.start % CHUNK_BYTES as u64) as usize;
         let piece_end = self.range.start - skip as u64 + piece.len() as u64;

@@ -172,7 +172,7 @@ async fn every_flipped_bit_of_a_thin_object_is_noticed() {
     refuses([&object[..], b"x"].concat(), "something appended".into()).await;
 }
 
-/// Also: giving up once more, what a crash between the two steps asks for, makes the same bytes.
+/// Also: a repeated eviction, after a crash between the two steps, makes the same bytes.
 #[tokio::test]
 async fn a_message_stays_whole_or_a_stub_through_failures() {
     let plan = Plan { fail: 150, lose_reply: 150, ..Plan::default() };

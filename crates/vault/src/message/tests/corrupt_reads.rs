@@ -51,7 +51,7 @@ impl Fixture {
         MessageReader::new(&store, self.account, self.object, &self.key, self.layout)
     }
 
-    /// Reads it in that way, and says whether it is what was written.
+    /// Reads it in that way, and returns whether the bytes are those written.
     async fn is_right(&self, reader: &MessageReader, way: &str) -> bool {
         let raw = match way {
             "raw" => reader.raw(0..u64::MAX).map_ok(|piece| piece.to_vec()).try_concat().await,

@@ -26,7 +26,7 @@ fn marker(keys: &ServerKeys) -> Marker<'static> {
     Marker { macs: keys.macs(Purpose::Store), bucket: "s3://mail-test/p" }
 }
 
-/// As a node with these keys opens it that has seen that mark; the mark that it goes by then.
+/// As a node with these keys opens it that has seen that mark; the mark that it follows then.
 async fn node(server: &FakeS3, keys: &ServerKeys, seen: Option<StoreMark>) -> Result<(Store, StoreMark)> {
     let memory = MarkMemory { keys, seen };
     let (store, mark) = found(server, 5).await.pin_append_mode(Some(memory)).await?;
@@ -104,7 +104,7 @@ async fn who_could_do_more_does_as_the_others() {
     assert_eq!(open(&server, 7).await.unwrap().append_mode(), AppendMode::Siblings);
 }
 
-/// Each has looked whether there are marks before the other left one, if all goes as planned.
+/// Each has listed the marks before the other left one, if all goes as planned.
 #[tokio::test]
 async fn two_first_writers_agree_on_the_append_mode() {
     let server = FakeS3::start(ConditionalPut::Keeps, 1000).await;
