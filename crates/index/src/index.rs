@@ -41,7 +41,7 @@ pub struct Index {
 }
 
 impl Indexer {
-    /// With the caches that this division of memory has room for.
+    /// With caches of the sizes in this division of memory.
     pub fn new(memory: &MemoryDivision) -> Arc<Self> {
         let summaries = Arc::new(Cache::new(memory.summaries()));
         Arc::new(Indexer { summaries, pieces: Arc::new(Cache::new(memory.pieces())) })

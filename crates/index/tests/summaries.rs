@@ -209,7 +209,7 @@ async fn what_segments_hold_is_not_read_from_messages() {
         w.store.delete(&message::path(ID, object)).await.unwrap();
     }
     assert_eq!(w.process().await.told("INBOX").await, told);
-    // Parts that are not asked for are not there, and the others are the same.
+    // Parts that are not requested are absent, and the others are the same.
     for (parts, n) in [(Parts::DATE, 0), (Parts::FIELDS, 1), (Parts::FIELDS | Parts::HEADERS, 2)] {
         for ((_, summary), (_, all)) in p.summaries("INBOX", all(), parts).await.iter().zip(&told) {
             let summary = summary.as_ref().unwrap();
@@ -444,7 +444,7 @@ async fn headers_and_structures_are_kept_in_segments() {
     p.append("INBOX", &mails[..20]).await;
     let other = w.process().await;
     assert_eq!(other.pieces("INBOX").await, [299, 300]);
-    // What is damaged is removed, and made again.
+    // Damaged segments are removed, and rebuilt.
     for path in w.segments().await {
         w.damage(&path).await;
     }
@@ -525,7 +525,7 @@ async fn derived_data_is_a_small_part_of_the_mail() {
     assert!(all * 100 <= mail * 14, "{all} of {mail}");
 }
 
-/// Messages whose structures have room in segments.
+/// Messages whose structures fit into segments.
 fn short_mails(w: &Fixture, count: usize) -> Vec<String> {
     mails(&w.random, 2 * count).into_iter().filter(|mail| mail.len() < 4000).take(count).collect()
 }

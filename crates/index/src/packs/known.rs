@@ -52,7 +52,7 @@ pub(crate) struct Packs {
     /// Held while packs are made or removed, so that one process does not do it twice at once.
     pub(super) change: AsyncMutex<()>,
     pub(super) making: AtomicBool,
-    /// Messages below this number were looked at.
+    /// Messages below this number were examined.
     pub(super) seen: AtomicU32,
 }
 

@@ -29,7 +29,7 @@ const PAUSE: Duration = Duration::from_secs(2);
 /// A message by its number.
 pub(super) type Numbered = (u32, Message);
 
-/// What goes into one pack: messages whose numbers ascend, with none left out between them that
+/// The content of one pack: messages whose numbers ascend, with none left out between them that
 /// could be packed.
 #[derive(Default)]
 pub(super) struct Plan {

@@ -1,4 +1,4 @@
-//! Reading many messages: from packs, where several that are wanted are in one.
+//! Reading many messages: from packs, where one has several of them.
 //!
 //! An open pack is memory of the budget, taken only if it is free: a reader of packs never waits
 //! for memory because of them. Before waiting for other memory, release them
@@ -110,7 +110,7 @@ impl PackReads {
         }
     }
 
-    /// Lets go of all packs that are open. What readers were given, they keep.
+    /// Releases all open packs. Readers keep the bytes that they got.
     pub fn release(&self) {
         self.lock().open.clear();
     }

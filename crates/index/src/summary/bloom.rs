@@ -1,6 +1,5 @@
-//! What a text that is too long for a segment cannot hold: its signature, a set of its runs of four
-//! bytes that says yes too often and never no too often. A search reads only the texts whose
-//! signatures say that they may hold what it looks for.
+//! The signature of a text that is too long for a segment: a set of its runs of four bytes, with
+//! false positives and no false negatives. A search reads only the texts whose signatures match.
 //!
 //! A Bloom filter with one hash, of a size in proportion to the text. It has seven bits in a byte,
 //! so that it is UTF-8 as everything else in a segment is. A sender can fill the signature of a
@@ -8,7 +7,7 @@
 
 use sealpost_base::limits;
 
-/// Bytes of a run. Shorter strings are not looked for here.
+/// Bytes of a run. Shorter strings match every signature.
 const GRAM: usize = 4;
 /// The smallest signature.
 const LEAST_BYTES: usize = 256;

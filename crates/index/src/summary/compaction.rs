@@ -82,7 +82,7 @@ struct Group {
 
 impl Group {
     /// Whether `segment`, which begins after the others, belongs to them: it overlaps, so that some
-    /// summaries are there twice, or one segment has room for all.
+    /// summaries are there twice, or one segment can hold all.
     fn takes(
         &self,
         content: Content,

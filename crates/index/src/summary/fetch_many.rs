@@ -28,14 +28,14 @@ const AT_ONCE_BYTES: u64 = 256 * 1024;
 /// A segment is made during a request if it needs at least this part of its messages.
 const WANTED_PART: usize = 4;
 
-/// Whether segments are to be made first: enough of what is wanted is in none.
+/// Whether segments are to be made first: enough of the requested messages are in none.
 pub(super) async fn builds(account: &Index, content: Content, wanted: &[Wanted]) -> bool {
     uncovered(&*known(account, content).await, wanted) * WANTED_PART >= WORTH_MESSAGES
 }
 
 /// The summaries of `wanted`, in order; as many as fit into a window, at least one if there is one.
-/// Texts that no segment has are errors. If it `builds`, the memory for that is there
-/// ([`Reads::begin_building`]), and is given back when segments are made.
+/// Texts that no segment has are errors. If it `builds`, the memory for that is reserved
+/// ([`Reads::begin_building`]), and released when segments are made.
 pub(super) async fn gather(
     account: &Index,
     content: Content,
@@ -102,11 +102,11 @@ impl<'a> Cover<'a> {
 struct Gathered<'a> {
     content: Content,
     wanted: &'a [Wanted],
-    /// Of each that is wanted: where it is in the block, if it was found.
+    /// The index in the block of each requested summary, if it was found.
     places: Vec<Option<Result<u32>>>,
     block: Block,
     bytes: usize,
-    /// Those from here on are left for another time: there is no room for them.
+    /// Those from here on are left for another window: there is no memory for them.
     end: usize,
 }
 
@@ -133,7 +133,7 @@ impl<'a> Gathered<'a> {
         }
     }
 
-    /// Those that were not found yet and that there is room for.
+    /// Those that were not found yet and that fit into memory.
     fn missing(&self) -> impl Iterator<Item = (usize, Wanted)> + '_ {
         let places = self.places[..self.end].iter().enumerate();
         places.filter(|(_, place)| place.is_none()).map(|(at, _)| (at, self.wanted[at]))

@@ -1,5 +1,5 @@
-//! Segments that are being read: the next few at once, on all processors, while the caller looks at
-//! the one before.
+//! Segments that are being read: the next few at once, on all processors, while the caller uses the
+//! one before.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(super) struct Reads {
     /// Summaries of one window, in bytes; there are two windows.
     pub(super) window: usize,
     /// Messages of the next window: as many as will probably fit, so that few are read for a window
-    /// that has no room for them.
+    /// that cannot hold them.
     pub(super) messages: usize,
     /// How many segments there may be.
     room: usize,
@@ -87,7 +87,7 @@ impl Reads {
         block
     }
 
-    /// Notes how many summaries were read for a window, how many of them it had room for, and their
+    /// Records how many summaries were read for a window, how many of them it held, and their
     /// bytes. In the order of UIDs a segment may be read for messages that only a later window has.
     pub(super) fn learn(&mut self, read: usize, had: usize, bytes: usize) {
         if had < read {
@@ -113,8 +113,8 @@ impl Reads {
         block
     }
 
-    /// Waits until there is room to make segments, and forgets those that were read. It is given back with
-    /// [`Reads::end_building`].
+    /// Waits for memory to make segments, and forgets those that were read. [`Reads::end_building`]
+    /// releases it.
     pub(super) async fn begin_building(&mut self, account: &Index) {
         self.keep(&[]);
         self.blocks.clear();
@@ -137,7 +137,7 @@ impl Reads {
         self.reads.retain(|(name, _)| wanted.contains(name));
     }
 
-    /// Begins to read the first of these, as many as there is room for.
+    /// Begins to read the first of these, as many as memory permits.
     pub(super) fn begin(&mut self, account: &Index, content: Content, parts: Parts, next: &[SegmentName]) {
         for &name in next.iter().take(self.room) {
             if self.reads.iter().any(|(known, _)| *known == name) {
@@ -174,7 +174,7 @@ impl Reads {
         }
     }
 
-    /// Keeps a segment that is not used up, if there is room.
+    /// Keeps a segment that is not used up, if there is memory.
     pub(super) fn put_back(&mut self, name: SegmentName, segment: Segment) {
         if self.reads.len() < self.room {
             self.reads.push((name, Read::Done(segment)));

@@ -56,8 +56,8 @@ impl Index {
         Ok(known)
     }
 
-    /// Reads a segment. One that is gone is forgotten, one that is damaged is removed too: `None`,
-    /// and it is made again when it is needed.
+    /// Reads a segment. A missing one is forgotten, a damaged one is removed too: `None`, and it is
+    /// rebuilt when needed.
     pub(super) async fn read_segment(
         &self,
         content: Content,

@@ -14,7 +14,8 @@ use super::{Parts, Summary};
 use crate::Index;
 use sealpost_account::MessageNumber;
 
-/// Summaries of one window, in bytes, if there is room: the caller has one, and one is read ahead.
+/// The size of the summaries of one window, in bytes, if memory permits: the caller has one, and
+/// one is read ahead.
 pub(super) const WINDOW_BYTES: usize = 1024 * 1024;
 /// Messages of one window. Many, because messages that were moved about are scattered over the
 /// segments, and each segment is opened once for a window.
@@ -29,7 +30,7 @@ pub enum ReadOrder {
     Stored,
 }
 
-/// A message whose summary is wanted.
+/// A message whose summary is requested.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wanted {
     pub(super) uid: Uid,

@@ -15,7 +15,7 @@ use crate::packs::{PackReads, Packed};
 /// Messages that are read at once.
 const AT_ONCE: usize = 8;
 
-/// What goes into a segment: nothing if it is too long for one.
+/// The content of a piece: nothing if it is too long for a segment.
 type Made = Result<Option<Vec<u8>>>;
 
 impl Index {

@@ -1,4 +1,4 @@
-//! Reading headers or structures of many messages: from segments, where several that are wanted are in one.
+//! Reading headers or structures of many messages: from segments, where one has several of them.
 //!
 //! An open segment is memory of the budget, taken only if it is free: a reader of segments never
 //! waits for memory because of them. Segments that were read stay in a cache, which all sessions of
@@ -21,7 +21,8 @@ use crate::Index;
 
 /// Segments that one reader has open.
 const OPEN_SEGMENTS: usize = 2;
-/// Messages wanted at once for which opening a segment takes less time than reading each of them.
+/// Messages requested at once for which opening a segment takes less time than reading each of
+/// them.
 const WORTH_OPENING: usize = 16;
 /// The same where each message is a request to a store that is far away.
 const WORTH_REQUEST: usize = 2;
@@ -161,7 +162,7 @@ impl PieceReads {
         }
     }
 
-    /// Lets go of all segments that are open.
+    /// Releases all open segments.
     pub fn release(&self) {
         self.lock().open.clear();
     }
@@ -180,7 +181,7 @@ impl PieceReads {
             }
             state.segment_of(number)?
         };
-        // Messages mostly come in order: the first one makes room before the next one needs it.
+        // Messages mostly come in order: the first one frees memory before the next one needs it.
         {
             let mut state = self.lock();
             let over = (state.open.len() + 1).saturating_sub(OPEN_SEGMENTS);

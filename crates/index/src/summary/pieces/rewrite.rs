@@ -13,8 +13,8 @@ use super::segment::{Piece, PieceSegment, PieceWriter};
 use crate::Index;
 
 impl Index {
-    /// Reads a segment. One that is gone is forgotten, one that is damaged is removed too: `None`,
-    /// and it is made again when it is needed.
+    /// Reads a segment. A missing one is forgotten, a damaged one is removed too: `None`, and it is
+    /// rebuilt when needed.
     ///
     /// # Errors
     /// What the store says.
