@@ -41,8 +41,8 @@ use self::counts::{Counts, Entry, Holder, Lender};
 use self::handshakes::Handshakes;
 use crate::settings::Connections;
 
-/// Strangers make room only when they are more than all connections divided by this. The others
-/// would only push each other out.
+/// Strangers are closed for others only when they are more than all connections divided by this.
+/// The others would only replace each other.
 const STRANGERS_SHARE: usize = 16;
 /// Connections that a holder may have however many others have, and that may stir.
 const LEAST_HELD: usize = 8;
@@ -139,12 +139,13 @@ impl Admission {
         self.lock().bytes
     }
 
-    /// How many sessions of IMAP have room that rest, if none speaks TLS and accounts lend all they may.
+    /// The number of resting IMAP sessions that fit, if none speaks TLS and accounts lend all they
+    /// may.
     pub fn places(&self) -> usize {
         self.0.limits.total.min(self.lock().room_at_most() / limits::RESTING_BYTES)
     }
 
-    /// How many have room if all do.
+    /// The number that fits if all do.
     pub fn places_with_tls(&self) -> usize {
         let each = limits::RESTING_BYTES + limits::RESTING_TLS_BYTES;
         self.0.limits.total.min(self.lock().room_at_most() / each)
@@ -156,7 +157,7 @@ impl Admission {
 }
 
 impl Admitted {
-    /// The client has logged in to that account: it does not have to make room for others any more.
+    /// The client has logged in to that account: the connection is not closed for others any more.
     /// False if the account has too many already.
     pub fn logged_in(&self, account: AccountId) -> bool {
         self.handle().logged_in(account)
@@ -172,13 +173,13 @@ impl Admitted {
         AdmittedHandle { admission: self.admission.clone(), number: self.number }
     }
 
-    /// Charges it for TLS; false if there is no room for that. It does not rest.
+    /// Charges it for TLS; false if there is no memory for that. It does not rest.
     pub fn speaks_tls(&mut self) -> bool {
         self.takes_up_to(limits::CONNECTION_BYTES + limits::TLS_BYTES)
     }
 
-    /// Charges it `bytes` more, for what its protocol holds; false if there is no room for that. It
-    /// does not rest.
+    /// Charges it `bytes` more, for the memory of its protocol; false if there is no memory for
+    /// that. It does not rest.
     pub fn holds_more(&mut self, bytes: usize) -> bool {
         self.takes_up_to(self.most.saturating_add(bytes))
     }
@@ -216,7 +217,7 @@ impl Admitted {
     /// Cancel-safe.
     ///
     /// # Errors
-    /// If it is a stranger's, for whom others need not make room.
+    /// If it is a stranger, and no other stranger may be closed for it.
     pub async fn stir(&mut self) -> Result<(), NoMemory> {
         let stirring = Stirring(self);
         poll_fn(|cx| stirring.poll(cx)).await?;
@@ -235,7 +236,7 @@ impl Admitted {
         self.admission.0.handshakes.enter()
     }
 
-    /// Rings when it has to make room for another.
+    /// Rings when it must be closed for another connection.
     pub fn leave(&self) -> Arc<Notify> {
         self.leave.clone()
     }

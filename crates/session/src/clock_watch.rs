@@ -42,17 +42,17 @@ impl ClockWatch {
         ClockWatch { file, state: Mutex::new(state), doubted: AtomicBool::new(false) }
     }
 
-    /// The server begins; `written` is when something was written to the store last, if that is
-    /// known. A note counts for more: what was written while the clock was not believed has its
-    /// time. Whether the clock is believed.
+    /// The server begins; `written` is the time of the last write to the store, if that is known. A
+    /// recorded time counts for more: objects written with a doubted clock have its time. Returns
+    /// whether the clock is trusted.
     pub fn begin(&self, now: Timestamp, written: Option<Timestamp>) -> bool {
         let noted = self.file.as_deref().and_then(noted);
         self.lock().newest = noted.or(written).unwrap_or(UNKNOWN);
         self.look(now)
     }
 
-    /// Looks at the clock, and notes the time if it is believed; whether it is. Blocks the thread
-    /// for a moment.
+    /// Checks the clock, and records the time if it is trusted; returns whether it is. Blocks the
+    /// thread for a moment.
     pub fn look(&self, now: Timestamp) -> bool {
         let mut state = self.lock();
         if let Some(noted) = self.file.as_deref().and_then(noted) {
@@ -104,7 +104,8 @@ impl ClockWatch {
 
 const UNKNOWN: Timestamp = Timestamp(i64::MIN);
 
-/// The operator says that the clock is right. A server of that data directory goes by it within a minute.
+/// The operator confirms the clock. A server of that data directory uses the confirmation within a
+/// minute.
 ///
 /// # Errors
 /// What the file system says.

@@ -1,4 +1,4 @@
-//! Whether the server is alive: asked of every accept loop, which answers between two connections.
+//! Whether the server is alive: every accept loop answers a health check between two connections.
 //!
 //! An answer proves that the runtime runs tasks, that its timers and sockets are served, and that
 //! the loop is neither stuck nor gone. `/healthz` and the watchdog of the service manager go by it.

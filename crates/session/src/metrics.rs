@@ -35,7 +35,7 @@ pub enum Verdict {
     Bad,
 }
 
-/// One of a protocol's commands: its place in [`Protocol::commands`].
+/// One of a protocol's commands: its index in [`Protocol::commands`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Command(u8);
 

@@ -40,7 +40,7 @@ pub struct Stream {
     bytes_out: u64,
     /// Whether something came since the last thing was sent.
     unanswered: bool,
-    /// Its place among all connections; `None` if it did not come from a listener.
+    /// Its admission; `None` if it did not come from a listener.
     admitted: Option<Admitted>,
     /// The session that its bytes are counted for.
     live: Option<Arc<Live>>,
@@ -108,7 +108,7 @@ impl Stream {
         }
     }
 
-    /// The same with its place among all connections, which it holds for as long as it is there.
+    /// The same with its admission, which it holds as long as it exists.
     pub fn admitted(self, admitted: Admitted) -> Self {
         Stream { admitted: Some(admitted), ..self }
     }
@@ -259,7 +259,7 @@ impl Stream {
         Some(TlsInfo { version, cipher })
     }
 
-    /// The name by which the client asked for this server in TLS (RFC 6066 §3); `None` if it did not.
+    /// The server name in the client's TLS handshake (RFC 6066 §3); `None` if it has none.
     pub fn server_name(&self) -> Option<&str> {
         match &self.transport {
             Transport::Tls(tls) => tls.get_ref().1.server_name(),
@@ -289,7 +289,7 @@ impl Stream {
     ///
     /// # Errors
     /// The handshake's own; `InvalidInput` if TLS is active already; `TimedOut`; `OutOfMemory` if
-    /// TLS has no room, or others have taken this handshake's.
+    /// there is no memory for TLS, or the handshake was cancelled for others.
     pub async fn start_tls(self, config: &Arc<ServerConfig>, timeout: Duration) -> io::Result<Stream> {
         // A connection holds what a handshake needs in its first moments only.
         Box::pin(tokio::time::timeout(timeout, self.shake_hands(config)))
@@ -344,7 +344,7 @@ impl Stream {
             }
             io::Result::Ok(())
         };
-        // Nothing can be done about a failure: the connection goes either way.
+        // A failure has no remedy: the connection is closed either way.
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, goodbye).await;
     }
 }

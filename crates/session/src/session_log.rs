@@ -131,8 +131,8 @@ impl SessionLog {
         command
     }
 
-    /// It is answered, and took so long (`None`: it lasted as long as its client wanted);
-    /// `is_last`: no other is at work.
+    /// It is answered, and took so long (`None`: its client decided how long); `is_last`: no other
+    /// command is in progress.
     pub fn end_request(&mut self, command: Command, verdict: Verdict, took: Option<Duration>, is_last: bool) {
         if is_last {
             self.live.finish();

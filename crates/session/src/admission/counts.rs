@@ -15,7 +15,7 @@ use super::{LEAST_HELD, STRANGERS_SHARE};
 const STIRRING_SHARE: usize = 32;
 /// In which steps memory is borrowed, and how much more is borrowed than is needed, in bytes.
 const LOAN_STEP: usize = 1 << 20;
-/// Holders whose connections wait that are looked at to see whether others wait for a connection.
+/// Holders with waiting connections that are examined to see whether others wait for a connection.
 const LOOKED_AT: usize = 16;
 
 /// The charge of all connections, and of each holder.
@@ -35,7 +35,7 @@ pub(super) struct Counts {
     pub(super) held: Held,
     /// Connections that wait for memory to stir, by their holders, in the order in which each came.
     pub(super) waiting: HashMap<Holder, VecDeque<(u64, Waker)>>,
-    /// The holders of these, those whose turn is next in front.
+    /// The holders of these, the next one in front.
     pub(super) turns: VecDeque<Holder>,
     pub(super) next: u64,
 }

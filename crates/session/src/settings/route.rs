@@ -17,7 +17,7 @@ pub struct Route {
     pub destination: Domains,
     /// Domains of senders that it is for.
     pub sender: Domains,
-    /// Where the mail goes.
+    /// The destination of the mail.
     pub via: Via,
 }
 
@@ -32,7 +32,7 @@ pub enum Domains {
     Below(String),
 }
 
-/// Where mail goes.
+/// The destination of mail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Via {
     /// To the servers of its destination.

@@ -27,7 +27,7 @@ pub struct Sending {
     pub family: Family,
     /// The same for single domains.
     pub family_of: Vec<FamilyOf>,
-    /// Ways for some mail, the first that matches counts; other mail goes direct.
+    /// Routes for some mail, the first that matches counts; other mail is sent directly.
     pub routes: Vec<Route>,
     /// The servers that answer DNS queries.
     pub resolver: Resolver,
