@@ -164,7 +164,7 @@ impl DataDir {
         Ok(DataDir { dir, store, key, watermarks, directory, settings, clock, random, budget })
     }
 
-    /// The same directory, for what frees room: on a full disk it may use what is kept for that.
+    /// The same directory, for writes that free space: on a full disk they may use the reserve.
     ///
     /// # Errors
     /// What the configuration says.

@@ -61,7 +61,7 @@ pub enum Level {
     Off,
     /// What failed.
     Error,
-    /// What an operator should look at.
+    /// Problems that need an operator.
     #[default]
     Warn,
     /// One line for each session too.

@@ -1,4 +1,4 @@
-//! The log: on standard error, quiet unless asked.
+//! The log: on standard error, quiet by default.
 //!
 //! What logs never waits for standard error and never fails because of it ([`queue`]). A panic is a
 //! line of the log too: the standard library's own hook would wait for standard error. Errors that

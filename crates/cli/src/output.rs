@@ -1,8 +1,8 @@
 //! The only place that prints: results on standard output, as text or (`--json`) one JSON value per
 //! line; all other messages on standard error.
 //!
-//! A reader that goes away (`sealpost … | head`) is an error like any other and ends the command
-//! quietly; nothing here panics.
+//! A closed output (`sealpost … | head`) is an error like any other and ends the command quietly;
+//! nothing here panics.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is the module that prints")]
 
@@ -42,12 +42,12 @@ impl Output {
         Output { json, quiet }
     }
 
-    /// Whether to say nothing of what goes well, nor how it goes.
+    /// Whether to print neither success nor progress.
     pub fn is_quiet(self) -> bool {
         self.quiet
     }
 
-    /// Whether how it goes is shown while it does: at a terminal.
+    /// Whether progress is shown: at a terminal.
     pub fn shows_progress(self) -> bool {
         !self.json && !self.quiet && io::stderr().is_terminal()
     }
@@ -110,8 +110,8 @@ impl Output {
         }
     }
 
-    /// What a person wants to know and a program does not: on standard error, and not at all with
-    /// `--json` or `--quiet`.
+    /// A message for people and not for programs: on standard error, and not at all with `--json`
+    /// or `--quiet`.
     pub fn note(self, text: impl Display) {
         if !self.json && !self.quiet {
             warn(text);

@@ -33,7 +33,7 @@ pub struct StoreConfig {
     pub endpoint: Option<String>,
     /// The region that requests are signed for.
     pub region: String,
-    /// Where the bucket's name goes.
+    /// The place of the bucket's name.
     pub addressing: Addressing,
     /// The file with the access key; empty: the environment.
     pub credentials: PathBuf,
@@ -249,8 +249,8 @@ impl StoreConfig {
         Ok(store)
     }
 
-    /// Makes the mark of the bucket authentic that this node goes by, and remembers it: once it is
-    /// certain that the bucket is this installation's. Nothing in a local store.
+    /// Makes the bucket's mark authentic that this node follows, and remembers it: once it is
+    /// certain that the bucket belongs to this installation. Does nothing for a local store.
     ///
     /// # Errors
     /// What the store says.

@@ -1,4 +1,4 @@
-//! What frees room works on a disk that is full to the last byte.
+//! Writes that free space work on a disk that is full to the last byte.
 
 #[path = "support/run.rs"]
 mod run;

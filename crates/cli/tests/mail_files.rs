@@ -303,7 +303,7 @@ fn only_the_owner_can_read_what_export_writes() {
             assert_eq!(modes(&home.path(&to)), expected, "{to}");
         }
     }
-    // What was there before keeps its mode.
+    // An existing file keeps its mode.
     let shared = home.path("shared");
     std::fs::create_dir(&shared).unwrap();
     std::fs::set_permissions(&shared, std::fs::Permissions::from_mode(0o755)).unwrap();

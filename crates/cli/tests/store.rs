@@ -359,7 +359,7 @@ fn what_is_damaged_is_named_and_everything_else_is_copied() {
     assert_eq!(paths(&home, "backup", "accounts/%"), paths(&home, "data", "accounts/%"));
     let messages = |dir: &str| paths(&home, dir, "acct/%/msg/%").len();
     assert_eq!(messages("backup") + 1, messages("data"));
-    // Once more, and over a copy that has it all: what was there leaves no gap.
+    // Once more, and over a complete copy: existing objects leave no gap.
     let (again, status) = home.json(&["backup", "data", "backup"]);
     assert_eq!((status, &again["copied"]), (1, &0.into()), "{again}");
     let mut unreadable = [&message[..], entry, "zebra/a/2"];

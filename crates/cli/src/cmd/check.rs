@@ -189,7 +189,7 @@ struct Log {
     id: AccountId,
     /// What is recorded of its key.
     public: PublicKey,
-    /// It is an account's, whose record was looked at already.
+    /// It belongs to an account whose record was checked already.
     is_account: bool,
     root: Option<RootKey>,
 }
@@ -240,8 +240,8 @@ async fn log_of(data_dir: &DataDir, log: Log, report: &mut Report) -> Result<Opt
     if missing.is_empty() {
         return Ok(Some(state));
     }
-    // The server may have removed messages whose time was over while this looked for them: then
-    // they are not in the account any more either.
+    // The server may have removed expired messages during the check: then they are not in the
+    // account any more either.
     let now = log::examine(data_dir, &journal, Some(&keys)).await.ok().and_then(|again| again.state);
     messages::report_missing(log.id, &missing, now.as_ref().unwrap_or(&state), report);
     Ok(Some(state))

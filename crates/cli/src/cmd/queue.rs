@@ -1,7 +1,7 @@
 //! `sealpost queue`: mail that waits to be sent, and what the operator does about it.
 //!
-//! A command only reads queues. What it wants changed it asks of the node that runs the queue, and
-//! waits until that was done.
+//! A command only reads queues. It sends changes as requests to the node that runs the queue, and
+//! waits until that has made them.
 
 mod ask;
 mod change;

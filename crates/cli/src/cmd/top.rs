@@ -24,7 +24,7 @@ use crate::global::Global;
 const PERIOD: Duration = Duration::from_secs(1);
 /// Sessions and accounts in one snapshot for programs.
 const ROWS: usize = 100;
-/// The width of text that goes to no terminal.
+/// The width of output without a terminal.
 const PLAIN_WIDTH: usize = 140;
 
 /// Arguments of `sealpost top`.

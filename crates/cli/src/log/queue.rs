@@ -218,7 +218,7 @@ mod tests {
 
     const SOON: Duration = Duration::from_secs(20);
 
-    /// Writes wait until the test takes what was written, or says how they fail.
+    /// Writes wait until the test takes their bytes, or makes them fail.
     struct Held {
         written: SyncSender<Vec<u8>>,
         outcomes: Receiver<io::Result<usize>>,

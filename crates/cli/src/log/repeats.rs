@@ -33,7 +33,7 @@ use super::queue::{Note, Queue};
 /// How long a line is not written again.
 const PERIOD: Duration = Duration::from_secs(60 * 60);
 
-/// What was written lately.
+/// The recent lines.
 pub struct Repeats {
     metrics: Arc<LogMetrics>,
     clock: Arc<dyn Clock>,

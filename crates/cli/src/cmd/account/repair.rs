@@ -78,7 +78,7 @@ pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
             repaired.removed_count += removed.len();
             repaired.removed.extend(removed);
         }
-        // Shares without checkpoints of their own are no reason to give up theirs.
+        // Shares without checkpoints of their own do not require the option for theirs.
         let without_checkpoints = args.without_checkpoints && id == record.id;
         repaired.logs.extend(repair(&data_dir, id, without_checkpoints).await?);
     }

@@ -21,7 +21,7 @@ pub enum Accept {
     Recovery,
 }
 
-/// Asks for the password of the account `name` and opens it.
+/// Prompts for the password of the account `name` and opens it.
 ///
 /// # Errors
 /// `NotFound` if there is no such account, `Denied` if the secret does not open it.

@@ -196,7 +196,7 @@ fn plan(
     }
 }
 
-/// Messages of the folder that are one, which a restore put back.
+/// Duplicates in the folder that a restore created.
 fn twins(folder: &dyn Folder, restored: &Restored, kept: &BackupFolder) -> Vec<BTreeSet<u32>> {
     restored.twins(kept.place().as_str(), kept.identity.uidvalidity, &folder.known().uids())
 }

@@ -87,7 +87,7 @@ impl Chosen {
         self.args.wants(name)
     }
 
-    /// Once all folders were looked at.
+    /// Called once all folders were listed.
     ///
     /// # Errors
     /// `NotFound` if a `--folder` matches none of them, with those that it may mean.
@@ -106,7 +106,7 @@ impl Chosen {
         Err(Error::not_found(why))
     }
 
-    /// The exit status of a command that looked at them.
+    /// The exit status of a command that listed them.
     ///
     /// # Errors
     /// As [`Chosen::check`], if all was done.

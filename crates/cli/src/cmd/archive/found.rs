@@ -29,7 +29,7 @@ pub fn format(directory: &Path) -> Result<Option<Format>> {
     })
 }
 
-/// Whether a backup in `wanted` can be opened in `directory`; `make`: it may be begun there.
+/// Whether a backup in `wanted` can be opened in `directory`; `make`: it may be created there.
 ///
 /// # Errors
 /// `NotFound` if there is none and none may be begun; `Usage` if what is there is in another format.

@@ -1,8 +1,8 @@
 //! The source of the messages of a sealed backup, kept beside it: evicted bodies are fetched from
 //! there.
 //!
-//! A file of TOML for each account, that only its owner can read: what `archive add` remembers of a
-//! server, so no secret, only where it is. A pull that may give up bodies writes it.
+//! A file of TOML for each account, readable only by its owner: the server from `archive add`, with
+//! its address and without secrets. A pull that may evict bodies writes it.
 
 use std::fs;
 use std::io::Write;

@@ -1,5 +1,5 @@
-//! How a pull goes, on standard error: at a terminal a bar for each folder and one for all;
-//! elsewhere only what went wrong.
+//! The progress of a pull, on standard error: at a terminal a bar for each folder and one for all;
+//! elsewhere only errors.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -81,12 +81,12 @@ struct Summary<'a> {
     account: &'a str,
     complete: bool,
     interrupted: bool,
-    /// Folders that were looked at.
+    /// Folders that were compared.
     folders: u64,
     /// Messages that are new in the backup.
     new: u64,
     bytes: u64,
-    /// Messages that a restore put back, and that were in the backup before.
+    /// Messages that a restore created, and that were in the backup before.
     recognized: u64,
     /// Messages that were in the backup twice, since a restore put them back.
     doubles_removed: u64,

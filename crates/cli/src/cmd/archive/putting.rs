@@ -13,7 +13,7 @@ use super::progress::style;
 use crate::global::Global;
 use crate::output::{Output, counted, warn};
 
-/// Shows how it goes.
+/// Shows the progress.
 pub struct Putting {
     bar: ProgressBar,
     output: Output,

@@ -30,7 +30,7 @@ pub struct Remembered {
     /// Folders not to pull.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exclude: Vec<String>,
-    /// The file with the password of a sealed backup; asked for if there is none.
+    /// The file with the password of a sealed backup; without it the command prompts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy_password_file: Option<PathBuf>,
     /// The account of a sealed backup.

@@ -226,7 +226,8 @@ impl Target<'_> {
     async fn open_sealed(&self, global: &Global, keep: Option<(u64, &Origin)>) -> Result<Arc<dyn Backup>> {
         let mut config = Config::load(global)?;
         config.directory = self.directory.to_owned();
-        // A backup goes into a bucket only if the command line names the configuration that names it.
+        // A backup is written into a bucket only if the command line names the configuration that
+        // names it.
         if !config.is_named() {
             config.store = StoreConfig::default();
         }

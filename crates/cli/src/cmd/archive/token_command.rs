@@ -21,7 +21,7 @@ pub struct TokenCommand {
     timeout: Duration,
 }
 
-/// How long such a command may take: a browser may have to be looked at.
+/// The timeout of such a command: it may need the user's browser.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Runs `$1`, and prints a NUL when it has ended, since background processes may hold its output

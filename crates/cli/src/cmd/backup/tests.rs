@@ -15,7 +15,7 @@ use super::*;
 
 const ID: AccountId = AccountId([7; 16]);
 
-/// A server that gives up at once what was expunged, and where its store is copied to.
+/// A server that removes expunged messages at once, and the destination of the copy of its store.
 struct Fixture {
     faulty: Faulty,
     from: Store,

@@ -12,7 +12,7 @@ use super::names;
 use super::report::{Location as At, Report};
 use crate::data_dir::DataDir;
 
-/// Objects looked at at once.
+/// Objects checked at once.
 const AT_ONCE: usize = 16;
 
 /// Counts message objects that nothing in the account refers to: no damage, and removed in time.

@@ -39,7 +39,7 @@ pub async fn all(data_dir: &DataDir, report: &mut Report) -> Result<Vec<AccountR
             }
             report.totals.records += 1;
             match authentic(data_dir, directory, name).await {
-                // A newer version took its place just now.
+                // A newer version replaced it just now.
                 Err(e) if e.kind() == Kind::NotFound => {}
                 Err(e) => {
                     report.found(At::Object(object.path.clone()), e);

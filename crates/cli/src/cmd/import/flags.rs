@@ -56,7 +56,8 @@ impl FlagUpdates {
         self.0.len()
     }
 
-    /// Writes them as one log entry; how many. Those that the account has no room for are left as they are.
+    /// Writes them as one log entry; returns their number. Flags beyond the account's limits are
+    /// left out.
     ///
     /// # Errors
     /// What the store says.

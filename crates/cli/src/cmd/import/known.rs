@@ -99,7 +99,7 @@ impl KnownMailbox {
 
     /// The UID of the message if it is there already; it is matched then.
     ///
-    /// The next message of that size is looked at first: when an import is run again, archive and
+    /// The next message of that size is compared first: when an import is repeated, archive and
     /// mailbox are in the same order, and each is read once.
     ///
     /// # Errors

@@ -107,7 +107,7 @@ async fn find(args: Args, global: &Global, name: &mut Option<String>) -> Result<
     found.map_err(|e| config.store.explained(&url, e))
 }
 
-/// Opening a local store makes it: what is to be looked at has to be there.
+/// Opening a local store would create it: it must exist.
 fn require(directory: &Path) -> Result<()> {
     let what = match directory {
         _ if is_store(directory)? => return Ok(()),

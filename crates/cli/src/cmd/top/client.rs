@@ -17,7 +17,7 @@ const GONE: &str = "the server has stopped";
 /// The longest answer that is read.
 const ANSWER_BYTES: u64 = 4 * 1024 * 1024;
 
-/// A server that may go away and come back.
+/// A server that may stop and restart.
 pub struct Source {
     /// Its admin socket; `None`: that of the first on the data directory.
     pub socket: Option<PathBuf>,

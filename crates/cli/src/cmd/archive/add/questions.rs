@@ -91,7 +91,7 @@ impl Login {
         self.said.host.is_none() || self.said.user.is_none() || self.is_opened_by_answer()
     }
 
-    /// Asks for the server if it is not said.
+    /// Prompts for the server if no option names it.
     ///
     /// # Errors
     /// If there is no answer.
@@ -102,7 +102,7 @@ impl Login {
         self.place().map(drop)
     }
 
-    /// Asks for the user and what opens the account, if they are not said.
+    /// Prompts for the user and the login, if no option gives them.
     ///
     /// # Errors
     /// If there is no answer.
@@ -247,7 +247,7 @@ impl Login {
     }
 }
 
-/// Which of the folders, of which those of `rarely` are seldom wanted.
+/// The folders to copy; those of `rarely` are seldom useful.
 ///
 /// # Errors
 /// If there is no answer, or never one with an existing folder.
