@@ -172,7 +172,7 @@ pub struct LoginStats {
     pub succeeded: u64,
     /// That failed.
     pub failed: u64,
-    /// Password checks that wait for their turn now.
+    /// Password checks that are waiting now.
     pub waiting: u64,
     /// Held back now because of earlier failures.
     pub throttled: u64,

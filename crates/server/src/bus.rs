@@ -133,7 +133,7 @@ async fn stay<Opening: Future<Output = Result<Connection>>>(
         }
         node.poll(true);
         node.ears.standings.told(false);
-        // One that takes the login and then refuses what is sent is not asked again at once, for ever.
+        // A bus that accepts the login and then refuses messages is retried after a pause.
         if connected && began.elapsed() >= STAYED {
             failures = 0;
         }
@@ -209,9 +209,9 @@ impl Node<'_> {
                             self.poll(true);
                         }
                         Line::Message(payload) if presence(&payload) == Some(Presence::Here(self.me)) => {
-                            // Nothing that this node says comes back. One of two with one id would
-                            // hide that the other falls silent; the other says again that it is
-                            // there.
+                            // The bus does not return this node's own messages. A second node with
+                            // the same id would hide the silence of the first; the other one then
+                            // announces itself again.
                             tracing::info!(
                                 "another node uses the same id on the bus, as after copying a data directory; \
                                  this node takes a new id"

@@ -5,8 +5,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// Files kept for the store, the log and the listeners when connections are counted against the limit.
 const RESERVED_FILES: u64 = 128;
 
-/// Raises the process's limit of open files as far as the system allows, and says how many connections that
-/// leaves room for.
+/// Raises the process's limit of open files as far as the system allows, and returns the number of
+/// connections that fit into it.
 ///
 /// Without it a server on most systems would run out of descriptors at 1,024 files, and the failure
 /// would not be a refused connection but the next file to open: a delivery.

@@ -86,8 +86,8 @@ impl Listener {
     /// more is replaced.
     ///
     /// # Errors
-    /// `Retry` if another server does, or the system has no room; `Invalid` if there can be no
-    /// socket: something else is there, there is no such directory, or this user may not.
+    /// `Retry` if another server does, or the system lacks resources; `Invalid` if no socket is
+    /// possible: another file is there, there is no such directory, or a permission is missing.
     pub(crate) fn unix(path: &Path, mode: u32) -> Result<Self> {
         use io::ErrorKind::{InvalidInput, NotADirectory, NotFound, PermissionDenied};
         let failed = |e: io::Error| {

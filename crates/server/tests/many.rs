@@ -1,7 +1,7 @@
 //! A mailbox of very many messages in a server with little memory: a million in 256 MiB is what
 //! fifty thousand are here.
 //!
-//! One test in a process of its own, which looks at the most memory that the process ever had.
+//! One test in a process of its own, which measures the peak memory of the process.
 
 #[path = "support/deflate_wire.rs"]
 mod deflate_wire;

@@ -405,7 +405,7 @@ async fn missing_and_damaged_packs_cost_requests_and_nothing_else() {
         for (command, expected) in commands.iter().zip(&expected) {
             assert!(&client.ok(command).await == expected, "{command}: {damage}");
         }
-        // They are made again.
+        // They are rebuilt.
         Index::of(&bucket.world.account().await).compact_packs().await.unwrap();
         assert_eq!(bucket.packs().await, packs, "{damage}");
     }

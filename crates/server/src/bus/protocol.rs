@@ -52,7 +52,7 @@ pub(super) enum LineHead {
 /// can make it use is bounded.
 #[derive(Default)]
 pub(super) struct Decoder {
-    /// Received and not yet looked at.
+    /// Received and not yet parsed.
     input: Vec<u8>,
     /// Of these no line ends.
     looked: usize,
@@ -93,8 +93,8 @@ impl Decoder {
         }
     }
 
-    /// The next line; the message that it announces, if it is one that is looked at, is what
-    /// [`Decoder::next`] gives then.
+    /// The next line; [`Decoder::next`] then returns the message that it announces, if it is of a
+    /// known kind.
     ///
     /// # Errors
     /// As [`Decoder::next`].

@@ -101,7 +101,7 @@ impl AcceptLoop {
                         self.pause = FIRST_PAUSE;
                         self.take(accepted);
                     }
-                    // The client gave up while it was in the backlog: its problem alone.
+                    // The client disconnected while it was in the backlog: its problem alone.
                     Err(e) if is_clients_own(&e) => {}
                     Err(e) if is_for_good(&e) => return Ended::Lost(e),
                     Err(e) => {
@@ -147,7 +147,7 @@ impl AcceptLoop {
             let leave = place.leave();
             let said = tokio::select! {
                 said = proxy::read(&mut socket) => said,
-                // Another takes its place.
+                // Another connection replaces it.
                 () = leave.notified() => return None,
             };
             match said {
@@ -215,7 +215,7 @@ fn refuse(accepted: Accepted, service: &Service) {
     if service.tls.is_some() {
         return;
     }
-    // A fresh connection has room for one line; if not, the close says enough.
+    // The buffer of a fresh connection holds one line; if not, closing it suffices.
     let _ = match accepted {
         Accepted::Tcp(socket, _) | Accepted::Balanced { socket, .. } => {
             socket.into_std().and_then(|mut socket| io::Write::write(&mut socket, service.refusal.as_bytes()))

@@ -72,7 +72,7 @@ fn who_may_not_listen_is_told_what_to_do() {
     assert_eq!(told(io::ErrorKind::AddrInUse).kind(), Kind::Retry);
 }
 
-/// What a connection is charged for has to have room for what it is.
+/// A connection must fit into its charge.
 #[tokio::test]
 async fn the_tasks_of_sessions_are_small() {
     let ctx = context(Settings::default());

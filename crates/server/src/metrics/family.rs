@@ -61,7 +61,7 @@ impl Family {
     }
 }
 
-/// What is looked at once for a page.
+/// The values that are read once for a page.
 pub(super) struct View<'a> {
     pub(super) ctx: &'a Context,
     /// `None` if the server sends nothing: then there are no series about it.

@@ -28,10 +28,10 @@ const LOOP_TIMEOUT: Duration = Duration::from_secs(2);
 /// What is sent at once, in bytes; one more piece may be added to it.
 const PAGE_BYTES: usize = 8 * 1024;
 
-/// What a client asks for.
+/// A client's request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Request {
-    /// `/metrics`; whether it wants more than the head.
+    /// `/metrics`; whether it requests more than the head.
     Metrics { body: bool },
     /// `/healthz`, likewise.
     Health { body: bool },

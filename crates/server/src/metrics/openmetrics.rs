@@ -9,7 +9,7 @@ use sealpost_base::metrics::Reading;
 pub(super) enum Kind {
     /// Only grows, until the server restarts.
     Counter,
-    /// Goes up and down.
+    /// Rises and falls.
     Gauge,
     /// How values are distributed.
     Histogram,

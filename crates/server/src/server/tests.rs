@@ -207,7 +207,7 @@ async fn a_port_in_use_leaves_nothing_behind() {
     server.stop(Duration::from_secs(1)).await;
 }
 
-/// What a kill left of withdrawn secrets goes when the server starts, and what comes about later
+/// Copies of withdrawn secrets that a kill left are removed when the server starts, and later ones
 /// within an hour.
 #[tokio::test(start_paused = true)]
 async fn an_interrupted_withdrawal_is_completed_within_an_hour() {

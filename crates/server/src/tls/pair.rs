@@ -76,7 +76,7 @@ pub(super) fn parse(
     if chain.is_empty() {
         return Err(Wrong::Certificate(no_certificate(certificate)));
     }
-    // The parser's message is kept, the bytes it looked at are not: they are the key.
+    // The parser's message is kept, its input is not: that is the key.
     let der = PrivateKeyDer::from_pem_slice(key).map_err(|e| Wrong::Key(no_key(key, &e.to_string())))?;
     if is_encrypted(key) {
         return Err(Wrong::Key(ENCRYPTED.to_owned()));

@@ -28,7 +28,7 @@ pub(super) fn ensure(directory: &Path, hostname: &str) -> Result<(PathBuf, PathB
     let (certificate, key) = (directory.join(CERTIFICATE_FILE), directory.join(KEY_FILE));
     owner::make_directory(directory).map_err(|e| cannot("make", directory, e))?;
     let lock = File::open(directory).map_err(|e| cannot("open", directory, e))?;
-    // Where there are no locks, the files are looked at all the same.
+    // Where there are no locks, the files are checked all the same.
     let _ = lock.lock();
     if certificate.exists() && key.exists() {
         if !differ(&certificate, &key) {

@@ -239,7 +239,7 @@ async fn who_reads_slowly_keeps_no_account_from_being_loaded() {
         client.ok("SELECT INBOX").await;
         slow.push(client);
     }
-    // There is no room for another account beside the one that they read.
+    // There is no memory for another account beside the one that they read.
     let accounts = &world.ctx.accounts;
     let free = || accounts.account_memory().0.saturating_sub(accounts.account_memory().1);
     while accounts.peek(you.id).is_some() {

@@ -51,8 +51,8 @@ async fn a_deleted_share_is_kept_for_its_grace_period() {
     assert_eq!(listed.len(), 4, "{listed:?}");
 }
 
-/// What earlier versions left of refused commands, and what crashes leave, goes when its owner logs
-/// in; and nothing else.
+/// Leftovers of refused commands of earlier versions, and of crashes, are removed when their owner
+/// logs in; and nothing else.
 #[tokio::test]
 async fn shares_that_were_never_completed_go_and_others_stay() {
     let mut world = TestServer::new(Settings::default()).await;

@@ -29,7 +29,7 @@ async fn a_url_works_while_its_owner_is_logged_in() {
     owner.ok("LOGOUT").await;
     assert_eq!(owner.rest().await, "");
     drop(owner);
-    // Kept for a client that comes back at once.
+    // Kept for a client that reconnects at once.
     assert_eq!(fred.ok(&fetch).await[0], shown);
     world.clock.advance(Duration::from_secs(120));
     world.ctx.accounts.evict_idle();

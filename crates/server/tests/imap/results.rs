@@ -44,7 +44,7 @@ async fn unread_results_are_counted_and_bounded() {
         assert!(begun.starts_with(b"* S"), "{search}");
         assert!(budget.in_use() >= 8 * MANY, "{search}: {} are drawn", budget.in_use());
 
-        // There is no room for a second one as large.
+        // There is no memory for a second one as large.
         let mut second = selected(&mut world, "INBOX").await;
         second.send(b"2 UID SEARCH RETURN (COUNT) ALL\r\n").await;
         while budget.waiting() == 0 {

@@ -42,7 +42,7 @@ async fn a_name_never_gets_a_lower_uidvalidity() {
         assert_eq!(uid_validity(&mut client, "Team/a").await, made);
         last = made;
         you.ok(&format!("DELETE {name}")).await;
-        // The owner's name for it goes when the owner looks.
+        // The owner's name for it is removed when the owner's session reads the log.
         client.ok("LIST \"\" *").await;
     }
 }

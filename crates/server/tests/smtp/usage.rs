@@ -129,7 +129,7 @@ async fn usage_without_keys_is_the_record_plus_deliveries() {
     let both = ctx.directory.usage_record(me).await.unwrap().unwrap();
     assert_eq!(both.usage, record.usage.with(many).with(message(5)));
 
-    // Room that was made elsewhere is seen before mail is refused, and includes what was delivered.
+    // Space freed by other processes counts before mail is refused, and includes deliveries.
     ctx.usage.delivered(me, quotas, message(600)).await;
     ctx.directory.record_usage(me, Usage::of_messages(1, 10)).await.unwrap();
     assert_eq!(ctx.usage.lacks(me, quotas, message(900)).await.unwrap(), None);

@@ -1,4 +1,4 @@
-//! Forwarded mail that comes back: reports to rewritten senders, and loops.
+//! Forwarded mail that returns: reports to rewritten senders, and loops.
 
 use std::time::Duration;
 

@@ -208,7 +208,7 @@ impl Client {
         }
     }
 
-    /// Asks for compression, which must be given.
+    /// Requests compression, which must succeed.
     pub async fn compress(&mut self) {
         assert_eq!(self.ok("COMPRESS DEFLATE").await, ["x OK DEFLATE active"]);
         self.begin_compressed();

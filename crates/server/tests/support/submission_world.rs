@@ -1,5 +1,5 @@
 //! A server in this process with a few accounts and a queue, for submission. Nothing leaves the
-//! queue: tests look at what is in it.
+//! queue: tests examine it.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -74,8 +74,8 @@ fn version_1(line: &[u8]) -> Option<Said> {
     words.next().is_none().then(|| clients((from, from_port), (to, to_port)))
 }
 
-/// Twelve bytes of signature, version and command, family and protocol, how much follows; then
-/// addresses, and what is not looked at (§2.2).
+/// Twelve bytes of signature, version and command, family and protocol, the length of the rest;
+/// then addresses, and ignored bytes (§2.2).
 fn version_2(bytes: &[u8]) -> Option<Header> {
     let Some((fixed, rest)) = bytes.split_at_checked(FIXED_BYTES) else {
         return Some(Header::Wants(FIXED_BYTES - bytes.len()));

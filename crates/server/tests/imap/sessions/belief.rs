@@ -17,7 +17,7 @@ pub struct Slot {
     pub modseq: u64,
 }
 
-/// The items of a FETCH response that are looked at.
+/// The items of a FETCH response that are compared.
 #[derive(Debug, Clone, Default)]
 pub struct Items {
     pub uid: Option<u32>,

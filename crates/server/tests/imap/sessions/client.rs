@@ -77,12 +77,12 @@ struct Command<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Given {
     All,
-    /// Look at it.
+    /// Read it.
     Look,
     Nothing,
 }
 
-/// Whose session it is, and the mailboxes it goes to.
+/// The user of the session, and its mailboxes.
 #[derive(Debug, Clone, Copy)]
 pub struct User {
     pub account: &'static str,
@@ -293,7 +293,7 @@ impl Believer {
         Ok(())
     }
 
-    /// Hangs up, perhaps without waiting for an answer, and comes back with what it remembers.
+    /// Hangs up, perhaps without waiting for a reply, and reconnects with its state.
     async fn reconnect(&mut self) {
         if let Some(Selected { read_only: false, .. }) = &self.selected {
             let moving =

@@ -189,7 +189,7 @@ impl Believer {
         self.believe("IDLE", lines);
     }
 
-    /// Asks for what it does not know.
+    /// Fetches everything unknown.
     pub(super) async fn learn(&mut self) {
         let Some(selected) = &self.selected else { return };
         if !selected.messages.all_named() {
