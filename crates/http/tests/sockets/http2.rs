@@ -1,4 +1,4 @@
-//! HTTP/2, as hyper speaks it and as nobody should.
+//! HTTP/2, as hyper speaks it and as no client should.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
