@@ -76,7 +76,7 @@ async fn a_repair_skips_an_object_the_store_withholds() {
     }
 }
 
-/// In the folder of manifests it is noise: the log goes on.
+/// In the folder of manifests it is noise: the log continues.
 #[tokio::test]
 async fn a_mark_that_is_never_given_out_is_noise() {
     for status in [403, 404] {
