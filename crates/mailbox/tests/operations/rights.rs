@@ -1,4 +1,4 @@
-//! Rights of users, and who may change them.
+//! Rights of users, and the users who may change them.
 
 use sealpost_account::SpecialUses;
 use sealpost_account::rights::Rights;
@@ -40,7 +40,7 @@ async fn the_first_right_for_another_makes_a_share() {
 async fn rights_of_owner_and_of_everybody_cannot_change() {
     let w = with_projects().await;
     w.grant("Projects", "lra").await;
-    // By the owner, and by another who may administer the mailbox.
+    // By the owner, and by another user who may administer the mailbox.
     for (who, name) in [(&w.me, "Projects"), (&w.you, THEIRS)] {
         let grant = async |to: Grantee, change| {
             let place = w.resolve(who, name).await;
@@ -118,7 +118,7 @@ async fn grantable_are_all_rights_but_to_the_inbox() {
     assert_eq!(grantable("inbox", account("you@localhost")).await, (none, none));
 }
 
-/// A stranger who changes rights over and over makes the log of the other account no longer.
+/// A stranger who changes rights repeatedly makes the log of the other account no longer.
 #[tokio::test]
 async fn only_the_first_right_appends_to_the_sharees_log() {
     let w = with_projects().await;
@@ -192,7 +192,7 @@ async fn a_share_is_sealed_only_to_signed_keys() {
     forge(root.delivery_key(id), Some(right.clone())).await;
     w.grant("Projects", "lr").await;
     assert_eq!(w.resolve(&w.you, THEIRS).await.rights.to_string(), "lr");
-    // From then on with whatever the thief makes of the record.
+    // From then on with any record of the thief.
     let before = at().await;
     for (mailbox, identity) in
         [("Plans", Some(Identity::of(&thief, id))), ("Notes", Some(right.clone())), ("Letters", None)]
