@@ -124,7 +124,7 @@ async fn messages_are_signed_for_the_domain_in_from() {
 
     let now = fixture.clock.now();
     fixture.keys.create("bücher.example", now, &fixture.random).await.unwrap();
-    // What was said of the domain is remembered for a minute.
+    // The keys of the domain are cached for a minute.
     tokio::time::pause();
     tokio::time::sleep(crate::domain_keys::KEY_CACHE_TIME).await;
     let body = "0123456789abcdef  \n".repeat(10_000);
