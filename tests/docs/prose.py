@@ -5,10 +5,11 @@
     tests/docs/prose.py --list PATH  print only findings in files whose path begins with PATH
     tests/docs/prose.py --self-test  test the rules and the scanners
 
-Checked are README.md, ARCHITECTURE.md, CHANGELOG.md, docs/guide, the pages beside it that PAGES names, and contrib/*/README.md; in
-crates/*/src the string literals (errors, log lines, descriptions of keys and metrics) and the doc comments from which clap makes
-`--help`. Code, tables of generated sections and text between `<!-- prose: off -->` and `<!-- prose: on -->` are not checked; in
-Rust, a literal below the line `// prose: off`. Only the standard library is used.
+Checked are README.md, ARCHITECTURE.md, CHANGELOG.md, docs/guide, the pages beside it that PAGES names, and
+contrib/*/README.md; in crates/*/src the string literals (errors, log lines, descriptions of keys and metrics) and the doc
+comments from which clap makes `--help`; there also all comments, by fewer rules. Code, tables of generated sections and text
+between `<!-- prose: off -->` and `<!-- prose: on -->` are not checked; in Rust, a literal below the line `// prose: off`. Only
+the standard library is used.
 """
 
 import argparse
@@ -47,8 +48,9 @@ RULES = [(re.compile(pattern, re.IGNORECASE), advice) for pattern, advice in (
     (r"\bfor good\b", "write permanently"),
 )]
 
-# Crates whose comments are checked, by the rules whose advice begins so.
-COMMENT_CRATES = ("account", "cli", "directory", "index", "server", "session", "vault")
+# Comments are checked by the rules whose advice begins so, but in crates that are not there yet. No crate may be added.
+COMMENTS_NOT_YET = ("auth", "base", "delivery", "http", "imap-session", "jmap-session", "journal", "mailbox", "queue", "smtp",
+                    "smtp-session", "submission")
 COMMENT_ADVICE = ("name the actor:", "write report,", "write again", "write continue", "write evict", "write permanently",
                   "write temporary")
 COMMENT_RULES = [(rule, advice) for rule, advice in RULES if advice.startswith(COMMENT_ADVICE)]
@@ -326,7 +328,9 @@ def findings():
         if not is_test(name):
             for line, text in check_source((ROOT / name).read_text()):
                 yield name, line, text
-    for name in tracked(*(f"crates/{crate}/*.rs" for crate in COMMENT_CRATES)):
+    for name in tracked("crates/*.rs"):
+        if pathlib.PurePath(name).parts[1] in COMMENTS_NOT_YET:
+            continue
         for line, text in check_comments((ROOT / name).read_text()):
             yield name, line, text
 
