@@ -111,6 +111,8 @@ lint: ## Formatting, clippy, lock files; links and language of the documentation
 	@python3 tests/docs/rfc_coverage.py --check
 	@python3 tests/structure/dependencies.py
 	@python3 tests/structure/circles.py
+	@python3 tests/structure/test_names.py --self-test
+	@python3 tests/structure/test_names.py
 	@python3 crates/mime/tables/make.py --check
 
 .PHONY: fmt

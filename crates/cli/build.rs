@@ -1,7 +1,7 @@
 //! The commit that the binary is built from, for `sealpost --version`.
 //!
-//! Only this crate is built anew when the commit changes. A tree that is no clone, such as a source
-//! archive, has no commit to name, even if it lies in a clone of something else.
+//! Only this crate is built again when the commit changes. A tree that is no clone, such as a
+//! source archive, has no commit to name, even if it lies in a clone of another project.
 
 #![allow(clippy::print_stdout, reason = "that is how a build script speaks to cargo")]
 

@@ -5,7 +5,7 @@
 
 Checked are links and images `[text](target)`, reference definitions `[name]: target`, anchors in this page and in others,
 paths of the repository in backticks (`crates/…`, `docs/…`; also `crates/…/x.rs::name`, where the file must have an item or a
-test of that name), the pages of `docs/` that source code names, and that the index of a folder below `docs/` names each of its
+test of that name; the end of a path, such as `rcpt.rs`, must be that of some file), the pages of `docs/` that source code names, and that the index of a folder below `docs/` names each of its
 pages. Links to other hosts are not followed. Only the standard library is used.
 """
 
@@ -105,9 +105,18 @@ def broken_link(page, target):
     return None
 
 
+def names(cache=[]):
+    """The paths of all files of the project, one a line, each behind a slash."""
+    if not cache:
+        cache.append("".join(f"/{file.relative_to(ROOT)}\n" for file in files()))
+    return cache[0]
+
+
 def broken_path(code):
     """Why a path in backticks is wrong, or None if it is right or no path."""
     path, _, item = code.partition("::")
+    if not path.startswith(FOLDERS) and re.fullmatch(r"[a-z_][\w/-]*\.(?:rs|py)", path):
+        return None if f"/{path}\n" in names() else "is no file"
     if not path.startswith(FOLDERS) or not re.fullmatch(r"[\w./-]+", path) or path.startswith(MADE):
         return None
     # Placeholders stand in capitals: crates/X/tests/corpus/TARGET.

@@ -1,8 +1,8 @@
 //! An account that is loaded: its state, shared by all sessions, and the only way to change it.
 //!
-//! A change is decided on the state at the end of the log and appended right there; if somebody
-//! else was quicker, their entry is read and the change decided anew. It is durable before it is in
-//! the state, and in the state before [`Account::commit`] returns.
+//! A change is decided on the state at the end of the log and appended right there. If another
+//! writer was first, its entry is read and the change decided again. A change is durable before it
+//! is in the state, and in the state before [`Account::commit`] returns.
 
 mod append;
 mod convert;
@@ -62,11 +62,11 @@ pub struct Account {
     keys: AccountKeys,
     head: Arc<LogEnd>,
     state: RwLock<AccountState>,
-    /// The state is being changed in many rows: who wants to look at it waits for long.
+    /// The state is being changed in many rows: readers of the state wait for long.
     bulk_update: AtomicBool,
     /// That is over.
     bulk_update_done: Notify,
-    /// What of the room for accounts this one takes.
+    /// The memory of this account, reserved in the part for accounts.
     charge: Reservation,
     /// Since when it is loaded.
     loaded: Instant,
@@ -74,7 +74,8 @@ pub struct Account {
     new_since: Option<Duration>,
     /// How long that took.
     took: Duration,
-    /// Its room is wanted for others. Gone with the account, which tells those who wait for that.
+    /// Set when the account's memory is needed for other accounts. Its sender is dropped with the
+    /// account, which wakes those that wait for the unloading.
     leaving: watch::Sender<bool>,
     work: AsyncMutex<Work>,
     appends: Mutex<Vec<append::Waiting>>,
@@ -91,12 +92,12 @@ pub struct Account {
     reading_much: Budget,
 }
 
-/// How often the maps are made before the account is said to change too much.
+/// How often the maps are built before the account counts as changing too fast.
 const MAP_ATTEMPTS: usize = 8;
 /// More events than there can be.
 const NOT_COLLECTED: usize = usize::MAX;
 
-/// What whoever changes the state holds.
+/// The lock's content for writers of the state.
 struct Work {
     /// The entries that the state has, as far as they are compared with the store's.
     replay: Replay,
@@ -110,7 +111,7 @@ struct Work {
 }
 
 impl Work {
-    /// The entry that the state goes up to.
+    /// The log entry up to which the state goes.
     fn tail(&self) -> Tail {
         self.replay.tail()
     }
@@ -189,15 +190,14 @@ impl Account {
         self.env.bodies()
     }
 
-    /// Where memory for reading messages of this account and sending them comes from: half of what
-    /// there is for all accounts, so that those who read one slowly keep nobody waiting who reads
-    /// another.
+    /// The memory budget for reading messages of this account and sending them: half of the budget
+    /// of all accounts, so that slow readers of one account do not delay readers of another.
     pub fn reading(&self) -> &Budget {
         &self.reading
     }
 
-    /// As [`Account::reading`], for structures that are not small: half as much, which those who
-    /// read bytes slowly leave alone.
+    /// As [`Account::reading`], for large structures: half as much, so that slow readers of bytes
+    /// cannot use it up.
     pub fn reading_much(&self) -> &Budget {
         &self.reading_much
     }
@@ -220,15 +220,14 @@ impl Account {
     /// The state as it is now.
     pub fn state(&self) -> StateGuard<'_> {
         let wait = || self.state.read().unwrap_or_else(PoisonError::into_inner);
-        // Whoever serves other accounts too must not wait for long.
+        // Sessions of other accounts must not wait for long.
         let much = self.bulk_update.load(Ordering::Relaxed);
         StateGuard(if much { cpu_gate::block_in_place(wait) } else { wait() })
     }
 
-    /// The state with its maps ([`AccountState::maps`]), which are made if they are not there: that
-    /// goes through all messages once, or counts them after a change of many. They stay while the
-    /// account is loaded, at about ten bytes a message. Never hold the guard while waiting for
-    /// anything.
+    /// The state with its maps ([`AccountState::maps`]), which are built if they are missing: that
+    /// reads all messages once, or counts them after a change of many. They stay while the account
+    /// is loaded, at about ten bytes a message. Never hold the guard while waiting for anything.
     ///
     /// # Errors
     /// `Limit` if the account would be too large with them; `Retry` if much of it changes all the time.
@@ -245,13 +244,14 @@ impl Account {
             };
             self.env.may_grow(self.weight(), growth)?;
             self.change_state(messages, AccountState::make_maps).await;
-            // They are made: too large or not, they are there until the account goes.
+            // The maps are built: too large or not, they stay until the account is unloaded.
             let _ = self.env.weigh(self.id, &self.charge, self.state().memory());
         }
         Err(Error::retry("the account changes faster than its messages are counted"))
     }
 
-    /// Waits for the end of a bulk update: a task that asks for the state meanwhile would block a thread.
+    /// Waits for the end of a bulk update: a task that reads the state meanwhile would block a
+    /// thread.
     pub async fn wait_for_bulk_update(&self) {
         while self.bulk_update.load(Ordering::Relaxed) {
             let mut done = pin!(self.bulk_update_done.notified());
@@ -262,7 +262,7 @@ impl Account {
         }
     }
 
-    /// Shows the state to `change`, which goes through so many rows of it.
+    /// Passes the state to `change`, which reads so many of its rows.
     async fn change_state<T>(&self, rows: usize, change: impl FnOnce(&mut AccountState) -> T) -> T {
         let step = || {
             let _much = (rows >= LONG_ROWS).then(|| BulkUpdate::from_now(self));
@@ -284,7 +284,8 @@ impl Account {
         self.work.lock().await.has_opened
     }
 
-    /// Rings for whatever is appended after the state as it is now, also while nobody holds the account.
+    /// Wakes on every entry appended after the current state, also while no session has the account
+    /// open.
     pub fn log_watcher(&self) -> LogWatcher {
         LogWatcher::new(self.head.clone(), self.state().position())
     }
@@ -294,14 +295,15 @@ impl Account {
         Ticket::new(self.id, self.root.clone(), self.log_watcher())
     }
 
-    /// Ends when the account's room is wanted for others: whoever only waits lets go of it.
+    /// Ends when the account's memory is needed: a session that only waits then releases the
+    /// account.
     pub async fn wanted(&self) {
         // The sender is in the account, which is held here.
         let _ = self.leaving.subscribe().wait_for(|leaving| *leaving).await;
     }
 
-    /// Whether its room is wanted for others: whoever is between two commands lets go of it, and
-    /// holds it again in turn ([`Accounts::reopen_in_turn`]).
+    /// Whether the account's memory is needed: a session between two commands then releases the
+    /// account, and opens it again in its turn ([`Accounts::reopen_in_turn`]).
     pub fn is_leaving(&self) -> bool {
         *self.leaving.borrow()
     }
@@ -315,7 +317,7 @@ impl Account {
         self.leaving.send_replace(true);
     }
 
-    /// It stays, although its room was wanted.
+    /// It stays loaded, although its memory was needed.
     pub(crate) fn stay(&self) {
         self.leaving.send_replace(false);
     }
@@ -376,7 +378,7 @@ impl Account {
         self.commit_many(0, decide).await
     }
 
-    /// As [`Account::commit`], for a decision that goes through about so many rows.
+    /// As [`Account::commit`], for a decision that reads about so many rows.
     ///
     /// # Errors
     /// As [`Account::commit`].
@@ -419,7 +421,7 @@ impl Account {
             };
             match appended {
                 Ok(Append::Done(tail)) => {
-                    // Before there is anything to wait for: who gives up then has told the others.
+                    // Before the first wait, so that a cancelled caller has notified the others.
                     self.head.appended(&mut known, tail);
                     let applied = self.apply(&mut work, tail, &batch).await;
                     drop(known);
@@ -455,7 +457,7 @@ impl Account {
         Ok(())
     }
 
-    /// Reads on in the log, whoever wrote there.
+    /// Reads the log to its end, entries of any writer.
     ///
     /// # Errors
     /// What the store says.
@@ -476,7 +478,7 @@ impl Account {
         Ingest::new(&self.env, self.id, 0).await
     }
 
-    /// As [`Account::ingest`], for whoever holds `beside` bytes of other buffers meanwhile
+    /// As [`Account::ingest`], for a caller that holds `beside` bytes of other buffers meanwhile
     /// ([`Accounts::ingest_beside`]).
     ///
     /// # Errors
@@ -495,7 +497,7 @@ impl Account {
         IngestBatch::new(self.env.clone(), self.id)
     }
 
-    /// Stores a message of this log anew for another one. Nothing is scanned again.
+    /// Seals a message of this log again for another one, without scanning it again.
     pub(crate) async fn reseal(&self, message: &Message, to: AccountId) -> Result<Stored> {
         let reader = self.reader(message);
         let (text, structure) = (reader.text().await?, reader.structure().await?);
@@ -507,7 +509,7 @@ impl Account {
         writer.finish(&text, &structure).await
     }
 
-    /// Reads a stored message. A body that is not kept here is asked for elsewhere when it is read.
+    /// Reads a stored message. The reader fetches an evicted body from its source.
     pub fn reader(&self, message: &Message) -> MessageReader {
         let store = self.env.store();
         let reader = MessageReader::new(store, self.id, message.object, &message.key, message.layout);
@@ -541,8 +543,8 @@ impl Account {
         Ok(structure)
     }
 
-    /// What comes out of these layers of a message, at least one: from the cache if it was asked
-    /// for lately, else they are read through, one after the other.
+    /// These layers of a message, at least one: from the cache if they were read recently, else by
+    /// reading through them one after the other.
     ///
     /// # Errors
     /// As [`Account::structure`].
@@ -609,10 +611,10 @@ impl Account {
         MessageReader::texts(&readers, |at, text| each(at, text.and_then(|text| Text::decode(&text)))).await;
     }
 
-    /// The first UID that is recent for a session which has the mailbox open read-write and tells
-    /// its client now of the messages below `below`. No other session will be told that messages
-    /// from there up to `below` are recent (RFC 3501 §2.3.2); those from `below` on are left to
-    /// whoever tells of them first.
+    /// The first UID that is recent for a session which has the mailbox open read-write and now
+    /// reports the messages below `below` to its client. No other session reports messages from
+    /// there up to `below` as recent (RFC 3501 §2.3.2); those from `below` on belong to the first
+    /// session that reports them.
     pub fn claim_recent(&self, mailbox: MailboxId, below: Uid) -> Uid {
         let (stored, validity) = match self.state().mailbox(mailbox) {
             Some(m) => (m.recent_from(), m.uid_validity()),
@@ -637,8 +639,8 @@ impl Account {
         recents.get(&(mailbox.id(), mailbox.uid_validity())).map_or(stored, |claimed| stored.max(*claimed))
     }
 
-    /// Records the claim, so that it outlives this process. Nobody waits for it: if it is lost,
-    /// messages are shown as recent once more, as the RFC asks for in doubt.
+    /// Records the claim, so that it outlives this process. No session waits for it: if it is lost,
+    /// messages are shown as recent once more, as the RFC requires in doubt.
     fn remember_recent(&self, mailbox: MailboxId, below: Uid) {
         let Some(account) = self.this.upgrade() else { return };
         tokio::spawn(async move {

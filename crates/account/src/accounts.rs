@@ -1,8 +1,8 @@
 //! All accounts as this process uses them: each loaded once, shared by its sessions, unloaded when
 //! they do not use it.
 //!
-//! What loaded accounts take together is bounded ([`AccountMemory`]): whoever needs one that is not
-//! loaded makes others go that are not in use, and waits for those that are.
+//! The memory of loaded accounts is bounded ([`AccountMemory`]): loading another account unloads
+//! idle ones, and waits for those in use.
 
 mod account_memory;
 mod load_limiter;
@@ -45,8 +45,8 @@ use poll::Polls;
 
 /// Accounts whose end of the log is remembered between deliveries.
 const HEADS: usize = 4096;
-/// How long whoever wants an account that is about to go waits for that. Somebody holds it for
-/// longer than that: it stays.
+/// The timeout of an open that waits for the unloading of its account. If a session holds the
+/// account for longer, it stays loaded.
 const LEAVING: Duration = Duration::from_secs(5);
 /// How long expunged messages, and objects that no event refers to, are kept.
 pub const GRACE: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -61,7 +61,7 @@ struct Shared {
     heads: Mutex<Heads>,
     loaded: Mutex<HashMap<AccountId, Arc<Slot>>>,
     kept: Arc<Kept>,
-    /// Whose derived data may be in the caches, and whether anybody has the key.
+    /// The accounts whose derived data may be cached, and whether a session has the key.
     cached: Mutex<HashMap<AccountId, RootKeyWatch>>,
     /// What this process appends.
     appended: broadcast::Sender<(AccountId, Position)>,
@@ -125,7 +125,7 @@ pub struct Delivery {
     pub received: Timestamp,
     /// Where to; the inbox if that is no mailbox of the account, or a shared one.
     pub target: Option<Target>,
-    /// Its first flags. Those that the account has no room for, or that are no flags, are left out.
+    /// Its first flags. Invalid flags, and those beyond the account's limits, are left out.
     pub flags: Flags,
     /// Whether a mailbox of the target's name is made, and subscribed to, if there is none.
     pub create: bool,
@@ -143,7 +143,7 @@ impl Delivery {
     }
 }
 
-/// A share for somebody.
+/// Creates a share for an account.
 #[derive(Debug, Clone)]
 pub struct Offer {
     /// The share, with its key.
@@ -196,8 +196,8 @@ impl Accounts {
         accounts
     }
 
-    /// Whether what was expunged, and what no event refers to, is removed for good when its time is
-    /// over; not while the clock is not believed.
+    /// Whether expunged messages and unreferenced objects are removed permanently after their grace
+    /// period; not while the clock is doubted.
     pub fn remove_for_good(&self, on: bool) {
         self.0.env.remove_for_good(on);
     }
@@ -213,8 +213,8 @@ impl Accounts {
         self.open_if(id, root, self.is_stale(id)).await
     }
 
-    /// As [`Accounts::open`], with all that any node has acknowledged before: for whoever begins,
-    /// and may have been served elsewhere until now.
+    /// As [`Accounts::open`], with everything that any node has acknowledged before: for a new
+    /// session, whose client may have used another node until now.
     ///
     /// # Errors
     /// As [`Accounts::open`].
@@ -277,7 +277,7 @@ impl Accounts {
         Ok(())
     }
 
-    /// The account that was let go of with that ticket, with everything that this process knows to
+    /// The account that was released with that ticket, with everything that this process knows to
     /// be in its log.
     ///
     /// # Errors
@@ -288,9 +288,9 @@ impl Accounts {
         Ok(account)
     }
 
-    /// As [`Accounts::reopen`], for whoever holds no account. If others wait for the room that this
-    /// one takes, it is their turn first: this waits until it is unloaded, and then for room as
-    /// they did.
+    /// As [`Accounts::reopen`], for a session that holds no account. If other loads wait for the
+    /// memory of this account, they come first: this call waits for the unloading, and then for
+    /// memory as they did.
     ///
     /// # Errors
     /// As [`Accounts::open`].
@@ -306,7 +306,7 @@ impl Accounts {
         self.reopen(ticket).await
     }
 
-    /// Where what goes through thousands of rows at once is done.
+    /// The gate for steps over thousands of rows.
     pub fn cpu_gate(&self) -> &CpuGate {
         self.0.env.cpu_gate()
     }
@@ -340,8 +340,8 @@ impl Accounts {
         self.0.env.memory().loan()
     }
 
-    /// Lends `bytes` in all: accounts that nobody uses go for it. False, and nothing changes, if it
-    /// is more than before and there is not as much, or somebody waits for some.
+    /// Lends `bytes` in total, and unloads idle accounts for it. Returns false and changes nothing
+    /// if that is more than before and not free, or if a load waits for memory.
     pub fn lend(&self, loan: &Loan, bytes: usize) -> bool {
         let more = bytes.saturating_sub(loan.bytes());
         if more == 0 {
@@ -371,9 +371,9 @@ impl Accounts {
         Ingest::new(&self.0.env, id, 0).await
     }
 
-    /// As [`Accounts::ingest`], for whoever holds `beside` bytes of other buffers while the message
-    /// comes: they are drawn from the budget together with the ingest's own, so that nobody waits
-    /// for some while holding others.
+    /// As [`Accounts::ingest`], for a caller that holds `beside` bytes of other buffers while the
+    /// message arrives: both are reserved together, so that no caller waits for memory while
+    /// holding some.
     ///
     /// # Errors
     /// What the store says.
@@ -400,8 +400,8 @@ impl Accounts {
         message.check_age()
     }
 
-    /// Gives an account a share, by its public key alone. Durable when it returns; with the
-    /// account's next look at its log the share has a name there.
+    /// Gives an account a share, by its public key alone. Durable when it returns; once the account
+    /// reads its log the share has a name there.
     ///
     /// # Errors
     /// What the store says. The offer may then still turn up.
@@ -411,8 +411,9 @@ impl Accounts {
         self.head(to).deliver(*public, event, self.0.env.clock().now()).await
     }
 
-    /// Stores a message of one log anew for another: its own key cannot be given away, because the
-    /// log that it is in decides how long its object is kept. Nothing is scanned again.
+    /// Seals a message of one log again for another. The message's own key cannot be passed on,
+    /// because the log of the message decides how long its object is kept. The message is not
+    /// scanned again.
     ///
     /// # Errors
     /// `Corrupt` if the message cannot be read; what the store says.
@@ -430,21 +431,19 @@ impl Accounts {
         self.0.watermarks.get_or_init(Watermarks::default).clone()
     }
 
-    /// Says who is asked for bodies that are not kept here; once for a process. Without it they
-    /// cannot be read.
+    /// Sets the source of evicted bodies, once per process. Without it they cannot be read.
     pub fn set_bodies(&self, bodies: Arc<dyn BodyFetcher>) {
         self.0.env.set_bodies(bodies);
     }
 
-    /// Unloads accounts that nobody has used for a while. Called from time to time by whoever runs
-    /// the process.
+    /// Unloads accounts that have been idle for a while. The process calls it periodically.
     pub fn evict_idle(&self) {
         self.expire();
         self.forget_unloaded();
         self.forget_derived();
     }
 
-    /// Unloads every account, or has whoever uses it last do so.
+    /// Unloads every account, or makes the last session that uses it do so.
     pub fn evict_all(&self) {
         let kept = self.0.kept.lock().clear();
         drop(kept);
@@ -452,8 +451,8 @@ impl Accounts {
         self.forget_derived();
     }
 
-    /// Drops what was derived from the mail of accounts that nobody has the key of any more: no
-    /// session, no login that is remembered, and not the account itself, which was unloaded.
+    /// Removes derived data from the cache for accounts whose key this process no longer has: they
+    /// have no session and no cached login, and are unloaded.
     fn forget_derived(&self) {
         let is_gone = |id: &AccountId, watch: &RootKeyWatch| watch.is_gone() && self.peek(*id).is_none();
         let gone: Vec<_> = {

@@ -5,7 +5,7 @@ use sealpost_base::{AccountId, Error, Result, limits};
 
 use crate::rights::Rights;
 
-/// Who may do what. The owner is not in it: the owner has all rights.
+/// The rights of other users. The owner is not in it: the owner has all rights.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Acl {
     /// In the order in which the identifiers were first named.
@@ -73,7 +73,7 @@ impl Acl {
         entries.for_each(|entry| entry.offer_due = Some(is_due));
     }
 
-    /// The same list for another share, which nobody was offered yet.
+    /// The same list for another share, with no offers made yet.
     #[must_use]
     pub fn for_new_share(mut self) -> Self {
         let accounts: Vec<_> = self.entries.iter().map(|entry| entry.account).collect();
@@ -93,7 +93,7 @@ impl Acl {
         change: impl FnOnce(Rights) -> Rights,
     ) -> Result<()> {
         let had = self.rights_of(account);
-        // An account that is gone gives up the name to whoever has it now.
+        // A removed account does not own its name; the account that has it now counts.
         self.entries.retain(|e| e.name != name || e.account == account);
         let at = self.entries.iter().position(|e| e.account == account && e.negative == negative);
         let rights = change(at.map_or(Rights::NONE, |at| self.entries[at].rights));
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offer_is_due_once_for_each_time_that_rights_begin() {
+    fn an_offer_is_due_once_for_each_grant() {
         let mut acl = Acl::default();
         let set = |acl: &mut Acl, negative, letters| {
             acl.set(FRED, "fred", negative, |_| rights(letters)).unwrap();

@@ -1,9 +1,9 @@
 //! Bodies that are not kept: giving them up, and asking for one again.
 //!
-//! Nothing of this is in the log: whether the body of a message is here shows in which objects
-//! there are ([`sealpost_vault::message::MessageStub`]), and who has it otherwise is for
-//! [`BodyFetcher`] to know. A copy of somebody else's mailbox is kept like that; an account whose
-//! mail is nowhere else must not be.
+//! Nothing of this is in the log: whether the body of a message is here shows in the objects that
+//! exist ([`sealpost_vault::message::MessageStub`]), and [`BodyFetcher`] knows its source. Backups
+//! of other servers' mailboxes are kept like that; an account whose mail is nowhere else must not
+//! be.
 
 use std::sync::Arc;
 
@@ -20,19 +20,20 @@ use sealpost_vault::spool::Spooled;
 use crate::account::Account;
 use crate::event::Message;
 
-/// Messages that are read at once to be given up.
+/// Messages that are read at once to be evicted.
 const AT_ONCE: usize = 4;
 
-/// Whoever has the bodies that are not kept here.
+/// The source of bodies that are not kept here.
 pub trait BodyFetcher: Send + Sync {
-    /// The whole message of `account`, with its size and its SHA-256 compared with those that are wanted.
+    /// The whole message of `account`, with its size and its SHA-256 compared with the expected
+    /// ones.
     ///
     /// # Errors
     /// `Offloaded` if it cannot be had as things are, with what can be done; `Retry` if it may be had later.
     fn body(&self, account: Arc<Account>, wanted: Wanted) -> BoxFuture<'static, Result<Arc<Spooled>>>;
 }
 
-/// What was given up.
+/// The result of an eviction.
 #[derive(Debug, Default)]
 pub struct EvictedBodies {
     /// Whose bodies are no longer here.
@@ -61,7 +62,7 @@ impl message::EvictedBodies for OfAccount {
 }
 
 impl Account {
-    /// The reader, which asks for a body that is not here where the process said
+    /// The reader, which fetches an evicted body from the source of the process
     /// ([`crate::Accounts::set_bodies`]).
     pub(crate) fn asking(&self, reader: MessageReader) -> MessageReader {
         match (self.bodies(), self.this()) {
@@ -87,7 +88,7 @@ impl Account {
             return Ok(thin);
         }
         thin.sort_unstable();
-        // What was being given up when the process ended is whole.
+        // Messages with an interrupted eviction are whole.
         let mut whole = Vec::new();
         let mut listed = self.store().list(&format!("acct/{}/msg", self.id()), None);
         while let Some(object) = listed.try_next().await? {
@@ -99,9 +100,10 @@ impl Account {
         Ok(thin)
     }
 
-    /// Gives up the bodies of these messages, some at a time: whatever ends it, each is whole or
-    /// has all but its body, and it can be done again. Headers (up to 64 KiB), structures and texts
-    /// stay. `progress` is told how many there are less, and their bytes; it says whether to go on.
+    /// Evicts the bodies of these messages, some at a time. If it is interrupted, each message is
+    /// whole or a stub, and it can be repeated. Headers (up to 64 KiB), structures and texts stay.
+    /// `progress` gets the number of messages evicted since its last call, and their bytes; it
+    /// returns whether to continue.
     ///
     /// # Errors
     /// `Invalid` on a store behind a network; `Corrupt` if the account is damaged; what the store says.
@@ -128,7 +130,7 @@ impl Account {
         while let Some((message, thin)) = thin.next().await {
             match thin {
                 Ok(thin) => batch.push(&message, thin),
-                // Purged meanwhile, or given up by another process.
+                // Purged meanwhile, or evicted by another process.
                 Err(e) if e.kind() == Kind::NotFound => {}
                 Err(e) if e.kind() == Kind::Corrupt => done.damaged.push((message.object, e)),
                 Err(e) => return Err(e),
@@ -146,8 +148,8 @@ impl Account {
         Ok(done)
     }
 
-    /// Gives room that removed objects took inside of a file back to the disk, if that is worth it
-    /// and the store can.
+    /// Returns space of removed objects inside a file to the disk, if that is worth it and the
+    /// store can.
     ///
     /// # Errors
     /// What the store says; everything is as it was then.

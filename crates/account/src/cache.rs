@@ -1,10 +1,10 @@
 //! What was read of messages lately, or made of it, shared by all accounts, bounded in bytes.
 //! Nothing of an account stays behind when that is [forgotten](Cache::forget).
 //!
-//! It resists scans, by S3-FIFO (Yang et al., SOSP 2023): what is new waits in a small queue, and
-//! leaves the cache with it unless it was asked for meanwhile. So whoever goes once through more
-//! than there is room for takes a tenth of the room, and what others ask for again and again stays.
-//! Keys that left are remembered for a while: what comes back is not new.
+//! It resists scans, by S3-FIFO (Yang et al., SOSP 2023): a new value waits in a small queue, and
+//! leaves the cache with it unless it was requested meanwhile. So a scan of more than the cache
+//! holds takes a tenth of it, and values that are requested repeatedly stay. Keys that left are
+//! remembered for a while: when such a value returns, it does not count as new.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::Hash;
@@ -15,14 +15,14 @@ use sealpost_base::{AccountId, ObjectId};
 
 /// What an entry costs beside what it holds, in bytes: with a key that left for each that is there.
 const ENTRY_BYTES: usize = 320;
-/// The part of the room that what is new has, as a divisor.
+/// The part of the cache for new values, as a divisor.
 const NEW_PART: usize = 10;
 /// How often a use is counted: so many rounds what is not new stays without another.
 const MOST_USES: u8 = 3;
 /// Keys that left are remembered even if there are few entries.
 const LEAST_GHOSTS: usize = 64;
 
-/// Values by key: what something of a message is, if nothing else is said.
+/// Values by key. By default a value is about a message.
 pub struct Cache<T, K: Hash + Eq + Clone = ObjectId> {
     capacity: usize,
     entries: Mutex<Entries<T, K>>,
@@ -33,7 +33,7 @@ pub struct Cache<T, K: Hash + Eq + Clone = ObjectId> {
 /// What a cache counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CacheCounts {
-    /// How often something was asked for that was there.
+    /// The number of cache hits.
     pub hits: u64,
     /// And that was not.
     pub misses: u64,
@@ -43,7 +43,8 @@ pub struct CacheCounts {
 
 struct Entries<T, K: Hash + Eq + Clone> {
     kept: HashMap<K, CacheEntry<T>>,
-    /// In the order in which they came. Places of what was removed or moved stay until it is their turn.
+    /// In the order of arrival. Entries of values that were removed or moved stay until they are at
+    /// the front.
     new: VecDeque<(K, u64)>,
     main: VecDeque<(K, u64)>,
     new_bytes: usize,
@@ -61,7 +62,7 @@ struct CacheEntry<T> {
     value: Arc<T>,
     bytes: usize,
     owner: AccountId,
-    /// Since it has its place, up to [`MOST_USES`].
+    /// Cache hits since it has its place, up to [`MOST_USES`].
     uses: u8,
     is_new: bool,
     place: u64,
@@ -96,8 +97,8 @@ impl<T, K: Hash + Eq + Clone> Cache<T, K> {
         Some(kept.value.clone())
     }
 
-    /// Keeps `value`, which takes about `bytes` and is of the account `owner`, unless that is more
-    /// than there is room for in all.
+    /// Caches `value`, of about `bytes`, of the account `owner`, unless that is more than the whole
+    /// cache.
     pub fn put(&self, owner: AccountId, key: K, value: Arc<T>, bytes: usize) {
         let bytes = bytes + ENTRY_BYTES;
         if bytes > self.capacity {
@@ -159,7 +160,8 @@ impl<T, K: Hash + Eq + Clone> Entries<T, K> {
         self.kept.insert(key, kept);
     }
 
-    /// Drops the places of what was removed or moved, if they are many: each put looks at few of them.
+    /// Drops the entries of values that were removed or moved, if they are many: each put reads few
+    /// of them.
     fn drop_old_places(&mut self) {
         let Entries { kept, new, main, ghosts, ghost_order, .. } = self;
         if new.len() + main.len() > 2 * kept.len() + LEAST_GHOSTS {
@@ -172,7 +174,7 @@ impl<T, K: Hash + Eq + Clone> Entries<T, K> {
         }
     }
 
-    /// Takes an entry out; its place stays.
+    /// Takes a value out; its entry in the queue stays.
     fn take(&mut self, key: &K) -> Option<CacheEntry<T>> {
         let kept = self.kept.remove(key)?;
         self.bytes -= kept.bytes;
@@ -182,8 +184,8 @@ impl<T, K: Hash + Eq + Clone> Entries<T, K> {
         Some(kept)
     }
 
-    /// Looks at the next entry that may leave: of the new ones if they have more than `new` bytes,
-    /// or there are no others. Whether there was one.
+    /// Examines the next value that may leave: of the new ones if they have more than `new` bytes,
+    /// or there are no others. Returns whether there was one.
     fn evict(&mut self, new: usize) -> bool {
         let of_new = self.new_bytes > new || self.main.is_empty();
         let queue = if of_new { &mut self.new } else { &mut self.main };
@@ -259,14 +261,14 @@ mod tests {
                 None => put(&cache, n),
             });
         }
-        // Ten times what there is room for, once.
+        // Ten times the size of the cache, once.
         (1000..2000).for_each(|n| {
             assert!(cache.get(&id(n)).is_none());
             put(&cache, n);
         });
         assert_eq!(there(&cache, 0..60), 60);
         assert_eq!(cache.counts(), CacheCounts { hits: 60, misses: 1060, bytes: 100 * ENTRY });
-        // Another hot set takes the place of the first one, which nobody uses any more.
+        // Another hot set replaces the first one, which no client uses any more.
         for _ in 0..8 {
             (3000..3060).filter(|n| cache.get(&id(*n)).is_none()).for_each(|n| put(&cache, n));
         }

@@ -1,11 +1,11 @@
 //! Steps that take long: thousands of rows gone through without waiting for anything in between.
 //!
-//! The runtime has a worker for each processor, and the workers serve everybody. Who goes through
-//! half a million rows on one of them keeps it for a tenth of a second, and with as many of those
-//! as there are workers everybody waits. So a long step leaves the workers: its thread goes on
-//! beside them, another one takes its place, and the system divides the processors among them all.
-//! At most half as many steps as there are processors are under way at once; the others wait in the
-//! order in which they came, without a thread.
+//! The runtime has a worker for each processor, and all sessions share the workers. A step over
+//! half a million rows keeps a worker for a tenth of a second, and with as many such steps as
+//! workers all sessions wait. So a long step leaves the workers: its thread continues beside them,
+//! another one replaces it, and the system divides the processors among them all. At most half as
+//! many long steps as processors run at once; the others wait in order of arrival, without a
+//! thread.
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Semaphore;
@@ -23,13 +23,13 @@ impl CpuGate {
         CpuGate(Semaphore::new((processors / 2).max(1)))
     }
 
-    /// Does a step that goes through so many rows: at once if they are few. It must not wait for
-    /// anything but a lock that is held for steps only.
+    /// Does a step over so many rows: at once if they are few. It must not wait for anything but a
+    /// lock that is held for steps only.
     pub async fn run<T>(&self, rows: usize, step: impl FnOnce() -> T) -> T {
         if rows < LONG_ROWS {
             return step();
         }
-        // Nobody closes it.
+        // The semaphore is never closed.
         let _turn = self.0.acquire().await;
         block_in_place(step)
     }
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn few_rows_wait_for_nobody_and_many_for_those_who_came_before() {
+    async fn only_long_steps_wait_for_earlier_ones() {
         let steps = CpuGate::new(4);
         let held = [steps.0.acquire().now_or_never().unwrap(), steps.0.acquire().now_or_never().unwrap()];
         assert_eq!(steps.run(LONG_ROWS - 1, || 1).now_or_never(), Some(1));
@@ -78,7 +78,7 @@ mod tests {
     async fn others_go_on_during_a_long_step() {
         let (say, said) = mpsc::channel();
         let steps = Arc::new(CpuGate::new(1));
-        // Both are tasks of the one worker: what waits here is only told once that goes on.
+        // Both are tasks of one worker: the waiting one is woken only once that continues.
         let long = tokio::spawn(async move {
             steps
                 .run(LONG_ROWS, move || {

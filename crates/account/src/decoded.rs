@@ -1,10 +1,10 @@
 //! Parts of messages without their transfer encoding: how many bytes they come to, and any range of these.
 //!
-//! A part is read through once to count ([`Decoded::measure`]); on the way the decoder's state is
-//! noted at some places, so that a range is decoded from the place before it and not from the
-//! beginning: a client that takes a large part in slices costs the server each slice once. Memory
-//! does not depend on the size of the part: at most [`POINTS`] places are remembered, and of as
-//! many parts as have room in the cache.
+//! A part is read once to measure it ([`Decoded::measure`]); meanwhile the decoder's state is
+//! recorded at some points, so that a range is decoded from the point before it and not from the
+//! beginning: a client that reads a large part in slices costs the server each slice once. Memory
+//! does not depend on the size of the part: at most [`POINTS`] points are remembered, for as many
+//! parts as the cache holds.
 //!
 //! A part of a message that is encoded itself has layers around it ([`Layer`]): each is measured,
 //! and the next one decodes what comes out of it.
@@ -136,7 +136,7 @@ struct Walk {
     decoder: Option<TransferDecoder>,
     /// Where in the decoded part the next byte is.
     at: u64,
-    /// What is wanted.
+    /// The requested range.
     window: Range<u64>,
 }
 

@@ -1,5 +1,5 @@
-//! What hangs on an account and can be made again from its mail: an index, say. The account says
-//! when something happened; it never knows what is derived, and works the same without it.
+//! Data that is derived from an account's mail and can be rebuilt, such as an index. The account
+//! reports events; it never knows what is derived, and works the same without it.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -15,7 +15,8 @@ pub trait Derived: Send + Sync {
     /// What it keeps of an account while that is loaded ([`Account::derived`]).
     fn attach(&self) -> Arc<dyn Any + Send + Sync>;
 
-    /// Entries were applied. Whatever takes longer than a look at the state is for the background.
+    /// Called after entries were applied. Work that takes longer than a read of the state belongs
+    /// into the background.
     fn on_commit(&self, account: &Arc<Account>);
 
     /// A checkpoint was written, and what was expunged long ago is purged: the time to make what is
@@ -34,6 +35,7 @@ pub trait Derived: Send + Sync {
     /// What its caches counted, by name.
     fn cache_counts(&self) -> Vec<(&'static str, CacheCounts)>;
 
-    /// Nobody has the account's key any more: nothing of its mail stays in a cache.
+    /// Called when this process no longer has the account's key: no data derived from its mail may
+    /// stay in a cache.
     fn forget(&self, account: AccountId);
 }

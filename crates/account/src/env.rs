@@ -20,11 +20,12 @@ use crate::metrics::AccountMetrics;
 
 /// What an account takes beside its state, in bytes.
 const ACCOUNT_BYTES: usize = 4096;
-/// The part of the room for accounts that no command fills with one account, as a divisor: an eighth.
+/// The part of the memory for accounts that no command fills with one account, as a divisor: an
+/// eighth.
 const KEPT_FREE: usize = 8;
-/// An account that takes less is loaded within milliseconds, if the store is here: some five
-/// thousand messages. Larger ones, and those of a store that answers from afar, are not kept
-/// waiting, nor does anybody wait for them.
+/// The size below which an account is loaded within milliseconds from a local store: some five
+/// thousand messages. Such an account waits for no other load, and no load waits for it. Larger
+/// accounts, and those in a remote store, are queued.
 const QUICK_BYTES: usize = 64 << 10;
 
 /// Drops accounts from memory.
@@ -64,9 +65,9 @@ struct Env {
     caches: Caches,
     derived: Option<Arc<dyn Derived>>,
     metrics: AccountMetrics,
-    /// Nothing is removed for good: the clock is not believed.
+    /// Whether permanent removal is off because the clock is doubted.
     keeps_all: AtomicBool,
-    /// Who is asked for bodies that are not kept here.
+    /// The source of bodies that are not kept here.
     bodies: OnceLock<Arc<dyn BodyFetcher>>,
 }
 
@@ -183,7 +184,8 @@ impl AccountEnv {
         counts
     }
 
-    /// Nobody has that account's key any more: nothing of its mail stays in a cache.
+    /// Called when this process no longer has the account's key: no data derived from its mail
+    /// stays in a cache.
     pub(crate) fn forget(&self, id: AccountId) {
         let Caches { structures, decoded, delivered } = &self.0.caches;
         structures.forget(id);
@@ -194,7 +196,8 @@ impl AccountEnv {
         }
     }
 
-    /// Whether what was expunged, and what no event refers to, is removed for good when its time is over.
+    /// Whether expunged messages and unreferenced objects are removed permanently after their grace
+    /// period.
     pub(crate) fn remove_for_good(&self, on: bool) {
         self.0.keeps_all.store(!on, Ordering::Relaxed);
     }
@@ -204,7 +207,7 @@ impl AccountEnv {
     }
 
     pub(crate) fn set_bodies(&self, bodies: Arc<dyn BodyFetcher>) {
-        // Whoever was first is asked.
+        // Only the first source counts.
         let _ = self.0.bodies.set(bodies);
     }
 
@@ -228,8 +231,8 @@ impl AccountEnv {
         bytes <= QUICK_BYTES && !self.0.store.wants_packs()
     }
 
-    /// An account that takes so much may be read now. Whoever asks holds the room for it, and waits
-    /// for nothing but the store meanwhile.
+    /// Returns when an account of this size may be loaded. The caller has reserved the memory, and
+    /// waits only for the store meanwhile.
     pub(crate) async fn turn_to_load(&self, bytes: usize) -> Option<LoadPermit<'_>> {
         if self.is_quick(bytes) { self.0.load_limiter.next().await } else { None }
     }
@@ -250,9 +253,9 @@ impl AccountEnv {
         Ok(())
     }
 
-    /// Whether an account that takes so much may grow by `growth`: one that is larger than all of
-    /// the room could not be loaded again. A part of it is left for what nobody is refused:
-    /// deliveries, and the memory of what went away.
+    /// Whether an account of this size may grow by `growth`: one larger than the whole part for
+    /// accounts could not be loaded again. A share of it is left for changes that are never
+    /// refused: deliveries and tombstones.
     ///
     /// # Errors
     /// `Limit` if it would be.

@@ -17,7 +17,7 @@ use crate::thread::ThreadId;
 /// What one log entry carries: events that happened together, at one time.
 #[derive(Debug, Clone, Encode, Decode)]
 pub struct Batch {
-    /// When whoever appended the entry made it.
+    /// The time at which the writer made the entry.
     #[n(0)]
     pub at: Timestamp,
     /// In the order in which they are applied.
@@ -89,8 +89,8 @@ pub enum Event {
         /// The message.
         #[n(1)]
         message: Message,
-        /// Its sealed structure, as it is in the object: whoever reads this needs not ask for it.
-        /// Only a hint, and not part of the state.
+        /// Its sealed structure, as in the object, so that readers of the entry need not read the
+        /// object. A hint only, and not part of the state.
         #[n(2)]
         structure: Option<ByteVec>,
         /// Its first flags; those that are not allowed are left out.
@@ -168,7 +168,7 @@ pub enum Event {
         #[n(1)]
         uids: UidSet,
     },
-    /// A session was told that messages are recent, so no other will be (RFC 3501 §2.3.2).
+    /// A session reported messages as recent, so no other will (RFC 3501 §2.3.2).
     #[n(10)]
     RecentTaken {
         /// Where.
@@ -178,7 +178,7 @@ pub enum Event {
         #[n(1)]
         below: Uid,
     },
-    /// A small per-account object was stored under a name, replacing what was there.
+    /// A small per-account object was stored under a name, replacing an earlier one.
     #[n(11)]
     ObjectPut {
         /// Its name; the part before the first `/` says what kind it is.
@@ -234,7 +234,7 @@ pub enum Event {
         /// What its owner calls the mailbox; with `below`, the last level of its name.
         #[n(1)]
         name: String,
-        /// Somebody made the mailbox for this account below this share of its own.
+        /// Another user created the mailbox for this account below this share of its own.
         #[n(2)]
         below: Option<AccountId>,
         /// How many links may be there that the account has not subscribed to. Not in entries of
@@ -289,13 +289,12 @@ pub enum Event {
         /// The UIDVALIDITY.
         #[n(0)]
         above: u32,
-        /// A mailbox that is numbered anew if it has not a greater one.
+        /// A mailbox that is renumbered unless its UIDVALIDITY is greater.
         #[n(1)]
         mailbox: Option<MailboxId>,
     },
-    /// A share is this account's, and which of its mailboxes became that cannot be told: it gets a
-    /// name. No writer makes this; it is what replay takes of a [`Event::Linked`] from before a
-    /// renumbering.
+    /// A share belongs to this account, and its former mailbox is unknown: it gets a name. No
+    /// writer makes this event; replay makes it from a [`Event::Linked`] from before a renumbering.
     #[n(28)]
     Found {
         /// The share.
@@ -330,8 +329,8 @@ pub struct Message {
     /// INTERNALDATE (RFC 3501 §2.3.3).
     #[n(3)]
     pub received: Timestamp,
-    /// The object in another account's log that this one was sealed anew from: clients know them as
-    /// the same message (RFC 8474 §5.1).
+    /// The object in another account's log from which this one was sealed again: clients know them
+    /// as the same message (RFC 8474 §5.1).
     #[n(4)]
     pub origin: Option<Box<ObjectId>>,
     /// In an event, the thread that the message founds or its oldest reference does; in the state, its thread
@@ -370,8 +369,8 @@ impl Event {
         Event::Delivered { target, message, structure, flags, create }
     }
 
-    /// Whether it is one that mail goes away by, now or when its owner goes on: on a full disk
-    /// those may use what is kept for that.
+    /// Whether the event removes mail, now or when the client continues: on a full disk such events
+    /// may use the reserve.
     pub fn frees_room(&self) -> bool {
         match self {
             Event::Expunged { .. }

@@ -8,8 +8,8 @@ use crate::state::{AccountState, Restore};
 
 const ACCOUNT: AccountId = AccountId([0; 16]);
 
-/// A log entry's plaintext: whatever it says, it is applied or refused, and the state survives its
-/// own checkpoint.
+/// The plaintext of a log entry: any input is applied or refused, and the state survives its own
+/// checkpoint.
 pub fn fuzz_events(data: &[u8]) {
     let Ok(batch) = Batch::decode(data) else { return };
     let mut state = AccountState::new(ACCOUNT);

@@ -1,8 +1,8 @@
 //! Storing a message as its bytes arrive: scanned, sealed and written chunk by chunk.
 //!
-//! Whatever the message's size, an ingest holds a few chunks, the capped text and the structure.
-//! Nothing refers to the object until an event does; one that never gets an event is collected
-//! after the grace period.
+//! For a message of any size, an ingest holds a few chunks, the capped text and the structure.
+//! Nothing refers to the object until an event does; an object that never gets an event is
+//! collected after the grace period.
 
 mod age;
 mod later;
@@ -57,16 +57,16 @@ pub struct Stored {
     object: ObjectId,
     key: MessageKey,
     layout: Layout,
-    /// The object that it was sealed anew from.
+    /// The object from which it was sealed again.
     origin: Option<Box<ObjectId>>,
-    /// Its sealed structure, for whoever reads of its delivery.
+    /// Its sealed structure, for readers of its delivery.
     structure: Option<Bytes>,
     threading: Threading,
     age: Age,
 }
 
 impl Ingest {
-    /// `beside`: bytes that whoever feeds it holds as long as it lives, drawn from the budget
+    /// `beside`: bytes that the caller holds as long as the ingest lives; they are reserved
     /// together with its own.
     pub(crate) async fn new(env: &AccountEnv, account: AccountId, beside: usize) -> Result<Self> {
         let random = env.random();
@@ -105,9 +105,8 @@ impl Ingest {
         Ok(Stored::new(self.object, self.key, layout, threading, self.age))
     }
 
-    /// As [`Ingest::finish`], for a message that will be [delivered](Accounts::deliver): its
-    /// structure goes with the event, if it is small and the store is one where each question
-    /// counts.
+    /// As [`Ingest::finish`], for a message that will be [delivered](Accounts::deliver): a small
+    /// structure becomes part of the event, if the store is one where each request counts.
     ///
     /// # Errors
     /// As [`Ingest::finish`].
@@ -185,7 +184,7 @@ impl Stored {
         self.age.check()
     }
 
-    /// The structure that goes with the event of its delivery.
+    /// The structure in the event of its delivery.
     pub(crate) fn sealed_structure(&self) -> Option<ByteVec> {
         self.structure.as_ref().map(|sealed| sealed.to_vec().into())
     }

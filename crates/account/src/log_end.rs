@@ -15,7 +15,7 @@ use tokio::sync::{Mutex as AsyncMutex, broadcast, oneshot, watch};
 
 use crate::event::{Batch, Event};
 
-/// How often a delivery is tried anew because the log was trimmed where it ended a moment ago.
+/// How often a delivery is retried because the log was trimmed at its former end.
 const TRIMMED_ATTEMPTS: usize = 8;
 
 /// One per account in use; shared by deliveries and sessions.
@@ -28,9 +28,9 @@ pub(crate) struct LogEnd {
     pub(crate) known_end: watch::Sender<Position>,
     /// What the account took when it was loaded last, in bytes; 0 if it was not.
     pub(crate) weight: AtomicUsize,
-    /// Who passes on what this process appends.
+    /// The receiver of the positions that this process appends.
     appended: broadcast::Sender<(AccountId, Position)>,
-    /// When it was last looked at the log in the store, by the monotonic clock; `None` if it is
+    /// When the log was last read from the store, by the monotonic clock; `None` if the account is
     /// known to be behind.
     looked: Mutex<Option<Duration>>,
     waiting: Mutex<Vec<Waiting>>,
@@ -73,7 +73,7 @@ impl LogEnd {
         });
     }
 
-    /// Looks at the log in the store, and rings if it has grown.
+    /// Reads the end of the log from the store, and rings if it has grown.
     pub(crate) async fn look(&self, now: Duration) -> Result<()> {
         let known = *self.known_end.borrow();
         // Before the answer: what comes meanwhile is not in it.
@@ -90,17 +90,17 @@ impl LogEnd {
         }
     }
 
-    /// Somebody reads on in the log now.
+    /// A reader of the log is active.
     pub(crate) fn looks(&self, now: Duration) {
         *self.looked() = Some(now);
     }
 
-    /// Somebody says that there is more than this process knows of.
+    /// A notification says that the log has more entries than this process knows.
     pub(crate) fn is_behind(&self) {
         *self.looked() = None;
     }
 
-    /// Whether it was looked at the log at most so long ago.
+    /// Whether the log was read at most so long ago.
     pub(crate) fn was_looked_at(&self, now: Duration, within: Duration) -> bool {
         self.looked().is_some_and(|looked| now.saturating_sub(looked) <= within)
     }
@@ -113,7 +113,7 @@ impl LogEnd {
     pub(crate) fn appended(&self, tail: &mut Option<Tail>, to: Tail) {
         self.advance(tail, to);
         self.saw(to.position);
-        // Nobody need listen.
+        // There may be no listeners.
         let _ = self.appended.send((self.journal.account(), to.position));
     }
 
@@ -130,7 +130,7 @@ impl LogEnd {
         self.watermarks.may_follow(self.journal.account(), tail.position)
     }
 
-    /// Says that the log goes to `tail`. The caller holds the tail's lock.
+    /// Records that the log goes to `tail`. The caller holds the tail's lock.
     pub(crate) fn advance(&self, tail: &mut Option<Tail>, to: Tail) {
         if tail.is_none_or(|known| known.position < to.position) {
             *tail = Some(to);
@@ -169,7 +169,7 @@ impl LogEnd {
             let (events, done): (Vec<_>, Vec<_>) = batch.into_iter().map(|w| (w.event, w.done)).unzip();
             let result = self.append(&mut tail, &to, Batch { at, events }).await;
             for done in done {
-                // Whoever stopped waiting does not need the answer.
+                // A cancelled caller does not need the reply.
                 let _ = done.send(result.clone());
             }
         }

@@ -19,7 +19,7 @@ use crate::state::AccountState;
 use entry::PREFIX;
 pub use entry::{Change, Holder, SPECIAL_USE};
 
-/// What the names of entries begin with that all who see a mailbox see (RFC 5464 §3.1).
+/// The prefix of the names of entries that all users of a mailbox see (RFC 5464 §3.1).
 const SHARED: &str = "/shared";
 
 /// Why entries cannot be set (RFC 5464 §4.3).
@@ -32,7 +32,7 @@ pub enum Refused {
 }
 
 impl Refused {
-    /// The same where nobody has to tell the reasons apart.
+    /// The same, for callers that need no reason.
     pub fn error(self) -> Error {
         match self {
             Refused::TooLong(most) => Error::limit(format!("a value has at most {most} bytes")),
@@ -166,7 +166,7 @@ fn changed_by<'a>(event: &'a Event, name: &str) -> Option<Option<&'a [u8]>> {
     }
 }
 
-/// What makes room first, and of several changes of one object the last.
+/// Removals first, and of several changes of one object the last.
 fn ordered(events: Vec<Event>) -> Vec<Event> {
     let mut last: Vec<Event> = Vec::new();
     for event in events {
@@ -182,13 +182,13 @@ fn ordered(events: Vec<Event>) -> Vec<Event> {
 /// The events that give `to` the entries that `from` has (RFC 5464 §4.1: when the inbox is renamed).
 ///
 /// # Errors
-/// `TooMany` if there is no room for them.
+/// `TooMany` if they exceed the limits.
 pub(crate) fn copy(state: &AccountState, from: Holder, to: Holder) -> Result<Vec<Event>, Refused> {
     let changes: Vec<_> = entries(state, from, "", None).map(|(entry, value)| (entry, Some(value))).collect();
     set(state, to, &changes)
 }
 
-/// The entries of a mailbox that all who see it see.
+/// The entries of a mailbox that all its users see.
 pub(crate) fn shared(state: &AccountState, holder: Holder) -> Vec<(String, Vec<u8>)> {
     let shared = entries(state, holder, SHARED, None).filter(|(entry, _)| is_within(entry, SHARED));
     shared.map(|(entry, value)| (entry.to_owned(), value.to_vec())).collect()
@@ -197,7 +197,7 @@ pub(crate) fn shared(state: &AccountState, holder: Holder) -> Vec<(String, Vec<u
 /// The events after which these are the shared entries of a mailbox, and there are no others.
 ///
 /// # Errors
-/// `TooMany` if there is no room for them.
+/// `TooMany` if they exceed the limits.
 pub(crate) fn set_shared(
     state: &AccountState,
     holder: Holder,
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_change_of_an_entry_counts_and_nothing_is_written_for_nothing() {
+    fn the_last_change_of_an_entry_counts_without_empty_writes() {
         let mut state = state();
         put(&mut state, BOX, &[("/private/a", Some(b"1")), ("/private/A", Some(b"2")), ("/private/b", None)]);
         assert_eq!(value(&state, BOX, "/private/a"), Some(&b"2"[..]));

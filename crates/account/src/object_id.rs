@@ -1,9 +1,9 @@
 //! What clients call mailboxes, messages and threads, in every protocol: OBJECTID (RFC 8474), and later JMAP.
 //!
-//! Nothing is stored for it. A mailbox is its account and its UIDVALIDITY, which an account gives
-//! once; a message is its sealed object, which every placement points to, or the first one if it
-//! was sealed anew for another log; a thread is a column of the state ([`crate::thread`]). So all
-//! of them stay the same through COPY, MOVE, RENAME, a restore and another node
+//! No ids are stored. A mailbox's id is its account and its UIDVALIDITY, which an account assigns
+//! once. A message's id is its sealed object, which every placement points to, or the first object
+//! if it was sealed again for another log. A thread is a column of the state ([`crate::thread`]).
+//! So all of them stay the same through COPY, MOVE, RENAME, a restore and another node
 //! (docs/decisions/0016).
 //!
 //! Each begins with a letter of its own: no id is taken for one of another kind, for a number or

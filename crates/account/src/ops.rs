@@ -1,4 +1,4 @@
-//! Operations: what a client asks for, checked against the state, as the events that do it.
+//! Operations of clients, checked against the state, as the events that perform them.
 //!
 //! `apply` would ignore what cannot be done; these say why instead.
 
@@ -41,7 +41,7 @@ fn next_mailbox(state: &AccountState, others: usize) -> MailboxId {
     MailboxId(state.next_mailbox_id().0.saturating_add(u32::try_from(others).unwrap_or(u32::MAX)))
 }
 
-/// Whether there is room for the mailboxes that `events` make.
+/// Whether the mailboxes that `events` make are within the limits.
 fn room_for_mailboxes(state: &AccountState, events: &[Event]) -> Result<()> {
     if state.mailbox_count() + mailboxes_made(events) > limits::MAILBOXES {
         return Err(Error::limit(format!("an account has at most {} mailboxes", limits::MAILBOXES)));
@@ -184,8 +184,8 @@ fn free(state: &AccountState, from: &str, name: &str) -> Result<()> {
     }
 }
 
-/// The mailbox of that name, as it is written or else in the form that names are kept in: whatever
-/// name a mailbox was made under leads to it (RFC 9051 §5.1).
+/// The mailbox of that name, as written or in the canonical form of names: every name under which a
+/// mailbox was created leads to it (RFC 9051 §5.1).
 pub fn find<'a>(state: &'a AccountState, name: &str) -> Option<&'a Mailbox> {
     state.mailbox_named(name).or_else(|| state.mailbox_named(&normal(name)))
 }
@@ -235,7 +235,7 @@ pub fn check_flags(state: &AccountState, flags: &Flags) -> Result<()> {
 /// Whether the objects that these events put can all be put.
 ///
 /// # Errors
-/// `Limit` if the account has no room for them.
+/// `Limit` if the account cannot hold them.
 pub fn check_objects(state: &AccountState, events: &[Event]) -> Result<()> {
     let (mut count, mut bytes) = (state.object_count(), state.objects_bytes());
     for event in events {

@@ -47,7 +47,7 @@ impl Rights {
     pub const DELETE_MESSAGES: Rights = Rights(256);
     /// `e`: EXPUNGE.
     pub const EXPUNGE: Rights = Rights(512);
-    /// `a`: rights can be looked at and changed.
+    /// `a`: rights can be listed and changed.
     pub const ADMINISTER: Rights = Rights(1024);
     /// All of them: what the owner has.
     pub const ALL: Rights = Rights(2047);
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(Rights::NONE.to_string(), "");
     }
 
-    /// RFC 4314 §3.1: uppercase and unknown rights are refused, digits are nobody's.
+    /// RFC 4314 §3.1: uppercase and unknown rights are refused; digits are reserved.
     #[test]
     fn what_is_no_right_is_named() {
         for (letters, bad) in [("lrQswicda", 'Q'), ("lrqswicda", 'q'), ("lr0", '0'), ("l r", ' '), ("é", 'é')]

@@ -2,8 +2,8 @@
 //!
 //! A shared mailbox is a log of its own (`docs/decisions/0010-sharing.md`): an account without
 //! passwords, whose inbox holds the messages. Accounts that see it have a [`Link`] under the name
-//! that it has for them. Who may do what is in the share's own state, so that it is the same for
-//! everybody; a link alone gives no rights.
+//! that it has for them. The rights are in the share's own state, so that they are the same for all
+//! users; a link alone gives no rights.
 
 use minicbor::{Decode, Encode};
 use sealpost_base::{AccountId, Error, MailboxId, Result, limits};
@@ -23,7 +23,7 @@ const ACL: &str = "share/acl";
 const UNLINKED: &str = "share/unlinked/";
 /// Identity keys of accounts that this one offered a mailbox to, by id.
 const PINNED: &str = "share/identity/";
-/// Own shares that are being deleted for good, by id.
+/// Own shares that are being deleted permanently, by id.
 const GIVEN_UP: &str = "share/given-up/";
 
 /// What a share says about itself.
@@ -38,13 +38,13 @@ pub struct About {
     /// What its owner calls the mailbox.
     #[n(2)]
     pub name: String,
-    /// The mailbox was deleted: nobody has rights any more.
+    /// The mailbox was deleted: no user has rights any more.
     #[n(3)]
     pub closed: bool,
 }
 
 impl About {
-    /// The event that says so, in the share's log.
+    /// The event that records it, in the share's log.
     pub fn event(&self) -> Event {
         Event::ObjectPut { name: ABOUT.to_owned(), value: minicbor::to_vec(self).unwrap_or_default() }
     }
@@ -64,7 +64,7 @@ impl AccountState {
         minicbor::decode(self.object(ABOUT)?).ok()
     }
 
-    /// Who may do what with this share. One that cannot be read gives nobody anything.
+    /// The rights of users of this share. An unreadable list gives no rights.
     pub fn acl(&self) -> Acl {
         self.object(ACL).and_then(|bytes| minicbor::decode(bytes).ok()).unwrap_or_default()
     }
@@ -84,7 +84,8 @@ impl AccountState {
         self.mailboxes().filter_map(|mailbox| Some((mailbox, mailbox.link()?)))
     }
 
-    /// This account's own shares that no name leads to: being made, given up halfway, or deleted lately.
+    /// This account's own shares without a name: being created, cancelled halfway, or deleted
+    /// recently.
     pub fn unlinked_shares(&self) -> impl Iterator<Item = Link> + '_ {
         self.objects(UNLINKED).filter_map(|(_, value)| minicbor::decode(value).ok())
     }
@@ -113,8 +114,8 @@ impl AccountState {
     }
 }
 
-/// Whether a mailbox can become a share, and the account make one more: asked before there is
-/// anything of it, so that a refused command leaves nothing.
+/// Whether a mailbox can become a share, and the account make one more: checked before anything is
+/// created, so that a refused command leaves nothing.
 ///
 /// # Errors
 /// `NotFound` if there is no such mailbox, `Invalid` for the inbox, `Limit` if the account has as
@@ -135,7 +136,7 @@ pub fn check_can_be_shared(state: &AccountState, mailbox: MailboxId) -> Result<(
 /// Whether the messages of a mailbox can be in a share.
 ///
 /// # Errors
-/// As [`check_can_be_shared`], which asks for more.
+/// As [`check_can_be_shared`], which checks more.
 pub(crate) fn check_can_be_linked(state: &AccountState, mailbox: MailboxId) -> Result<()> {
     let mailbox = state.mailbox(mailbox).ok_or_else(|| Error::not_found("the mailbox is gone"))?;
     if mailbox.name() == INBOX {
@@ -162,13 +163,14 @@ pub fn numbered_above(share: &AccountState, above: u32) -> Event {
     Event::UidValidityRaised { above, mailbox: Some(share.inbox().id()) }
 }
 
-/// The event by which a log takes note of the UIDVALIDITY of a share: whatever gets the share's
-/// name later has a greater one.
+/// The event by which a log records the UIDVALIDITY of a share: a later mailbox of the share's name
+/// gets a greater one.
 pub fn noted(share: &AccountState) -> Event {
     Event::UidValidityRaised { above: share.last_uid_validity(), mailbox: None }
 }
 
-/// The events that remove a link. One of the account's own is remembered until the share is deleted for good.
+/// The events that remove a link. A share of the account itself is remembered until it is deleted
+/// permanently.
 pub fn removed(mailbox: MailboxId, link: &Link) -> Vec<Event> {
     let mut events = vec![Event::MailboxDeleted { mailbox }];
     if link.owner.is_none() {
@@ -177,13 +179,13 @@ pub fn removed(mailbox: MailboxId, link: &Link) -> Vec<Event> {
     events
 }
 
-/// The events that give up a share without a name, before its objects are deleted: whoever is
-/// making it just now may not link to it any more.
+/// The events that cancel a share without a name, before its objects are deleted: a process that is
+/// creating it may not link to it any more.
 pub fn given_up(share: AccountId) -> Vec<Event> {
     vec![forgotten(share), Event::ObjectPut { name: format!("{GIVEN_UP}{share}"), value: Vec::new() }]
 }
 
-/// The event that forgets a share that was given up, when its objects are deleted.
+/// The event that forgets a cancelled share, when its objects are deleted.
 pub fn deleted(share: AccountId) -> Event {
     Event::ObjectRemoved { name: format!("{GIVEN_UP}{share}") }
 }

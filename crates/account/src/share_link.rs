@@ -20,9 +20,9 @@ pub struct Link {
     pub owner: Option<String>,
 }
 
-/// Links to mailboxes of others that an account may have without having subscribed to them: with so
-/// many an offer makes no more. It is in the offer, so that replay gives the same whatever the
-/// limits are by then.
+/// The most links to other users' mailboxes that an account may have without subscribing to them;
+/// beyond it an offer makes no link. The limit is part of the offer, so that a replay gives the
+/// same result after the limit changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct UnacceptedLinks {
     /// Of the account that offers.

@@ -18,7 +18,7 @@ pub fn is_of_others(name: &str) -> bool {
     name.strip_prefix(OTHERS).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Nobody's own mailboxes are among those of others.
+/// An account's own mailboxes are not among those of other users.
 ///
 /// # Errors
 /// `Denied` for a name there.

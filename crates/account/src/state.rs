@@ -101,15 +101,15 @@ pub struct AccountState {
     departed: Departed,
     /// When a nonexistent parent came or went last.
     parents_changed: Position,
-    /// Made of the rest when somebody needs it, and no part of a checkpoint.
+    /// Computed from the rest on demand, and no part of a checkpoint.
     maps: Option<Box<Maps>>,
 }
 
 impl AccountState {
     /// The state before the first entry: the inbox and the mailboxes for special uses, empty.
     ///
-    /// UIDVALIDITY starts at a number made from the account's id, so that an account that is made
-    /// anew under an old name is not taken for the old one by its clients.
+    /// UIDVALIDITY starts at a number made from the account's id, so that clients do not take an
+    /// account created again under an old name for the old one.
     pub fn new(account: AccountId) -> Self {
         let [a, b, c, d, ..] = account.0;
         let mut state = AccountState {
@@ -394,7 +394,7 @@ impl AccountState {
         rows + subscriptions + packed + self.flags.heap_bytes() + self.objects_bytes() + 4096
     }
 
-    /// How many rows applying these events goes through, at most.
+    /// The most rows that applying these events reads.
     pub(crate) fn rows_of(&self, events: &[Event]) -> usize {
         events.iter().map(|event| self.rows_of_one(event)).sum()
     }
@@ -432,7 +432,7 @@ impl AccountState {
             Event::Copied { from, uids, .. } => self.mailboxes.get(from).map_or(0, |from| {
                 let copied =
                     uids.ranges().map(|(first, last)| from.rows(first..=last).count()).sum::<usize>();
-                // As they are now; and whatever becomes of their flags later has to have room as well.
+                // As they are now; later changes of their flags need memory as well.
                 let placed: usize = self.mailboxes.values().map(Mailbox::len).sum();
                 from.rows_bytes(copied).max(((placed + copied) * ROW_BYTES).saturating_sub(self.memory()))
             }),

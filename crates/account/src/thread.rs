@@ -1,11 +1,11 @@
 //! Threads: which messages belong together (RFC 8621 §3).
 //!
 //! A message's identifiers (its own and those that it refers to), each hashed together with its
-//! base subject, are its **links**. Its thread is the one that a link of it is known to belong to
+//! base subject, are its **links**. Its thread is the known thread of one of its links
 //! (`state/links_known.rs`), and else the one that its oldest reference founds, or the message
-//! itself. So messages that refer to each other get the same thread whatever the order in which
-//! they arrive, unless two threads have begun before what joins them arrives: a thread that was
-//! given never changes (RFC 8474 §5.2).
+//! itself. So messages that refer to each other get the same thread in any order of arrival, unless
+//! two threads have begun before the message that joins them arrives: an assigned thread never
+//! changes (RFC 8474 §5.2).
 //!
 //! The node that delivers a message cannot read the account: events carry the links, and
 //! [`AccountState::apply`] decides.

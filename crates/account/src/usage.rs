@@ -1,5 +1,5 @@
-//! How much an account holds: by its state, which takes its key, or as far as the store shows it to
-//! everybody.
+//! The usage of an account: from its state, which takes its key, or as far as the store shows it
+//! without one.
 //!
 //! What sessions and deliveries write down ([`Directory::usage_record`]) is true of a moment. What
 //! is newer is counted: each message is an object of its own, whose last bytes say how large the
@@ -35,8 +35,8 @@ pub fn of_share(share: &AccountState) -> Usage {
     Usage { annotations, ..Usage::of_messages(inbox.len() as u64, inbox.bytes()) }
 }
 
-/// How much an account holds as far as that is known without its key: what was written down last,
-/// and the messages that came since, to shared mailboxes of the account too.
+/// The usage of an account as far as it is known without its key: the last usage record, and the
+/// messages that arrived since, those to shared mailboxes of the account included.
 ///
 /// # Errors
 /// What the store says.
@@ -104,7 +104,7 @@ impl UsageScan {
     /// them.
     async fn look(&mut self, store: &Store, account: AccountId, since: Option<Timestamp>) -> Result<()> {
         for below in ["msg", "thin"] {
-            // A body is given up long after its message came: what a record says includes it.
+            // A body is evicted long after its message arrived: the record includes it.
             let counts = since.is_none() || below == "msg";
             let mut has_older = false;
             let newer = store.list(&format!("acct/{account}/{below}"), None).try_filter(|object| {
@@ -126,11 +126,11 @@ impl UsageScan {
     }
 }
 
-/// Bytes of the message in an object; `None` if it was removed meanwhile. One whose footer is not
-/// this server's counts for nothing: else whoever can write to the store could plant objects,
-/// remove the usage record, and have mail rejected for a full quota. One whose footer is damaged is
-/// not counted either, until a session writes down what is there. A store without keys for sizes
-/// has no such footers, and an object counts as much as it takes.
+/// Bytes of the message in an object; `None` if it was removed meanwhile. An object whose footer is
+/// not this server's counts nothing: else an attacker with write access to the store could plant
+/// objects, remove the usage record, and have mail rejected for a full quota. An object with a
+/// damaged footer does not count either, until a session writes the usage record. A store without
+/// keys for sizes has no such footers, and an object counts with its size.
 async fn size(store: &Store, object: &ListedObject) -> Result<Option<u64>> {
     match message::size_in(store, object).await {
         Ok(bytes) => Ok(Some(bytes)),

@@ -1,5 +1,4 @@
-//! Room for loaded accounts: the ones that nobody uses make place for others, and what is too large
-//! is said to be.
+//! Memory of loaded accounts: idle ones are unloaded for others, and too large ones are refused.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,7 +64,7 @@ async fn weight() -> usize {
 }
 
 #[tokio::test]
-async fn the_least_recently_used_make_room_and_what_is_in_use_stays() {
+async fn the_least_recently_used_idle_account_is_unloaded() {
     let each = weight().await;
     let world = Fixture::new(Store::memory(), 4 * each + 8192);
     let first = world.open(1).await;
@@ -105,7 +104,7 @@ async fn with_many_loaded_those_stay_that_are_used_or_large() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_finds_all_in_use_waits_for_one_and_not_for_ever() {
+async fn a_load_waits_for_memory_up_to_a_timeout() {
     let each = weight().await;
     let world = Arc::new(Fixture::new(Store::memory(), 2 * each + each / 2));
     let held = [world.open(1).await, world.open(2).await];
@@ -122,7 +121,7 @@ async fn whoever_finds_all_in_use_waits_for_one_and_not_for_ever() {
     while world.accounts.memory_pressure() < Pressure::Short {
         tokio::task::yield_now().await;
     }
-    // A session that only waits for its client hears that the room is wanted.
+    // A session that only waits for its client learns that the memory is needed.
     one.wanted().await;
     drop(one);
     assert_eq!(waiting.await.unwrap(), id(3));
@@ -159,7 +158,7 @@ async fn accounts_that_are_always_in_use_take_turns() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_holds_an_account_for_long_does_not_keep_others_from_it() {
+async fn a_long_user_of_an_account_does_not_block_others() {
     let each = weight().await;
     let world = Arc::new(Fixture::new(Store::memory(), each + each / 2));
     let (held, ticket) = (world.open(1).await, world.open(1).await.ticket());
@@ -174,7 +173,7 @@ async fn who_holds_an_account_for_long_does_not_keep_others_from_it() {
 }
 
 #[tokio::test]
-async fn an_account_that_is_too_large_is_refused_and_still_gets_mail() {
+async fn a_too_large_account_is_refused_and_still_gets_mail() {
     let each = weight().await;
     let store = Store::memory();
     let large = Fixture::new(store.clone(), 64 << 20);
@@ -195,7 +194,7 @@ async fn an_account_that_is_too_large_is_refused_and_still_gets_mail() {
 }
 
 #[tokio::test]
-async fn an_account_cannot_be_made_too_large_to_be_loaded_again() {
+async fn an_account_cannot_grow_too_large_to_load() {
     const ROOM: usize = 1 << 17;
     let store = Store::memory();
     let world = Fixture::new(store.clone(), ROOM);
@@ -212,7 +211,8 @@ async fn an_account_cannot_be_made_too_large_to_be_loaded_again() {
         }
     };
     assert_eq!(refused.kind(), Kind::Limit, "{refused}");
-    // Whatever their flags become, they have room: each placement a set of its own, as far as sets have.
+    // Whatever their flags become, they fit: each placement has a set of its own, as far as there
+    // are sets.
     let placed = account.state().inbox().len();
     assert!(placed > ROOM / 40, "{placed}");
     let mut refused = None;
@@ -242,7 +242,7 @@ async fn an_account_cannot_be_made_too_large_to_be_loaded_again() {
     assert!(world.open(1).await.state().inbox().is_empty());
 }
 
-/// What comes at once goes into one log entry: one that is too large refuses itself and nobody else.
+/// Concurrent appends share one log entry: one that is too large fails alone.
 #[tokio::test]
 async fn one_append_that_is_too_large_refuses_no_other() {
     // Few fit, and a hundred do not.
@@ -287,7 +287,7 @@ async fn a_ticket_hears_and_opens_again() {
     assert!(!account.ticket().log_watcher().has_changed());
 }
 
-/// A process is told which accounts another one appended to, and reads nothing of the others.
+/// A process is notified of the accounts to which another one appended, and reads no other log.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tickets_hear_of_what_another_process_appends() {
     let dir = tempfile::tempdir().unwrap();

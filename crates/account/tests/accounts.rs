@@ -252,7 +252,7 @@ async fn one_slept(w: &Fixture) -> ((Arc<Account>, Accounts), (Arc<Account>, Acc
 }
 
 #[tokio::test]
-async fn a_process_that_slept_through_a_trim_loads_anew_and_loses_nothing() {
+async fn a_process_suspended_through_a_trim_reloads_without_loss() {
     let w = Fixture::new();
     let ((a, _here), (b, there)) = one_slept(&w).await;
     // One delivers without keys, the other changes something: both know only an end of the log that is gone.
@@ -265,9 +265,10 @@ async fn a_process_that_slept_through_a_trim_loads_anew_and_loses_nothing() {
     assert_eq!(subjects(&b).await, subjects(&a).await);
 }
 
-/// What does not know that it slept is told that the outcome is unknown, and does it again.
+/// A process that does not know of its suspension gets the error that the outcome is unknown, and
+/// repeats the change.
 #[tokio::test]
-async fn a_process_whose_clock_slept_too_acknowledges_nothing_that_is_not_there() {
+async fn a_suspended_process_acknowledges_only_durable_entries() {
     let w = Fixture::new();
     let ((a, _here), (b, there)) = one_slept(&w).await;
     let stored = store(&there, "late").await;
@@ -281,7 +282,7 @@ async fn a_process_whose_clock_slept_too_acknowledges_nothing_that_is_not_there(
 }
 
 #[tokio::test]
-async fn expunged_messages_can_be_restored_until_their_grace_period_is_over() {
+async fn expunged_messages_can_be_restored_within_their_grace_period() {
     let w = Fixture::new();
     let accounts = w.accounts();
     let account = w.open(&accounts).await;
@@ -357,7 +358,8 @@ async fn a_damaged_checkpoint_is_passed_over() {
     assert_eq!(subjects(&again).await, ["one", "two", "three"]);
 
     w.store.delete(&w.head(2)).await.unwrap();
-    // It may only be unreadable for a while, so nobody goes on with what is left before that is decided.
+    // The object may only be unreadable for a while, so no writer continues without it before that
+    // is decided.
     let refused = w.accounts().open(ID, &w.root).await.err().unwrap();
     assert_eq!(refused.kind(), Kind::Corrupt, "{refused}");
     let journal = Journal::new(w.store.clone(), ID, &LogKey::for_tests(), w.random.clone());
@@ -369,7 +371,7 @@ async fn a_damaged_checkpoint_is_passed_over() {
 }
 
 #[tokio::test]
-async fn where_all_of_the_log_is_there_a_damaged_checkpoint_costs_nothing() {
+async fn a_damaged_checkpoint_costs_nothing_beside_a_whole_log() {
     let w = Fixture::new();
     let accounts = w.accounts();
     let account = w.open(&accounts).await;
@@ -405,7 +407,8 @@ async fn recent_messages_are_recent_for_one_session_only() {
     }
     append(&account, &accounts, "INBOX", "two").await;
     append(&account, &accounts, "INBOX", "three").await;
-    // A session that knows of the first two only does not take the third from whoever tells of it.
+    // A session that knows of the first two only does not take the third from a session that
+    // reports it.
     assert_eq!(account.claim_recent(inbox, below(3)).get(), 2);
     assert_eq!(account.claim_recent(inbox, below(2)).get(), 3, "and nobody gives back");
     assert_eq!(account.claim_recent(inbox, below(4)).get(), 3);
@@ -470,7 +473,7 @@ async fn messages_that_are_stored_together_are_read_back_exactly() {
 }
 
 #[tokio::test]
-async fn a_log_that_went_back_can_be_read_and_not_appended_to() {
+async fn a_log_that_went_back_is_read_only() {
     let w = Fixture::new();
     let marks = Watermarks::default();
     let begin = || {
@@ -484,7 +487,7 @@ async fn a_log_that_went_back_can_be_read_and_not_appended_to() {
     }
     assert_eq!(subjects(&*w.open(&accounts).await).await, ["one", "two", "three"]);
     drop(accounts);
-    // Somebody removes the newest entry from the store.
+    // An attacker removes the newest entry from the store.
     let last = format!("acct/{ID}/log/{:016x}", 3);
     w.store.delete(&last).await.unwrap();
     let accounts = begin();
@@ -497,7 +500,7 @@ async fn a_log_that_went_back_can_be_read_and_not_appended_to() {
         account.commit(|state| Ok((ops::create_mailbox(state, "new", Default::default())?, ()))).await;
     assert_eq!(change.err().unwrap().kind(), Kind::Retry);
     assert_eq!((log_entries(&w.store).await, marks.back()), (2, 1));
-    // A node that has not seen it cannot know, and goes on; so can whoever has confirmed it.
+    // A node that has not read it cannot know, and continues; so can one after a confirmation.
     drop((account, accounts));
     let accounts = w.accounts();
     w.deliver(&accounts, "four").await;

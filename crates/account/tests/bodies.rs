@@ -1,4 +1,4 @@
-//! Messages whose bodies were given up: what stays, who is asked for the rest, and what goes with them.
+//! Messages with evicted bodies: what stays, the source of the rest, and what is removed with them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -94,7 +94,7 @@ impl BodyFetcher for Everything {
 }
 
 #[tokio::test]
-async fn what_is_given_up_is_all_but_the_body_and_comes_again_from_whoever_has_it() {
+async fn an_evicted_body_is_fetched_again_from_its_source() {
     let w = Fixture::new().await;
     let mut messages = Vec::new();
     for number in 1..=150 {
@@ -160,7 +160,7 @@ async fn what_is_damaged_stays_and_is_told() {
 }
 
 #[tokio::test]
-async fn what_was_being_given_up_when_the_process_ended_is_whole() {
+async fn a_message_is_whole_after_an_interrupted_eviction() {
     let w = Fixture::new().await;
     let message = w.append(&mail(1)).await;
     // A store that fails between the two steps: the thin object is there, and the message object too.

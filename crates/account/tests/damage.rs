@@ -131,8 +131,8 @@ async fn noise_loses_nothing_and_nobody_disagrees() {
         let expected = inbox(&here).await;
         assert_eq!(subjects(&expected), ["a", "b", "c"], "{append_mode:?}");
         assert_eq!(inbox(&there).await, expected);
-        // A client that knew the UIDs finds out that they mean something else, where what is lost
-        // cannot be told.
+        // A client that knew the UIDs learns that they mean something else, where the loss cannot
+        // be determined.
         expunge(&there, 2).await.unwrap();
         let expected = inbox(&here).await;
         assert_eq!(subjects(&expected), ["a", "c"]);
@@ -145,7 +145,7 @@ async fn noise_loses_nothing_and_nobody_disagrees() {
 /// Two nodes on one bucket: while an entry is missing, short or unreadable for a while, the second
 /// one loads the account.
 #[tokio::test(start_paused = true)]
-async fn a_hole_in_the_log_never_makes_an_expunge_hit_another_message() {
+async fn a_gap_in_the_log_never_expunges_another_message() {
     for append_mode in BOTH {
         for damage in [None, Some(&b""[..]), Some(b"short"), Some(&[0; 600])] {
             let w = Fixture::new(append_mode);
@@ -164,7 +164,7 @@ async fn a_hole_in_the_log_never_makes_an_expunge_hit_another_message() {
             let refused = w.open(&two).await.err().unwrap();
             assert_eq!(refused.kind(), Kind::Corrupt, "{append_mode:?}: {refused}");
             assert!(refused.to_string().contains("account repair"), "{refused}");
-            // Mail arrives, and who has the account goes on.
+            // Mail arrives, and nodes that have the account loaded continue.
             w.deliver(&two, "x4").await.unwrap();
             expunge(&here, 2).await.unwrap();
             w.put(&hole, &entry).await;
@@ -178,7 +178,7 @@ async fn a_hole_in_the_log_never_makes_an_expunge_hit_another_message() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_repair_renumbers_on_all_nodes_and_drops_what_named_other_messages() {
+async fn a_repair_renumbers_and_drops_stale_references_on_all_nodes() {
     for append_mode in BOTH {
         let w = Fixture::new(append_mode);
         let (one, two) = (w.node(), w.node());
@@ -206,9 +206,9 @@ async fn a_repair_renumbers_on_all_nodes_and_drops_what_named_other_messages() {
     }
 }
 
-/// The last entry is gone for good, and a node that never saw it goes on behind it.
+/// The last entry is lost permanently, and a node that never read it continues behind it.
 #[tokio::test(start_paused = true)]
-async fn a_lost_last_entry_is_noticed_by_who_has_read_it() {
+async fn a_node_that_read_a_lost_last_entry_notices() {
     let w = Fixture::new(AppendMode::Conditional);
     let (one, two) = (w.node(), w.node());
     for subject in ["x0", "x1"] {
@@ -225,9 +225,10 @@ async fn a_lost_last_entry_is_noticed_by_who_has_read_it() {
     let shown = inbox(&there).await;
     assert_eq!(subjects(&shown), ["x0", "x2"]);
     assert!(shown.0 > before.0, "UID 2 means another message");
-    // It counts no more, and the log says so: the other node finds out.
+    // The entry no longer counts, and the log says so: the other node learns it.
     assert_eq!(inbox(&here).await, shown);
-    // It was only unreadable, and whoever loads the account anew is told that nodes differ.
+    // The entry was only unreadable, and a node that loads the account again gets the error that
+    // nodes differ.
     w.put(&last, &entry).await;
     let refused = w.open(&w.node()).await.err().unwrap();
     assert_eq!(refused.kind(), Kind::Corrupt, "{refused}");
@@ -240,7 +241,7 @@ async fn a_lost_last_entry_is_noticed_by_who_has_read_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_damaged_last_entry_leaves_the_account_readable_and_mail_waits() {
+async fn after_a_damaged_last_entry_reads_work_and_mail_waits() {
     for append_mode in BOTH {
         let w = Fixture::new(append_mode);
         let one = w.node();
@@ -263,8 +264,8 @@ async fn a_damaged_last_entry_leaves_the_account_readable_and_mail_waits() {
     }
 }
 
-/// Somebody who can write to the store plants manifests and marks: no UID changes its meaning, and
-/// nothing waits.
+/// An attacker with write access to the store plants manifests and marks: no UID changes its
+/// meaning, and nothing waits.
 #[tokio::test(start_paused = true)]
 async fn noise_among_manifests_stops_nothing_and_renumbers_nothing() {
     for append_mode in BOTH {

@@ -1,5 +1,4 @@
-//! A new root key for what comes: what was there stays readable, and what had the key before opens
-//! nothing more.
+//! A new root key for later mail: earlier mail stays readable, and the old key opens nothing later.
 
 use std::sync::Arc;
 
@@ -203,7 +202,7 @@ async fn a_record_that_is_not_of_the_log_is_noticed() {
     f.deliver(&accounts, "one").await;
     f.deliver(&accounts, "two").await;
     assert_eq!((check(&root).await, check(&foreign).await), (Ok(()), Err(Kind::Corrupt)));
-    // A record from before the account was given another key, put back by a thief of server.key.
+    // A record from before the account was given another key, restored by a thief of server.key.
     let next = f.rekey(&root).await.unwrap();
     f.deliver(&accounts, "three").await;
     assert_eq!((check(&next).await, check(&root).await), (Ok(()), Err(Kind::Denied)));

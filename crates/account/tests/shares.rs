@@ -1,5 +1,5 @@
-//! Shares: a mailbox that becomes one, whatever the store and other writers do meanwhile; offers;
-//! and who can open what.
+//! Shares: a mailbox that becomes one, despite failures of the store and concurrent writers;
+//! offers; and who can open what.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -145,7 +145,7 @@ async fn a_mailbox_becomes_a_share_with_everything_in_it() {
         assert_eq!(shared.rights_of(AccountId([9; 16])), Rights::NONE);
         assert_eq!(shared.inbox().recent_from(), Uid::MIN);
     }
-    // Late writers of other sessions find no mailbox, and a delivery for it goes to the inbox.
+    // Late writers of other sessions find no mailbox, and a delivery for it enters the inbox.
     let inbox = account.state().inbox().id();
     for event in [
         Event::Copied { from: inbox, uids: UidSet::range(Uid::MIN, Uid::MIN), to: archive },
@@ -195,8 +195,8 @@ async fn the_inbox_cannot_be_shared_and_links_are_bounded() {
     assert_eq!(full.err().unwrap().kind(), Kind::Limit);
 }
 
-/// Links that nobody asked for. Entries of earlier versions, without bounds of their own, are
-/// replayed as they were.
+/// Unsolicited links. Entries of earlier versions, without bounds of their own, are replayed as
+/// they were.
 #[tokio::test]
 async fn a_stranger_does_not_fill_the_list_of_another() {
     let world = Fixture::over(Store::memory(), 2);
@@ -223,7 +223,7 @@ async fn a_stranger_does_not_fill_the_list_of_another() {
     let more = offers("spam@x", 90..93);
     account.commit(|_| Ok((more.clone(), ()))).await.unwrap();
     assert_eq!(linked("spam@x"), limits::UNACCEPTED_LINKS_OF_ONE + 1);
-    // Many strangers leave room for what the account shares itself.
+    // Many strangers do not use up the limit for the account's own shares.
     let crowd: Vec<_> = (0..8).flat_map(|n| offers(&format!("crowd{n}@x"), 0..40)).collect();
     account.commit(|_| Ok((crowd.clone(), ()))).await.unwrap();
     assert_eq!(account.state().links().count(), limits::UNACCEPTED_LINKS + 1);
@@ -231,10 +231,10 @@ async fn a_stranger_does_not_fill_the_list_of_another() {
     share(&account, &accounts, "Archive", &world.link(None)).await.unwrap();
 }
 
-/// Another node deletes what is left over, and its clock is wrong by weeks, or this one stood still
-/// for as long.
+/// Another node deletes leftovers, and its clock is wrong by weeks, or this one was suspended for
+/// as long.
 #[tokio::test]
-async fn a_share_that_was_given_up_while_it_was_made_gets_no_link() {
+async fn a_share_cancelled_during_creation_gets_no_link() {
     let world = Fixture::over(Store::memory(), 1);
     let accounts = world.accounts();
     let account = accounts.open(OWNER, &world.owner).await.unwrap();
@@ -292,7 +292,7 @@ async fn what_changes_while_it_is_copied_is_in_the_share() {
     let appended: usize = writer.await.unwrap();
     let tombstones = account.state().tombstone_count();
     let there = content(&shared, "INBOX").await;
-    // Whatever was acknowledged before the switch is in the share, or was expunged before it.
+    // Everything acknowledged before the switch is in the share, or was expunged before it.
     assert_eq!(there.iter().filter(|(raw, _, _)| raw.contains("later")).count(), appended);
     let flagged = there.iter().filter(|(_, flags, _)| flags.system == SystemFlags::FLAGGED).count();
     let expunged = 200 + appended - there.len();
@@ -315,7 +315,7 @@ async fn an_offer_makes_a_link_and_nothing_else() {
     offer(&two, "Work/2026", None).await;
     let odd = world.link(Some("a/../b@x"));
     offer(&odd, "x\r\ny", None).await;
-    // Nobody can put a mailbox among those of the account itself.
+    // No other user can put a mailbox among those of the account itself.
     offer(&world.link(None), "mine", None).await;
     offer(&world.link(None), "mine", Some(one.share)).await;
     reader.catch_up().await.unwrap();
@@ -324,7 +324,7 @@ async fn an_offer_makes_a_link_and_nothing_else() {
     let mut expected = vec!["Other Users/owner@x/Work/2026", "Other Users/owner@x/Work/2026 2", &odd];
     expected.sort_unstable();
     assert_eq!(names, expected);
-    // Below a share of one's own somebody may make one, who has the right to.
+    // Below a share of this account, another user with the right may create one.
     let own = world.link(None);
     let archive = reader.state().mailbox_named("Archive").unwrap().id();
     let linked = Event::Linked { mailbox: archive, link: own.clone() };
@@ -366,7 +366,7 @@ async fn who_can_open_what() {
         let parts: Vec<_> = object.path.split('/').collect();
         let of: AccountId = parts[1].parse().unwrap();
         if parts[2] != "log" {
-            // Whoever holds the store sees neither text nor the key.
+            // An attacker with the store sees neither text nor the key.
             assert!(!bytes.windows(7).any(|w| w == b"Subject" || w == b"subject"));
             continue;
         }

@@ -164,7 +164,8 @@ async fn a_store_that_was_copied_is_not_counted_twice() {
     assert_eq!((known.messages, known.storage), (2, 2000));
 }
 
-/// Whoever can write to the store removes the usage record, and plants what the node would count.
+/// An attacker with write access to the store removes the usage record, and plants what the node
+/// would count.
 #[tokio::test]
 async fn planted_objects_count_for_nothing() {
     let world = Fixture::new().await;
@@ -214,7 +215,7 @@ async fn an_earlier_usage_record_does_not_count() {
     // A node that was never there cannot know.
     let new_node = directory.clone().with_watermarks(Default::default());
     assert_eq!(new_node.usage_record(id).await.unwrap().unwrap().usage, full);
-    // What there is is counted, and the record goes behind all that were seen.
+    // The existing messages are counted, and the record is written behind all that were read.
     let record = usage::settle(directory, id).await.unwrap();
     assert_eq!((record.usage.messages, record.usage.mailboxes), (0, 6));
     assert_eq!((record.version, new_node.usage_record(id).await.unwrap()), (6, Some(record)));

@@ -30,9 +30,9 @@ fn status(name: &str) -> usize {
     line.trim().trim_end_matches(" kB").trim().parse::<usize>().unwrap() * 1024
 }
 
-/// The most that the process took while `work` went on, beyond what it took before, and what came out.
+/// The peak memory of the process during `work`, beyond that before it, and the result.
 fn most<T>(work: impl FnOnce() -> T) -> (usize, T) {
-    // From now on the most is counted anew.
+    // From now on the peak is counted again.
     std::fs::write("/proc/self/clear_refs", "5").unwrap();
     let before = status("VmRSS:");
     let result = work();
@@ -149,7 +149,7 @@ fn with_maps(state: AccountState) {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn many_messages_take_little_and_so_does_what_is_done_to_all_of_them() {
+fn many_messages_and_changes_of_all_take_little_memory() {
     let random = SeededRandom::new(1);
     // Kept until the end, so that nothing of what follows is in the place of what was freed.
     let _flags = sets_of_flags(&random);

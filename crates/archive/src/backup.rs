@@ -66,8 +66,8 @@ pub trait Backup: Send + Sync {
 
     /// Opens a folder to change it, and creates it if it does not exist. A folder that the backup
     /// has under another name with the same MAILBOXID was renamed, and is renamed here. If its
-    /// UIDVALIDITY differs from the server's, the folder is put aside ([`Backup::superseded`]) and
-    /// begins anew.
+    /// UIDVALIDITY differs from the server's, the folder becomes superseded
+    /// ([`Backup::superseded`]) and a new one begins.
     ///
     /// # Errors
     /// `Conflict` if it is open already, by this process or another one; `Invalid` if the name

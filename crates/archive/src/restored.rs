@@ -7,7 +7,7 @@
 //! `docs/format/archive-journal.md` describes its lines; this module reads it for pull, restore and
 //! verify.
 //!
-//! The record may be lost, truncated, or from a server that was set up anew: nothing is removed
+//! The record may be lost, truncated, or from a server that was set up again: nothing is removed
 //! from a backup because of the record alone.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};

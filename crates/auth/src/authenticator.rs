@@ -69,7 +69,7 @@ pub struct Entered {
     pub record: AccountRecord,
     /// Its key.
     pub root: RootKey,
-    /// The slot that the secret opened: the session may go on while the account has it
+    /// The slot that the secret opened: the session may continue while the account has it
     /// ([`Authenticator::standing`]).
     pub slot: SlotId,
 }
@@ -164,7 +164,7 @@ impl Authenticator {
                 }
                 Comer::Other(answer) => match joined::answered(answer).await {
                     Some(answer) if answer.is_of(record.as_ref()) => return answer.give(record),
-                    // It was given up, or is about another version of the record.
+                    // It was cancelled, or is about another version of the record.
                     _ => {}
                 },
             }

@@ -39,7 +39,7 @@ impl LoginMetrics {
         self.entered.iter().map(Counter::read).sum()
     }
 
-    /// Logins that failed, for whatever reason.
+    /// Logins that failed, for any reason.
     pub fn failures(&self) -> u64 {
         self.denied.iter().map(Counter::read).sum()
     }

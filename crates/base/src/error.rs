@@ -14,7 +14,7 @@ pub enum Kind {
     Retry,
     /// The request itself is wrong; repeating it will not help.
     Invalid,
-    /// Something else changed first; look again and decide anew.
+    /// Another writer was first; read the state and decide again.
     Conflict,
     /// The requested object does not exist.
     NotFound,

@@ -1,9 +1,9 @@
-//! The C library's allocator, told to give memory back ([decision
+//! The C library's allocator, configured to return memory ([decision
 //! 25](../../../docs/decisions/0025-allocator.md)).
 //!
-//! glibc is told by variables that it reads when a process starts, before any code of ours; calling
-//! it later would be `unsafe`. So a server that was started without them starts itself again, once
-//! and at once, as the same process.
+//! glibc is configured by variables that it reads when a process starts, before any code of ours;
+//! calling it later would be `unsafe`. So a server that was started without them executes itself
+//! again, once, at once and as the same process.
 
 use std::env;
 use std::ffi::OsStr;
@@ -11,17 +11,16 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Two heaps instead of eight for each core; free memory at the end of a heap goes back from 2 MiB
-/// on, which is more than what is read at once and soon read again, and blocks from a size on
-/// always. The sizes must be said: otherwise they grow, up to 64 and 32 MiB, with every large block
-/// that is freed.
+/// Two heaps instead of eight for each core. Free memory at the end of a heap is returned from 2
+/// MiB on, which is more than one read takes, and blocks above a size always. The sizes must be
+/// fixed: otherwise they grow, up to 64 and 32 MiB, with every large block that is freed.
 const TUNING: [(&str, &str); 2] = [("MALLOC_ARENA_MAX", "2"), ("MALLOC_TRIM_THRESHOLD_", "2097152")];
 /// From which size on blocks go back always.
 const MAPPED: &str = "MALLOC_MMAP_THRESHOLD_";
 /// Set in a process that was started again. A program with file capabilities is not shown the
 /// variables above, and must not try for ever.
 const STARTED_AGAIN: &str = "SEALPOST_STARTED_AGAIN";
-/// The other way to tell glibc: whoever uses it, decides.
+/// The other configuration of glibc: if it is set, it is left alone.
 const TUNABLES: &str = "GLIBC_TUNABLES";
 
 /// Where messages are read from.

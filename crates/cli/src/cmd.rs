@@ -43,7 +43,7 @@ pub enum Command {
     Domain(domain::Args),
     /// Show and change the queue of mail that is to be sent
     Queue(queue::Args),
-    /// Follow a mail from its acceptance to what became of it
+    /// Trace a mail from its acceptance to its delivery or failure
     Trace(trace::Args),
     /// Import mbox files, Maildirs and .eml files into an account
     Import(import::Args),

@@ -31,7 +31,7 @@ use file::{ConfigFile, NamedBy};
 use keys::KEYS;
 use memory::MemoryOption;
 
-/// The data directory unless something else is said.
+/// The default data directory.
 pub const DEFAULT_DIRECTORY: &str = "./sealpost-data";
 
 /// Largest configuration file that is read, in bytes.
@@ -45,7 +45,7 @@ const CACHE_BYTES: u64 = 64 * 1024 * 1024;
 pub struct Config {
     /// Where the data is.
     pub directory: PathBuf,
-    /// What the server is told.
+    /// The settings of the server.
     pub settings: Settings,
     /// Where objects are.
     pub store: StoreConfig,
@@ -66,7 +66,7 @@ pub struct Config {
 /// Where a value came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// Nobody said anything.
+    /// Not set.
     Default,
     /// The configuration file, at this line.
     File(usize),
@@ -173,7 +173,7 @@ impl Config {
         if wrong.is_empty() { Ok(config) } else { Err(wrong) }
     }
 
-    /// Whether nobody said anything about a key.
+    /// Whether a key is not set.
     pub fn is_default(&self, name: &str) -> bool {
         self.origin(name) == Origin::Default
     }

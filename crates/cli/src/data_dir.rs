@@ -40,7 +40,7 @@ pub struct DataDir {
     pub key: ServerKeys,
     /// What this node has seen of its store.
     pub watermarks: Watermarks,
-    /// Who has an account here.
+    /// The accounts.
     pub directory: Directory,
     /// What the configuration says.
     pub settings: Settings,
@@ -164,7 +164,7 @@ impl DataDir {
         Ok(DataDir { dir, store, key, watermarks, directory, settings, clock, random, budget })
     }
 
-    /// The same directory, for what frees room: on a full disk it may use what is kept for that.
+    /// The same directory, for writes that free space: on a full disk they may use the reserve.
     ///
     /// # Errors
     /// What the configuration says.
@@ -190,7 +190,7 @@ impl DataDir {
         self.directory.alias_name(name).map_err(|e| Usage(e.to_string()).into())
     }
 
-    /// Servers are told, over the bus if there is one, that the record of this account was changed.
+    /// Notifies servers, over the bus if there is one, that the record of this account was changed.
     /// They find it out by themselves, later.
     pub async fn tell_of_record(&self, account: AccountId) {
         if self.settings.bus.url.is_empty() {
@@ -204,8 +204,8 @@ impl DataDir {
         }
     }
 
-    /// Servers are told, over the bus if there is one, of what is appended through `accounts` from
-    /// now on; until [`BusNotices::end`], or as long as this process runs.
+    /// Notifies servers, over the bus if there is one, of appends through `accounts` from now on;
+    /// until [`BusNotices::end`], or as long as this process runs.
     pub fn notify_of(&self, accounts: &Accounts) -> BusNotices {
         let bus = &self.settings.bus;
         BusNotices((!bus.url.is_empty()).then(|| BusNotifier::begin(bus, accounts)))
@@ -224,11 +224,11 @@ impl DataDir {
     }
 }
 
-/// Servers are being told of what a command does.
+/// Notices to servers about the appends of a command.
 pub struct BusNotices(Option<BusNotifier>);
 
 impl BusNotices {
-    /// Tells the last of it. Servers that were not told find it out by themselves, later.
+    /// Sends the last of them. Servers without them find the appends by themselves, later.
     pub async fn end(self) {
         if let Some(notifier) = self.0
             && let Err(error) = notifier.end().await
@@ -245,7 +245,7 @@ fn on_host(directory: Directory, settings: &Settings) -> Result<Directory> {
     Ok(directory.on_host(&settings.hostname, settings.domain.as_deref(), settings.postmaster.as_deref())?)
 }
 
-/// A new key over old records would lock everybody out, and hide that the old one is missing.
+/// A new key over old records would lock all users out, and hide that the old one is missing.
 async fn refuse_without_key(store: &Store, key_file: &Path) -> Result<()> {
     // Another process may make the key, and then an account, meanwhile.
     let is_used = async |root| Ok::<_, Error>(store.list(root, None).try_next().await?.is_some());

@@ -72,9 +72,8 @@ pub fn code(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(status(error))
 }
 
-/// What a failure means decides, wherever it arose. Who finds out that something is not what it
-/// should be says so by the kind of the error, or by [`Usage`]; of errors of the system only those
-/// are looked at that mean the same everywhere.
+/// The meaning of a failure decides, wherever it arose. It is in the kind of the error, or in
+/// [`Usage`]; of errors of the system only those count that mean the same everywhere.
 fn status(error: &anyhow::Error) -> u8 {
     let causes = || error.chain();
     if causes().any(|cause| cause.is::<Usage>() || cause.is::<UsageError>()) {
@@ -145,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_named_and_cannot_be_used_is_wrong_unless_it_may_work_later() {
+    fn unusable_arguments_are_usage_errors_unless_temporary() {
         let io = |kind: io::ErrorKind| {
             named(anyhow::Error::from(io::Error::from(kind)).context("the password in a"))
         };

@@ -61,7 +61,7 @@ pub enum Level {
     Off,
     /// What failed.
     Error,
-    /// What an operator should look at.
+    /// Problems that need an operator.
     #[default]
     Warn,
     /// One line for each session too.
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_that_is_printed_has_the_options_that_were_given() {
+    fn a_printed_command_repeats_the_given_options() {
         let after = |global: &Global| {
             let command = global.command(&["archive", "pull", "a b"]);
             command.strip_prefix(&shell::quoted(&program())).unwrap().to_owned()

@@ -85,6 +85,24 @@ mod tests {
         }
     }
 
+    /// The width of pages in a wide terminal: clap's default.
+    const COLUMNS: usize = 100;
+
+    /// The lines of examples and lists of a page, which are too wide for it.
+    fn too_wide(command: &Command, found: &mut Vec<String>) {
+        let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let wide = text.lines().filter(|line| line.starts_with(' ') && line.chars().count() > COLUMNS);
+        found.extend(wide.map(str::to_owned));
+        command.get_subcommands().for_each(|sub| too_wide(sub, found));
+    }
+
+    #[test]
+    fn no_example_is_wrapped_inside_a_command() {
+        let mut found = Vec::new();
+        too_wide(&with_options_line(Cli::command()), &mut found);
+        assert!(found.is_empty(), "longer than {COLUMNS} columns: {found:#?}");
+    }
+
     #[test]
     fn the_definition_of_the_command_line_is_sound() {
         Cli::command().debug_assert();

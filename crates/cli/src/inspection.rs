@@ -40,7 +40,7 @@ pub fn leave_no_cores() -> io::Result<()> {
     Ok(setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?)
 }
 
-/// Also none for a program that the system hands them to, whatever the limit is, and no debugger.
+/// No core dump for a program that the system pipes them to either, for any limit, and no debugger.
 #[cfg(target_os = "linux")]
 fn hide() -> io::Result<()> {
     use rustix::process::{DumpableBehavior, set_dumpable_behavior};

@@ -1,4 +1,4 @@
-//! The log: on standard error, quiet unless asked.
+//! The log: on standard error, quiet by default.
 //!
 //! What logs never waits for standard error and never fails because of it ([`queue`]). A panic is a
 //! line of the log too: the standard library's own hook would wait for standard error. Errors that
@@ -45,7 +45,7 @@ pub enum Format {
 /// How long the end of the process waits for the last lines.
 const LAST_LINES: Duration = Duration::from_millis(500);
 
-/// The crates of the resolver, whose failures are reported by those who ask it.
+/// The crates of the resolver, whose failures are reported by its callers.
 const RESOLVER: [&str; 3] = ["hickory_resolver", "hickory_net", "hickory_proto"];
 
 /// The one log of this process.
@@ -67,7 +67,7 @@ pub fn start(log: Log) {
         targets = targets.with_targets(RESOLVER.map(|name| (name, LevelFilter::OFF)));
     }
     let metrics = Arc::<LogMetrics>::default();
-    // Without a thread nothing can be served either: what comes next says so.
+    // Without a thread nothing can be served either: the next step fails.
     let Ok(queue) = Queue::start(StandardError, metrics.clone(), tell) else { return };
     if LOG.set((queue.clone(), metrics.clone())).is_err() {
         return;
@@ -75,7 +75,7 @@ pub fn start(log: Log) {
     let repeats = Repeats::new(metrics, Arc::new(SystemClock::new()), queue.clone());
     let lines = tracing_subscriber::fmt::layer()
         .with_ansi(false)
-        // It would say so on standard error, and panic if that fails.
+        // It would report that on standard error, and panic if that fails.
         .log_internal_errors(false)
         .with_writer(queue);
     let all = tracing_subscriber::registry().with(targets).with(repeats);

@@ -94,8 +94,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Where a command reads mail from that runs for long or reads much. What is wrong with a
-/// configuration is told later.
+/// The source of mail for a command that runs for long or reads much. Errors of the configuration
+/// are reported later.
 fn reading(cli: &Cli) -> Option<Reading> {
     match cli.command {
         cmd::Command::Serve(_) if Config::load(&cli.global).is_ok_and(|config| config.store.is_bucket()) => {
@@ -106,9 +106,9 @@ fn reading(cli: &Cli) -> Option<Reading> {
     }
 }
 
-/// A file that may grow no further (`ulimit -f`) is an error of the write, and told like a full
-/// disk. The signal that comes with it would end the process without a word. Once it is listened
-/// to, it does not, whether anybody listens any more or not.
+/// A file that may grow no further (`ulimit -f`) is an error of the write, reported like a full
+/// disk. Its signal would end the process without a message. A handler prevents that, even one that
+/// is no longer awaited.
 fn survive_file_limits(runtime: &tokio::runtime::Runtime) -> anyhow::Result<()> {
     let _within = runtime.enter();
     signal(SignalKind::from_raw(Signal::XFSZ.as_raw())).map(drop).context("cannot listen to signals")

@@ -1,8 +1,8 @@
 //! The only place that prints: results on standard output, as text or (`--json`) one JSON value per
-//! line; what is said beside them on standard error.
+//! line; all other messages on standard error.
 //!
-//! A reader that goes away (`sealpost … | head`) is an error like any other and ends the command
-//! quietly; nothing here panics.
+//! A closed output (`sealpost … | head`) is an error like any other and ends the command quietly;
+//! nothing here panics.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is the module that prints")]
 
@@ -42,12 +42,12 @@ impl Output {
         Output { json, quiet }
     }
 
-    /// Whether to say nothing of what goes well, nor how it goes.
+    /// Whether to print neither success nor progress.
     pub fn is_quiet(self) -> bool {
         self.quiet
     }
 
-    /// Whether how it goes is shown while it does: at a terminal.
+    /// Whether progress is shown: at a terminal.
     pub fn shows_progress(self) -> bool {
         !self.json && !self.quiet && io::stderr().is_terminal()
     }
@@ -73,7 +73,7 @@ impl Output {
         self.outcome(true, value, text)
     }
 
-    /// Whether JSON was asked for.
+    /// Whether `--json` was given.
     pub fn is_json(self) -> bool {
         self.json
     }
@@ -81,7 +81,7 @@ impl Output {
     /// One line of text, in either mode; for text that is the result itself.
     ///
     /// # Errors
-    /// If nobody reads standard output any more.
+    /// If standard output is closed.
     pub fn line(self, text: impl Display) -> io::Result<()> {
         let mut out = io::stdout().lock();
         let written = writeln!(out, "{text}").and_then(|()| out.flush());
@@ -110,8 +110,8 @@ impl Output {
         }
     }
 
-    /// What a person wants to know and a program does not: on standard error, and not at all with
-    /// `--json` or `--quiet`.
+    /// A message for people and not for programs: on standard error, and not at all with `--json`
+    /// or `--quiet`.
     pub fn note(self, text: impl Display) {
         if !self.json && !self.quiet {
             warn(text);
@@ -121,11 +121,11 @@ impl Output {
 
 /// Says `text` on standard error, in either mode.
 pub fn warn(text: impl Display) {
-    // If standard error is gone there is nobody left to tell.
+    // If standard error is closed, the message is lost.
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// Says why the command failed; nothing if it failed because nobody reads its output any more.
+/// Reports why the command failed; nothing if it failed because its output is closed.
 pub fn error(error: &anyhow::Error) {
     if error.chain().any(is_unread) {
         return;
@@ -153,7 +153,7 @@ pub fn text(error: &anyhow::Error) -> String {
     without_numbers(&text)
 }
 
-/// What to do about a place that cannot be written, whoever found that out: the system, or SQLite.
+/// The remedy for a location that cannot be written, whether the system or SQLite found that out.
 pub fn advice(error: &anyhow::Error) -> Option<&'static str> {
     let is = |cause: &(dyn std::error::Error + 'static), kinds: &[ErrorKind], words: &[&str]| {
         let of = cause.downcast_ref::<io::Error>().is_some_and(|e| kinds.contains(&e.kind()));
@@ -213,8 +213,7 @@ fn without_numbers(text: &str) -> String {
     out
 }
 
-/// Nobody reads standard output any more. A socket whose other end is gone is a broken pipe too,
-/// and must be told of.
+/// Standard output is closed. A closed socket is a broken pipe too, and must be reported.
 #[derive(Debug)]
 struct Unread;
 

@@ -17,7 +17,7 @@ use crate::exit::Usage;
 use crate::global::Global;
 use crate::store::Purpose;
 
-/// Queues that a command looks at.
+/// Queues that a command reads.
 const QUEUES: usize = 1000;
 
 /// Queues, and what opens them.

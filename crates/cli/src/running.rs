@@ -1,4 +1,4 @@
-//! A server that runs until it is told to stop, or until it has lost what it is for.
+//! A server that runs until a signal stops it, or until it can no longer accept connections.
 //!
 //! SIGTERM or SIGINT: every session says goodbye (BYE, 421) and the process ends within the
 //! `timeouts.shutdown_grace` of the configuration. A second one: it ends at once; what was

@@ -1,4 +1,4 @@
-//! Sample mail: a few dozen messages of many shapes, so that a trial has something to look at.
+//! Sample mail: a few dozen messages of many shapes for a trial.
 //!
 //! The messages are the same every time. They arrive in one log entry together with a mark that
 //! they have, so an account gets them once, however often and wherever a run is interrupted.
@@ -28,7 +28,7 @@ pub const DOMAINS: [&str; 3] = ["example.com", "example.net", "example.org"];
 /// Everything random in the samples comes from it.
 const SEED: u64 = 0x5ea1_9057;
 
-/// One message, and where it goes.
+/// One message, and its mailbox.
 pub struct Sample {
     mailbox: &'static str,
     flags: Flags,

@@ -43,7 +43,7 @@ impl Default for PasswordArgs {
 }
 
 impl PasswordArgs {
-    /// A password that exists; `prompt` is what a person is asked, such as `Password of me@localhost`.
+    /// An existing password; `prompt` is the prompt, such as `Password of me@localhost`.
     ///
     /// # Errors
     /// If it cannot be read, or cannot be a password.
@@ -54,7 +54,7 @@ impl PasswordArgs {
         }
     }
 
-    /// A password that is to be set; a person is asked twice.
+    /// A new password; the prompt repeats.
     ///
     /// # Errors
     /// As [`PasswordArgs::existing`], and if the passwords do not match.
@@ -110,7 +110,7 @@ pub fn from_stdin() -> Result<Secret> {
     read().context("the password on standard input").map_err(named)
 }
 
-/// Asks for a secret at the terminal, without showing it; `file_option` is how else it is given.
+/// Prompts for a secret at the terminal, without echo; `file_option` names the alternative.
 ///
 /// # Errors
 /// If there is no terminal, or if it cannot be a password.
@@ -142,7 +142,7 @@ async fn typed(prompt: String, file_option: &str) -> Result<Zeroizing<String>> {
     typed.await.context("the prompt did not finish")?
 }
 
-/// Asks for a new secret, twice.
+/// Prompts for a new secret, twice.
 ///
 /// # Errors
 /// As [`ask`], and if the passwords do not match, three times.

@@ -33,7 +33,7 @@ pub struct StoreConfig {
     pub endpoint: Option<String>,
     /// The region that requests are signed for.
     pub region: String,
-    /// Where the bucket's name goes.
+    /// The place of the bucket's name.
     pub addressing: Addressing,
     /// The file with the access key; empty: the environment.
     pub credentials: PathBuf,
@@ -77,7 +77,7 @@ impl Default for StoreConfig {
 
 /// The directory of a bucket's cache, in the data directory.
 const CACHE: &str = "cache";
-/// How long nothing is said of a store that cannot be used.
+/// How long a store may be unusable before the first message.
 const SOON: Duration = Duration::from_secs(3);
 /// Largest file with an access key that is read, in bytes.
 const CREDENTIALS_BYTES: u64 = 64 * 1024;
@@ -91,7 +91,7 @@ enum Location {
 }
 
 impl Location {
-    /// Reads a URL; whatever has no scheme is a directory.
+    /// Reads a URL; a string without a scheme is a directory.
     fn parse(url: &str) -> Result<Self, String> {
         if url.starts_with("s3://") {
             let (bucket, prefix) = S3::parse_url(url).map_err(|e| e.to_string())?;
@@ -249,8 +249,8 @@ impl StoreConfig {
         Ok(store)
     }
 
-    /// Makes the mark of the bucket authentic that this node goes by, and remembers it: once it is
-    /// certain that the bucket is this installation's. Nothing in a local store.
+    /// Makes the bucket's mark authentic that this node follows, and remembers it: once it is
+    /// certain that the bucket belongs to this installation. Does nothing for a local store.
     ///
     /// # Errors
     /// What the store says.
@@ -274,8 +274,8 @@ impl StoreConfig {
         format!("{} {}", self.endpoint.as_deref().unwrap_or_default(), self.url).trim().to_owned()
     }
 
-    /// Opens the store at `url` with what is said here of servers, as all others use it. A local
-    /// one is made if there is none.
+    /// Opens the store at `url` with the settings here for servers, in the append mode of its
+    /// nodes. A local one is created if there is none.
     ///
     /// # Errors
     /// As [`StoreConfig::open`].
@@ -285,7 +285,7 @@ impl StoreConfig {
         Ok(store.0)
     }
 
-    /// As [`StoreConfig::at`], for whoever only looks what it does.
+    /// As [`StoreConfig::at`], for a check of its behaviour.
     ///
     /// # Errors
     /// As [`StoreConfig::open`].

@@ -68,14 +68,14 @@ fn nothing_is_made_by_looking() {
 }
 
 #[test]
-fn a_password_is_never_an_argument_and_a_wrong_one_opens_nothing() {
+fn a_password_is_no_argument_and_must_be_right() {
     let home = Home::with_account();
     home.file("wrong", "three");
     home.file("new", "new");
     let passwd = ["account", "passwd", ACCOUNT, "--new-password-file", "new", "--password-file"];
     assert_eq!(home.status(&[&passwd[..], &["wrong"]].concat()), 4);
     assert_eq!(home.status(&["account", "add", "joe@example.org", "--password", "secret"]), 2);
-    // Without a terminal nobody can be asked, and is told what to do instead.
+    // Without a terminal there is no prompt, and the error names the alternative.
     assert_eq!(home.status(&["account", "add", "joe@example.org"]), 2);
     let refused = home.run(&["account", "passwd", ACCOUNT, "--password-file", "password"]);
     assert!(
@@ -119,7 +119,7 @@ fn a_recovery_code_sets_a_password_and_logs_nobody_in() {
 }
 
 #[test]
-fn app_passwords_log_in_until_they_are_revoked_while_the_server_runs() {
+fn a_running_server_accepts_app_passwords_until_they_are_revoked() {
     let home = Home::with_account();
     let server = home.serve();
     assert!(server.logs_in("one and two"));
@@ -232,7 +232,7 @@ fn what_loses_its_last_account_is_named() {
 }
 
 #[test]
-fn a_suspended_account_is_closed_to_its_owner_and_open_to_mail() {
+fn a_suspended_account_refuses_logins_and_accepts_mail() {
     let home = Home::with_account();
     let server = home.serve();
     assert!(server.logs_in("one and two"));

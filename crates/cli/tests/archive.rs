@@ -60,7 +60,7 @@ fn stats_counts_what_another_program_left() {
 }
 
 #[test]
-fn a_dry_run_of_export_says_what_would_be_written_and_changes_nothing() {
+fn a_dry_run_of_export_lists_files_and_writes_none() {
     let home = Home::new();
     imap_backup(&home);
     let export = ["archive", "export", "--from", "copy", "--from-format", "mbox", "--folder", "INBOX"];
@@ -159,7 +159,7 @@ fn a_sealed_copy_can_be_made_for_every_users_name() {
 
 /// The system sends a signal besides the error, which would end the process without a word.
 #[test]
-fn a_limit_on_the_size_of_files_is_told_and_costs_nothing() {
+fn a_limit_on_file_sizes_is_reported_without_loss() {
     let home = Home::new();
     let messages = 3000;
     let entry =
@@ -190,7 +190,7 @@ fn a_limit_on_the_size_of_files_is_told_and_costs_nothing() {
 }
 
 #[test]
-fn a_dry_run_of_remove_names_what_would_go_and_leaves_it() {
+fn a_dry_run_of_remove_lists_files_and_removes_none() {
     let home = Home::new();
     home.file("secret", "one and two");
     home.ok(&[
@@ -240,7 +240,7 @@ fn the_command_that_add_prints_works() {
         let next = text.lines().find_map(|line| line.strip_prefix("now: ")).unwrap();
         let mut shell = std::process::Command::new("sh");
         let pulled = shell.current_dir(home.path("")).args(["-c", next]).output().unwrap();
-        // Nobody is at that port, but the account is known.
+        // No server listens at that port, but the account is known.
         assert_eq!(pulled.status.code(), Some(75), "{next}: {pulled:?}");
         let quiet = sealpost(&[options, &["--quiet", "archive", "remove", "my-work"]].concat());
         assert!(quiet.status.success() && quiet.stdout.is_empty() && quiet.stderr.is_empty(), "{quiet:?}");
@@ -248,7 +248,7 @@ fn the_command_that_add_prints_works() {
 }
 
 #[test]
-fn one_timer_pulls_all_accounts_and_says_nothing_if_all_goes_well() {
+fn one_timer_pulls_all_accounts_and_is_silent_on_success() {
     let home = Home::new();
     let schedule = ["archive", "schedule", "--as", "cron"];
     assert_eq!(home.status(&schedule), 2, "there is no account");
@@ -265,7 +265,7 @@ fn one_timer_pulls_all_accounts_and_says_nothing_if_all_goes_well() {
 }
 
 #[test]
-fn an_account_that_cannot_be_read_keeps_no_other_one_back() {
+fn an_unreadable_account_does_not_stop_the_others() {
     let home = Home::new();
     let server = ["--host", "127.0.0.1", "--user", "jane", "--password-file", "none", "--no-check"];
     for account in ["one", "two"] {
@@ -321,7 +321,7 @@ fn superseded_folders_are_listed_and_exported() {
     assert_eq!((exported(""), exported(".INBOX-7")), (1, 2));
 }
 
-/// Of whatever ends the run: signals that it catches, and one that it cannot.
+/// For every end of the run: signals that it catches, and one that it cannot.
 #[test]
 fn a_token_command_and_its_children_end_with_the_run() {
     use rustix::process::{Pid, Signal, kill_process};

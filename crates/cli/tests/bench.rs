@@ -81,7 +81,7 @@ fn mistakes_are_explained() {
         let output = home.run(&[&["bench"][..], &args].concat());
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert!(stderr.contains(why), "{args:?}: {stderr}");
-        // 2: what was asked for is wrong. 1: it could not be done.
+        // 2: the request is wrong. 1: it could not be done.
         let failed = ["Connection refused", "--out users/report"].contains(&why.rsplit(": ").next().unwrap());
         assert_eq!(output.status.code(), Some(if failed { 1 } else { 2 }), "{args:?}: {stderr}");
         assert!(!stderr.contains("secret"));
@@ -136,7 +136,7 @@ fn data_sets_are_written_and_compared_runs_shown() {
 }
 
 #[test]
-fn a_server_that_does_nothing_has_as_many_messages_as_are_asked_for() {
+fn the_null_server_has_as_many_messages_as_requested() {
     let args =
         ["bench", "run", "fetch", "--null", "--set", "count=10", "--set", "data=tiny", "--set", "distinct=5"];
     let (document, status) = Home::new().json(&args);
@@ -155,7 +155,7 @@ fn processes(text: &str) -> Vec<u32> {
 }
 
 #[test]
-fn a_run_that_is_told_to_end_reports_and_leaves_nothing() {
+fn an_interrupted_run_reports_and_leaves_nothing() {
     let home = Home::new();
     home.file("tmp/here", "");
     home.file(
@@ -193,7 +193,7 @@ fn a_run_that_is_told_to_end_reports_and_leaves_nothing() {
 }
 
 #[test]
-fn a_server_that_ends_is_told_of_and_meets_no_bar_on_memory() {
+fn a_server_that_ends_is_reported_and_fails_memory_bounds() {
     let home = Home::new();
     let phase = |name, seconds| {
         format!(
@@ -210,8 +210,8 @@ fn a_server_that_ends_is_told_of_and_meets_no_bar_on_memory() {
     let mut bench = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut notes = BufReader::new(bench.stderr.take().unwrap()).lines();
     assert!(notes.by_ref().any(|line| line.unwrap().starts_with("1/3 a")));
-    // That phase is over, the next has begun. Nobody waits for the server: what is left of it has
-    // no memory, and is no server.
+    // That phase is over, the next has begun. Nothing waits for the server: its remains have no
+    // memory, and are no server.
     server.kill().unwrap();
     let said: Vec<_> = notes.map(Result::unwrap).collect();
     let output = bench.wait_with_output().unwrap();
@@ -359,7 +359,7 @@ fn a_server_that_runs_is_left_as_it_was() {
         "data=tiny",
         "--write-inbox",
     ];
-    // Nobody logs in with LMTP.
+    // LMTP has no logins.
     assert_eq!(home.json(&[&args[..], &account[..2]].concat()).1, 0);
     let login = [
         "bench",

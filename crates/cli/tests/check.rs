@@ -1,4 +1,4 @@
-//! `check` finds what is wrong, says which object it is, and goes on.
+//! `check` finds a problem, names the object, and continues.
 
 #[path = "support/run.rs"]
 mod run;
@@ -116,7 +116,7 @@ fn index_segments_are_looked_at() {
     let problem = problem(&home);
     assert_eq!(problem["path"], path.as_str());
     assert!(problem["problem"].as_str().unwrap().contains("made again"), "{problem}");
-    // It can be told apart without a key too.
+    // It is found without a key too.
     let (sealed, status) = home.json(&["check"]);
     assert_eq!((status, &sealed["problems"][0]["path"]), (1, &path.as_str().into()), "{sealed}");
     assert_eq!(home.json(&["stats"]).0["kinds"]["index"]["objects"], 1);
@@ -138,7 +138,7 @@ fn a_file_that_is_gone_or_cut_short() {
     let gone = problem(&home);
     assert!(gone["problem"].as_str().unwrap().contains(&name), "it names the file: {gone}");
     assert_eq!(gone["seen_as"][0], "INBOX UID 1");
-    // This can be told without the key, too.
+    // This is found without the key, too.
     let (sealed, status) = home.json(&["check"]);
     assert_eq!((status, &sealed["problem_count"]), (1, &1.into()), "{sealed}");
 }
@@ -186,7 +186,7 @@ fn mail_that_no_record_names() {
 }
 
 #[test]
-fn a_file_that_is_damaged_is_named_and_comes_back_from_a_backup() {
+fn a_damaged_file_is_reported_and_restored_from_a_backup() {
     let home = home();
     home.ok(&["backup", "data", "backup"]);
     let name: String = database(&home)
@@ -241,7 +241,7 @@ fn plant(home: &Home, position: u64, like: Option<&str>) -> String {
 }
 
 #[test]
-fn what_is_no_log_entry_is_named_and_nothing_waits_for_it() {
+fn noise_in_a_log_is_reported_and_blocks_nothing() {
     let home = home();
     let first = object(&home, "acct/%/log/%");
     let entries: u64 = home.check().0["checked"]["log_entries"].as_u64().unwrap();
@@ -256,7 +256,7 @@ fn what_is_no_log_entry_is_named_and_nothing_waits_for_it() {
             report["problems"].as_array().unwrap().iter().find(|found| found["path"] == path.as_str());
         assert!(found.unwrap()["problem"].as_str().unwrap().contains("far beyond the end"), "{report}");
     }
-    // It is found without the key, and everything goes on.
+    // It is found without the key, and everything continues.
     assert_eq!(home.json(&["check"]).0["problem_count"], 3);
     let server = home.serve();
     assert!(server.logs_in("one and two"));
@@ -273,7 +273,7 @@ fn what_is_no_log_entry_is_named_and_nothing_waits_for_it() {
 }
 
 #[test]
-fn an_account_with_a_lost_entry_is_repaired_by_a_command() {
+fn a_command_repairs_an_account_with_a_lost_entry() {
     let home = home();
     let entry = object(&home, "acct/%/log/%2");
     let (said, status) = home.json(&["account", "repair", ACCOUNT]);
@@ -353,7 +353,7 @@ fn a_password_that_is_wrong() {
     let home = home();
     home.file("wrong", "no");
     assert_eq!(home.status(&["check", "--account", ACCOUNT, "--password-file", "wrong"]), 4);
-    // Tried on all accounts, it opens none, and that is said.
+    // Tried on all accounts, it opens none, and the command reports that.
     let (report, status) = home.json(&["check", "--password-file", "wrong"]);
     assert_eq!((status, &report["without_key"][0]), (0, &ACCOUNT.into()));
 }
@@ -400,7 +400,7 @@ fn a_half_withdrawn_password_is_named() {
 
 /// The same, killed after the row was removed: a file that no row names.
 #[test]
-fn a_file_of_a_removed_record_is_named_until_the_server_erases_it() {
+fn a_removed_records_file_is_reported_until_erased() {
     let home = Home::with_account();
     let left = home.file("data/objects/ff/left.slots", "a record with slots");
     let second = home.path("second-name");

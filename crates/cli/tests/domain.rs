@@ -64,7 +64,7 @@ fn a_domain_gets_keys_and_the_records_to_publish() {
 }
 
 #[test]
-fn a_domain_without_accounts_is_not_served_and_that_is_said() {
+fn a_domain_without_accounts_is_reported_as_not_served() {
     let home = home();
     let added = home.run(&[&CONFIG[..], &["domain", "add", "shop.example"]].concat());
     let told = String::from_utf8_lossy(&added.stderr);

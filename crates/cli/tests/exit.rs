@@ -153,7 +153,7 @@ fn a_wrong_command_line_is_2_and_nothing_is_done() {
 }
 
 #[test]
-fn what_is_not_there_is_3_and_a_wrong_password_4() {
+fn missing_objects_exit_with_3_and_wrong_passwords_with_4() {
     let home = Home::with_account();
     home.file("wrong", "wrong");
     home.file("a.eml", "Subject: a\n\nb\n");
@@ -209,7 +209,7 @@ fn what_is_not_there_is_3_and_a_wrong_password_4() {
 }
 
 #[test]
-fn what_goes_well_is_not_printed_if_nobody_wants_to_know() {
+fn quiet_commands_print_nothing_on_success() {
     let home = Home::with_account();
     let quiet = |args: &[&str]| {
         let output = home.run(&[args, &["--quiet"]].concat());
@@ -231,7 +231,7 @@ fn what_goes_well_is_not_printed_if_nobody_wants_to_know() {
     ] {
         assert_eq!(quiet(args), (String::new(), String::new()), "{args:?}");
     }
-    // What was asked for is printed all the same, and so is what goes wrong.
+    // Results and errors are printed all the same.
     assert_eq!(quiet(&["account", "list"]).0.lines().count(), 2);
     assert!(!quiet(&["account", "recovery", ACCOUNT, "--password-file", "password"]).0.is_empty());
     let refused = home.run(&["--quiet", "account", "show", "nobody@example.org"]);

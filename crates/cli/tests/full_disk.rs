@@ -1,4 +1,4 @@
-//! What frees room works on a disk that is full to the last byte.
+//! Writes that free space work on a disk that is full to the last byte.
 
 #[path = "support/run.rs"]
 mod run;
@@ -20,7 +20,7 @@ fn accounts_are_removed_and_purged_on_a_full_disk() {
 }
 
 #[test]
-fn a_store_on_a_full_disk_is_opened_with_the_reserve() {
+fn a_store_on_a_full_disk_opens_with_its_reserve() {
     where_it_may_mount("opened_on_a_full_disk");
 }
 
@@ -82,7 +82,7 @@ fn on_a_full_disk() {
 }
 
 #[test]
-#[ignore = "started by a_store_on_a_full_disk_is_opened_with_the_reserve, where it may mount"]
+#[ignore = "started by a_store_on_a_full_disk_opens_with_its_reserve, where it may mount"]
 fn opened_on_a_full_disk() {
     let home = Home::new();
     let data = small_disk(&home);

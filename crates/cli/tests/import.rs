@@ -34,7 +34,7 @@ fn an_mbox_comes_out_as_it_went_in() {
     for (field, count) in [("Status: RO", 34), ("X-Status: F", 34), ("X-Keywords: ", 34), ("Status: O", 66)] {
         assert_eq!(written.lines().filter(|line| line.starts_with(field)).count(), count, "{field}");
     }
-    // And the same once more, from what was written.
+    // The same once more, from the export.
     home.ok(&["account", "add", "joe@example.org", "--password-file", "password"]);
     home.ok(&["import", "out/old.mbox", "--account", "joe@example.org", "--password-file", "password"]);
     let export =
@@ -45,7 +45,7 @@ fn an_mbox_comes_out_as_it_went_in() {
 }
 
 #[test]
-fn what_is_twice_in_an_archive_is_twice_in_the_mailbox() {
+fn duplicates_in_an_archive_stay_duplicates_in_the_mailbox() {
     let home = Home::with_account();
     let one = mbox(1, 100);
     home.file("a.mbox", format!("{one}{one}{one}"));

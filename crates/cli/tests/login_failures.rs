@@ -67,7 +67,7 @@ fn written(mut server: Server) -> Vec<String> {
 }
 
 #[test]
-fn each_is_a_line_at_the_default_level_without_a_secret() {
+fn each_failure_is_a_default_log_line_without_secrets() {
     let dir = tempfile::tempdir().unwrap();
     let server = serve(dir.path(), "text", &[]);
     guess(&server);
@@ -109,7 +109,7 @@ fn many_failures_are_few_lines() {
     let dir = tempfile::tempdir().unwrap();
     let server = serve(dir.path(), "text", &[]);
     let mut imap = server.connect("imap");
-    // These are not slowed down: no secret is looked at.
+    // These are not delayed: no secret is checked.
     for n in 0..60 {
         imap.send("x AUTHENTICATE XOAUTH2 dXNlcj1qYW5lQGxvY2FsaG9zdAFhdXRoPUJlYXJlciBndWVzcy04AQE=");
         assert!(imap.line().starts_with("x NO"), "{n}");

@@ -46,7 +46,7 @@ fn messages(folder: &Path) -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn files_that_are_no_mail_are_named_once_and_not_imported() {
+fn files_that_are_no_mail_are_reported_once() {
     let home = Home::with_account();
     for (name, content) in [
         ("logo.png", &b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"[..]),
@@ -85,7 +85,8 @@ fn compressed_files_and_standard_input_are_read() {
     let imported = summary["imported"].as_u64().unwrap();
     assert!(status == 1 && (1..300).contains(&imported), "{summary}");
     assert_eq!(summary["failed"], 1, "the message in which it ends: {summary}");
-    // What a tape adds costs no message, and neither does what is no gzip data, but that is told.
+    // Padding of a tape costs no message, and neither does trailing data that is no gzip, but that
+    // is reported.
     for (behind, status) in [(&[0; 1000][..], 0), (b"and more", 1)] {
         home.file("tape.mbox.gz", [&gzip(mbox(3, 100).as_bytes())[..], behind].concat());
         let (summary, done) = home.import("tape.mbox.gz");
@@ -236,7 +237,7 @@ fn changed_flags_are_reported_and_taken_over_on_request() {
 }
 
 #[test]
-fn a_mailbox_that_cannot_be_written_does_not_stop_the_others() {
+fn an_unwritable_mailbox_does_not_stop_the_others() {
     let home = Home::with_account();
     home.ok(&["account", "add", OTHER, "--password-file", "password"]);
     let long = "L".repeat(252);
@@ -302,7 +303,7 @@ fn only_the_owner_can_read_what_export_writes() {
             assert_eq!(modes(&home.path(&to)), expected, "{to}");
         }
     }
-    // What was there before keeps its mode.
+    // An existing file keeps its mode.
     let shared = home.path("shared");
     std::fs::create_dir(&shared).unwrap();
     std::fs::set_permissions(&shared, std::fs::Permissions::from_mode(0o755)).unwrap();

@@ -19,8 +19,8 @@ use server::{Server, sealpost};
 
 const ACCOUNT: &str = "jane@example.org";
 const PASSWORD: &str = "one and two";
-/// How long the server may take to forget: a second that it remembers logins, and five each until
-/// an account is unloaded and until somebody looks; a slow machine takes longer.
+/// The time within which the server forgets: a second that it remembers logins, and five each until
+/// an account is unloaded and until the next sweep; a slow machine takes longer.
 const LOOKS: usize = 240;
 const TEXT: &str = "a sentence that is nowhere else, zyzzyva-quokka";
 const SUBJECT: &str = "a subject that is nowhere else, axolotl-numbat";
@@ -45,7 +45,7 @@ fn run(dir: &Path, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The account's root key, as whoever has the data and the password gets it.
+/// The account's root key, derived from the data and the password.
 fn root_key(dir: &Path) -> Vec<u8> {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let root = runtime.block_on(async {

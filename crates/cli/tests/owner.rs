@@ -1,7 +1,8 @@
 //! File owners and permissions: what root leaves behind in another user's data, what a missing
 //! permission looks like, and data that cannot be written.
 //!
-//! Root runs the binary as another user here; anybody else takes permissions away from files of their own.
+//! Root runs the binary as another user here; other users take permissions away from files of their
+//! own.
 
 #![allow(clippy::print_stderr, reason = "what is not tested is said")]
 
@@ -16,7 +17,7 @@ use std::process::{Command, Output};
 
 use run::{ACCOUNT, Home};
 
-/// Nobody has to have this number.
+/// A user id that needs no account.
 const SOMEBODY: u32 = 54_321;
 const PASSWORD: [&str; 2] = ["--password-file", "password"];
 
@@ -24,7 +25,8 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// A home with a small message and a large one, which is a file of its own. Root gives it to somebody.
+/// A home with a small message and a large one, which is a file of its own. Root gives it to
+/// another user.
 fn home() -> Home {
     let home = Home::with_account();
     let noise = noise();
@@ -212,7 +214,7 @@ fn root_is_told_of_files_that_the_server_cannot_read() {
 }
 
 #[test]
-fn a_directory_that_may_not_be_entered_is_not_an_empty_one() {
+fn a_forbidden_directory_does_not_count_as_empty() {
     let home = home();
     for locked in ["data/objects.sqlite", "data/server.key", "data"] {
         lock(&home.path(locked));

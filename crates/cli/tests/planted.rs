@@ -1,5 +1,5 @@
-//! What somebody plants in a local store who can write to it: named by `check`, also without a
-//! password, and nothing waits for it.
+//! Objects that an attacker with write access plants in a local store: `check` reports them, also
+//! without a password, and nothing waits for them.
 
 #[path = "support/run.rs"]
 mod run;
@@ -99,7 +99,7 @@ fn noise_among_manifests_is_named_and_nothing_waits_for_it() {
 }
 
 #[test]
-fn an_entry_that_others_follow_is_said_to_close_the_account() {
+fn a_planted_entry_before_others_is_reported_as_closing() {
     for noise in [false, true] {
         let home = home();
         let second = entries(&home).remove(1);
@@ -127,7 +127,7 @@ fn an_entry_that_others_follow_is_said_to_close_the_account() {
 }
 
 #[test]
-fn a_backup_does_not_bring_back_what_a_repair_went_on_without() {
+fn a_backup_does_not_restore_entries_omitted_by_a_repair() {
     let home = home();
     home.ok(&["backup", "data", "backup"]);
     let second = entries(&home).remove(1);
@@ -167,8 +167,8 @@ fn replacing_the_server_key_vouches_for_the_log() {
     assert!(report["problems"].to_string().contains("a server key that was retired"), "{report}");
 }
 
-/// More of everything than is read, and than earlier versions bore: mail goes on, and an operator
-/// gets rid of it.
+/// More of each than the limits, and than earlier versions endured: mail continues, and an operator
+/// can remove them.
 #[test]
 fn any_number_of_planted_marks_stops_neither_mail_nor_rotation() {
     let home = home();
@@ -236,7 +236,7 @@ fn one_damaged_object_of_a_record_costs_nothing() {
 }
 
 #[test]
-fn noise_behind_the_end_of_a_log_is_removed_by_a_repair() {
+fn a_repair_removes_noise_behind_the_end_of_a_log() {
     let home = home();
     let next = entries(&home).len() as u64 + 1;
     let folder = entries(&home).remove(0).rsplit_once('/').unwrap().0.to_owned();
@@ -246,13 +246,13 @@ fn noise_behind_the_end_of_a_log_is_removed_by_a_repair() {
     let import = ["import", "more.mbox", "--account", ACCOUNT, "--password-file", "password"];
     assert!(!home.run(&import).status.success(), "nothing is appended behind so many");
     let (repaired, status) = home.json(&["account", "repair", ACCOUNT, "--remove-noise"]);
-    // As many as may be passed over stay: 63.
+    // As many as may be skipped stay: 63.
     assert_eq!((status, &repaired["removed_count"]), (0, &27.into()), "{repaired}");
     assert_eq!(home.import("more.mbox").0["imported"], 1);
 }
 
 #[test]
-fn objects_too_large_for_their_places_are_named_and_stop_nothing() {
+fn objects_too_large_for_their_paths_are_reported_only() {
     let home = home();
     let next = entries(&home).len() + 1;
     let account = entries(&home).remove(0).rsplit_once("/log/").unwrap().0.to_owned();

@@ -163,7 +163,7 @@ fn the_whole_queue_is_held_and_released() {
 }
 
 #[test]
-fn a_mail_is_traced_after_it_left_the_queue_and_through_restarts() {
+fn a_mail_is_traced_after_delivery_and_restarts() {
     let (home, mut queue) = started();
     let first = queue.accept(ACCOUNT, &["joe@one.example"], "<1@example.org>");
     queue.delivered(first, 0);

@@ -1,5 +1,5 @@
-//! A database that is damaged: `check` says so, a server reads from it and writes nothing, and
-//! `store repair` mends it. What an operator does about a full disk and a wrong clock.
+//! A damaged database: `check` reports it, a server reads from it and writes nothing, and `store
+//! repair` repairs it. Also the operator's remedies for a full disk and a wrong clock.
 
 #[path = "support/run.rs"]
 mod run;
@@ -55,7 +55,7 @@ fn deliver(port: u64) -> String {
 }
 
 #[test]
-fn a_flipped_bit_of_the_index_is_named_and_repaired_and_costs_no_mail() {
+fn a_flipped_index_bit_is_repaired_without_loss() {
     let home = home(12);
     hide(&home, 5);
     let (report, status) = home.check();
@@ -96,7 +96,7 @@ fn only_a_local_store_that_is_there_is_repaired() {
 }
 
 #[test]
-fn a_removed_account_is_purged_at_once_if_that_is_asked_for() {
+fn a_removed_account_is_purged_at_once_on_request() {
     let home = Home::with_account();
     home.file("mail.mbox", mbox(3, 300));
     assert_eq!(home.import("mail.mbox").1, 0);
@@ -114,7 +114,7 @@ fn a_removed_account_is_purged_at_once_if_that_is_asked_for() {
 }
 
 #[test]
-fn a_clock_is_confirmed_for_the_server_of_a_data_directory() {
+fn a_command_confirms_the_clock_of_a_servers_data_directory() {
     let home = Home::with_account();
     let (confirmed, status) = home.json(&["store", "confirm-clock"]);
     assert_eq!((status, &confirmed["noted"]), (0, &serde_json::Value::Null));

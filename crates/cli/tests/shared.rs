@@ -27,7 +27,7 @@ fn they_are_exported_checked_and_counted() {
     let home = home();
     let (exported, status) = home.export("maildir", "out");
     assert_eq!((status, exported["exported"].as_u64()), (0, Some(6)), "{exported}");
-    // For whoever it is shared with too.
+    // For users with whom it is shared too.
     let as_bob =
         ["export", "--account", "bob@example.org", "--format", "maildir", "--password-file", "password"];
     let (exported, status) = home.json(&[&as_bob[..], &["bob"]].concat());
@@ -46,7 +46,7 @@ fn they_are_exported_checked_and_counted() {
     );
     // Three in the inbox, three that are still kept where they were, three in the share.
     assert!(report["checked"]["messages"].as_u64() >= Some(6), "{report}");
-    // Without a key it is said what was not looked into.
+    // Without a key the report names the unchecked parts.
     let (report, _) = home.json(&["check"]);
     let without = report["without_key"].as_array().unwrap();
     assert!(without.iter().any(|name| name.as_str().unwrap().contains("shared mailbox")), "{report}");
@@ -56,7 +56,7 @@ fn they_are_exported_checked_and_counted() {
     let archive = jane["mailboxes"].as_array().unwrap().iter().find(|m| m["name"] == "Archive").unwrap();
     assert_eq!(archive["messages"], 3, "{stats}");
 
-    // Import does not put messages where nobody would see them.
+    // Import does not put messages into a mailbox that no client shows.
     let into = home.run(&[
         "import",
         "small.mbox",

@@ -89,7 +89,7 @@ fn request(stream: &mut TcpStream) -> bool {
 }
 
 #[test]
-fn what_is_wrong_with_a_bucket_is_said_in_plain_words() {
+fn errors_of_a_bucket_are_explained() {
     let home = Home::new();
     let key =
         home.file("key", "aws_access_key_id = id\naws_secret_access_key = secret\n").display().to_string();
@@ -188,7 +188,7 @@ fn who_waits_for_a_store_is_told_so() {
 }
 
 #[test]
-fn a_copy_is_the_store_and_another_one_only_what_is_new() {
+fn a_copy_is_complete_and_a_second_one_incremental() {
     let home = Home::with_account();
     home.file("first.mbox", mbox(30, 300));
     home.file("second.mbox", mbox(35, 400));
@@ -234,7 +234,7 @@ fn a_copy_is_the_store_and_another_one_only_what_is_new() {
 }
 
 #[test]
-fn what_is_not_there_is_not_copied_and_nothing_is_made() {
+fn a_missing_source_is_not_copied_and_creates_nothing() {
     let home = Home::with_account();
     home.file("file", "no directory");
     assert_eq!(home.status(&["backup", "nowhere", "new"]), 3);
@@ -359,7 +359,7 @@ fn what_is_damaged_is_named_and_everything_else_is_copied() {
     assert_eq!(paths(&home, "backup", "accounts/%"), paths(&home, "data", "accounts/%"));
     let messages = |dir: &str| paths(&home, dir, "acct/%/msg/%").len();
     assert_eq!(messages("backup") + 1, messages("data"));
-    // Once more, and over a copy that has it all: what was there leaves no gap.
+    // Once more, and over a complete copy: existing objects leave no gap.
     let (again, status) = home.json(&["backup", "data", "backup"]);
     assert_eq!((status, &again["copied"]), (1, &0.into()), "{again}");
     let mut unreadable = [&message[..], entry, "zebra/a/2"];
@@ -375,7 +375,7 @@ fn what_is_damaged_is_named_and_everything_else_is_copied() {
 }
 
 #[test]
-fn files_that_are_missing_or_short_at_the_copy_are_written_again() {
+fn missing_or_short_files_of_a_copy_are_written_again() {
     let home = Home::with_account();
     // The last is copied in pieces.
     for (name, size) in [("a", 200_000), ("b", 210_000), ("c", 220_000), ("d", 8_000_000)] {
@@ -437,8 +437,8 @@ fn what_is_another_stores_is_named_and_stays() {
     assert_eq!(other.check().1, 0);
 }
 
-/// A backup is restored and used, and then somebody copies over it what the first one has had
-/// since, and the other way round.
+/// A backup is restored and used, and then an operator copies over it the later changes of the
+/// first store, and the other way round.
 #[test]
 fn a_log_that_went_on_differently_stays_as_it_is() {
     let home = Home::with_account();
@@ -474,14 +474,14 @@ fn a_record_that_went_on_differently_stays_in_force() {
 }
 
 #[test]
-fn what_the_disk_does_not_give_is_named_and_everything_else_is_copied() {
+fn unreadable_objects_are_reported_and_all_others_copied() {
     let home = Home::with_account();
     for size in [200_000, 210_000, 8_000_000] {
         let name = format!("{size}.eml");
         home.file(&name, incompressible(size, size));
         assert_eq!(home.import(&name).1, 0);
     }
-    // Whoever reads that from its beginning is told of an input/output error.
+    // A read of that from its beginning fails with an input/output error.
     let fails = std::path::Path::new("/proc/self/mem");
     let objects = home.path("data/objects");
     let broken: Vec<String> = {
@@ -526,7 +526,7 @@ fn deliver_once(home: &Home, subject: &str) -> String {
 }
 
 #[test]
-fn a_store_that_went_back_is_named_until_that_is_confirmed() {
+fn a_store_that_went_back_is_reported_until_confirmed() {
     let home = Home::with_account();
     let deliver = |subject| deliver_once(&home, subject);
     assert_eq!(deliver("one"), "250");
@@ -554,7 +554,7 @@ fn a_store_that_went_back_is_named_until_that_is_confirmed() {
 }
 
 #[test]
-fn a_store_that_went_back_is_noticed_under_a_new_server_key() {
+fn a_new_server_key_still_detects_an_older_store() {
     let home = Home::with_account();
     let deliver = |subject| deliver_once(&home, subject);
     assert_eq!((deliver("one"), deliver("two")), ("250".to_owned(), "250".to_owned()));

@@ -31,8 +31,8 @@ fn serve(dir: &Path) -> Server {
     Server::start(dir, &["serve", "--json", "--config", "sealpost.toml"])
 }
 
-/// Some of everything: a delivery, commands that succeed and that do not, a login that fails. The
-/// session goes on.
+/// Some of everything: a delivery, commands that succeed and fail, a login that fails. The session
+/// continues.
 fn use_it(server: &Server) -> Client {
     let mut imap = server.connect("imap");
     imap.send(&format!("x LOGIN {JANE} wrong"));
@@ -114,13 +114,13 @@ fn a_scrape_is_strict_openmetrics_and_counts_what_was_done() {
     assert!(counted("sealpost_log_entries_appended", &[]) >= 1.0);
     assert!(counted("sealpost_store_fsyncs", &[]) >= 1.0);
     assert!(value("process_resident_memory_bytes", "process_resident_memory_bytes", &[]) > 1e6);
-    // Nobody's name and no address is in it.
+    // It contains no user's name and no address.
     assert!(!page.contains("jane") && !page.contains("127.0.0.1"));
     server.stop();
 }
 
 #[test]
-fn the_guide_says_what_every_metric_means_and_names_no_other() {
+fn the_guide_explains_every_metric_and_no_other() {
     let dir = tempfile::tempdir().unwrap();
     let table = sealpost(dir.path(), &["config", "metrics"]).output().unwrap();
     let table = String::from_utf8(table.stdout).unwrap();
@@ -226,7 +226,7 @@ fn the_socket_is_private_and_every_server_has_one() {
     let stats: Value = serde_json::from_slice(&top(&["--socket", "data/admin-2.sock"]).stdout).unwrap();
     assert_eq!(stats["pid"], two.ready["pid"]);
     two.stop();
-    // What a server that was killed leaves behind is in nobody's way.
+    // The remains of a killed server do not interfere.
     one.signal("KILL");
     one.wait();
     assert!(socket.exists());

@@ -121,9 +121,9 @@ fn two_may_run_on_one_directory() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_named_before_anything_is_done() {
+fn a_port_in_use_is_reported_before_any_change() {
     let dir = tempfile::tempdir().unwrap();
-    // Whoever else has it serves as well.
+    // Another process that uses it continues to serve.
     let _other = TcpListener::bind(("127.0.0.1", 1143));
     let output = sealpost(dir.path(), &["try"]).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();

@@ -2,8 +2,8 @@
 //!
 //! The caller, the queue, decides what to send and when. This crate finds the servers of a
 //! destination, secures the connection by the policy of that destination, sends, and reports an
-//! [`outcome::Attempt`]: for each recipient whether the mail is delivered, may be tried again or is
-//! refused for good, and why.
+//! [`outcome::Attempt`]: for each recipient whether the mail is delivered, may be retried or is
+//! refused permanently, and why.
 //!
 //! It stores nothing and never retries. Each step has a timeout and each buffer a limit, whatever a
 //! server or a name server answers. Time, randomness, DNS and caches are arguments.

@@ -73,7 +73,7 @@ impl Opener {
             Err(refusal) => refusal,
         };
         // RFC 7435 §3: opportunistic security prefers no TLS to no mail. The server may be
-        // confused: connect anew.
+        // confused: connect again.
         if !refusal.tls_failed || target.security.need != Need::Nothing || target.implicit_tls {
             return Err(refusal.failure);
         }

@@ -1,6 +1,6 @@
 //! Accounts: made, listed, changed, removed; and the slots that open them.
 //!
-//! Whoever changes a secret must have opened the account with another: there is no way around the
+//! A change of a secret needs the account opened with another one: there is no way around the
 //! owner's key, also not for the operator.
 
 use futures::StreamExt;
@@ -123,8 +123,8 @@ impl Directory {
         Ok(self.newest_account(name).await?.filter(AccountRecord::is_active))
     }
 
-    /// As [`Directory::find`], for whoever tries to log in: of a bucket it takes as many requests
-    /// whether there is such an account or not, so that the time tells nothing.
+    /// As [`Directory::find`], for logins: it makes as many requests to a bucket whether the
+    /// account exists or not, so that the time reveals nothing.
     ///
     /// # Errors
     /// As [`Directory::get`], without `NotFound`.
@@ -137,7 +137,7 @@ impl Directory {
         Ok(newest.filter(AccountRecord::is_active))
     }
 
-    /// All accounts, by name; removed ones that can be brought back included (see
+    /// All accounts, by name, with removed ones in their grace period (see
     /// [`AccountRecord::removed`]). A record that cannot be read is an error in its place and does
     /// not end the stream.
     pub fn list(&self) -> BoxStream<'static, Result<AccountRecord>> {
@@ -154,11 +154,12 @@ impl Directory {
         records.boxed()
     }
 
-    /// Changes an account's record. `change` may run again, on a newer record, if somebody else
-    /// changed it at the same time; neither change is lost.
+    /// Changes an account's record. `change` may run again, on a newer record, after a concurrent
+    /// change; neither change is lost.
     ///
     /// # Errors
-    /// `NotFound` if there is no such account; whatever `change` says; `Retry` if others never let go.
+    /// `NotFound` if there is no such account; errors of `change`; `Retry` after too many
+    /// concurrent changes.
     pub async fn update<T>(
         &self,
         name: &AccountName,
@@ -194,8 +195,8 @@ impl Directory {
         Err(Error::retry(format!("too many concurrent changes of the record of {name}; retry")))
     }
 
-    /// Removes an account: nobody can log in, mail for it is refused, its mail stays for the
-    /// retention period.
+    /// Removes an account: logins fail, mail for it is refused, its mail stays for the retention
+    /// period.
     ///
     /// # Errors
     /// `NotFound` if there is no such account.
@@ -208,8 +209,8 @@ impl Directory {
         .await
     }
 
-    /// Suspends an account: nobody can log in, and sessions end; its mail still arrives. Since
-    /// when: one that is suspended already stays so.
+    /// Suspends an account: logins fail, and sessions end; its mail still arrives. Returns since
+    /// when: an account that is suspended already stays so.
     ///
     /// # Errors
     /// `NotFound` if there is no such account.
@@ -238,12 +239,12 @@ impl Directory {
         .await
     }
 
-    /// Gives up a removed account for good: wipes its slots, which makes its mail unreadable, and
+    /// Deletes a removed account permanently: wipes its slots, which makes its mail unreadable, and
     /// frees the name. Returns the account whose objects may now be deleted. Only if it was removed
     /// before `removed_before`.
     ///
     /// # Errors
-    /// `NotFound` if there is nothing to give up, `Conflict` if it was not removed, or too recently.
+    /// `NotFound` if there is no such account, `Conflict` if it was not removed, or too recently.
     pub async fn purge(&self, name: &AccountName, removed_before: Timestamp) -> Result<AccountId> {
         self.update_any(name, |record| match record.removed {
             Some(removed) if removed < removed_before => {
@@ -342,11 +343,11 @@ impl Directory {
         self.versions.watermarks.wrote();
     }
 
-    /// Gives the account a new root key and a new key pair for deliveries, for what comes: with
-    /// what was there before, and a password of that time, nobody opens it. Passwords, tokens and
-    /// the recovery code stay as they are; what was stored before stays readable by its own keys.
-    /// The new key is sealed to verified slots alone: anybody may have planted the others. Whoever
-    /// uses the account with the one before has to log in again.
+    /// Gives the account a new root key and a new key pair for later deliveries: an attacker with
+    /// an earlier copy and a password of that time cannot open it. Passwords, tokens and the
+    /// recovery code stay as they are; earlier mail stays readable by its own keys. The new key is
+    /// sealed to verified slots alone: the others may be planted. Sessions that use the account
+    /// with the old key have to log in again.
     ///
     /// # Errors
     /// As [`Directory::set_password`]; `Limit` if that was done too often; `Conflict` if there are

@@ -1,5 +1,5 @@
-//! Whether the targets of an alias lead to accounts here, or outside: looked at before the alias is
-//! made, so that none is accepted that can never work.
+//! Whether the targets of an alias lead to accounts here, or outside: checked before the alias is
+//! created, so that none is accepted that can never work.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -41,7 +41,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Goes through what `target` leads to, as a delivery does.
+    /// Follows `target` as a delivery does.
     async fn leads_on(&self, name: &AliasName, target: &Address) -> Result<bool> {
         let mut seen = HashSet::from([target.clone()]);
         let mut queue = VecDeque::from([(target.clone(), 1)]);

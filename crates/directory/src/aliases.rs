@@ -27,7 +27,7 @@ pub enum AliasName {
 pub struct Alias {
     /// What it answers to.
     pub name: AliasName,
-    /// Where its mail goes.
+    /// The targets of its mail.
     pub targets: Targets,
     /// When it was last changed.
     pub changed: Timestamp,
@@ -203,7 +203,8 @@ impl Directory {
         }
     }
 
-    /// All aliases, by name. One that cannot be read is an error in its place and does not end the stream.
+    /// All aliases, by name. An unreadable one is an error in its place and does not end the
+    /// stream.
     pub fn aliases(&self) -> BoxStream<'static, Result<Alias>> {
         let aliases = self.versions.all(ROOT).map(|(directory, newest)| decode(&directory, &newest?));
         aliases.filter_map(|alias| std::future::ready(alias.transpose())).boxed()

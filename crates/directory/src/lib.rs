@@ -1,11 +1,12 @@
-//! Who has an account here, and which addresses lead to them.
+//! The accounts of this server, and the addresses that lead to them.
 //!
 //! Every account and every alias is a sequence of records in the store, each a new object:
 //! `accounts/{name}/{version:016x}` and `aliases/{address}/{version:016x}`; of shared mailboxes too
 //! (`shares.rs`). The one with the highest version is in force. A change is `put_new` of the next
-//! version, so that two processes never overwrite each other: the loser reads what won and decides
-//! anew. Records are authenticated with the server key and bound to their path, so that whoever can
-//! write to the store cannot give an account another key or send its mail elsewhere.
+//! version, so that two processes never overwrite each other: the loser reads the winner's version
+//! and decides again. Records are authenticated with the server key and bound to their path, so
+//! that an attacker with write access to the store cannot give an account another key or send its
+//! mail elsewhere.
 //!
 //! Removal writes a tombstone and versions never restart, so nothing is remembered about a version
 //! that could later mean something else. Every answer is what the store says now, whichever process
@@ -104,9 +105,9 @@ impl Directory {
         self
     }
 
-    /// The same directory on a host called `hostname`. Names without a domain are of `domain`;
-    /// without that they are none. Mail for the postmaster of either goes to `postmaster` if no
-    /// account and no alias has that name.
+    /// The same directory on a host called `hostname`. Names without a domain belong to `domain`;
+    /// without that they are none. Mail for the postmaster of either is delivered to `postmaster`
+    /// if no account and no alias has that name.
     ///
     /// # Errors
     /// `Invalid` if one of them cannot be in an address.

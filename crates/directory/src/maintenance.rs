@@ -30,7 +30,7 @@ impl Directory {
             let mut newest = match newest {
                 Ok(newest) => newest,
                 Err(e) if directory.is_empty() => return Err(e),
-                // An operator has to look at it; `check` names it.
+                // An operator has to repair it; `check` names it.
                 Err(_) => continue,
             };
             if let Some(removed_before) = removed_before
@@ -42,7 +42,7 @@ impl Directory {
                 if !record.purged {
                     match self.versions.newest(&directory).await {
                         Ok(Some(written)) => newest = written,
-                        // The next walk looks at it.
+                        // The next run handles it.
                         Ok(None) | Err(_) => continue,
                     }
                 }

@@ -55,8 +55,8 @@ impl Address {
         Self::from_parts(&text[..at], &text[at + 1..]).map_err(|e| not_an_address(text, e))
     }
 
-    /// The same, and a name without a domain is one of `domain`; the name is looked at before that
-    /// is put behind it.
+    /// The same, and a name without a domain is one of `domain`; the name is checked before that is
+    /// appended to it.
     ///
     /// # Errors
     /// As [`Address::parse`]; `Invalid` for a name without a domain, if there is none to put behind it.

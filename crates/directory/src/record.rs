@@ -15,7 +15,7 @@ use super::{AccountName, Sending};
 #[derive(Clone, Encode, Decode)]
 #[cbor(map)]
 pub struct AccountRecord {
-    /// The account, whatever it is called.
+    /// The account, under any name.
     #[n(0)]
     pub id: AccountId,
     /// Its name and main address.
@@ -33,16 +33,16 @@ pub struct AccountRecord {
     /// What deliveries are sealed to.
     #[n(5)]
     pub public: PublicKey,
-    /// The ways to its root key; empty once the account is deleted for good.
+    /// The slots with its root key; empty once the account is deleted permanently.
     #[n(6)]
     pub slots: Vec<Slot>,
     /// When it was removed; its mail is kept for the retention period after that.
     #[n(7)]
     pub removed: Option<Timestamp>,
-    /// Whether its mail is deleted for good, or about to be; nothing brings it back.
+    /// Whether its mail is deleted permanently, or about to be; it cannot be restored.
     #[n(8)]
     pub purged: bool,
-    /// Since when nobody may log in; its mail still arrives.
+    /// Since when logins fail; its mail still arrives.
     #[n(9)]
     pub suspended: Option<Timestamp>,
     /// The root keys of earlier epochs; `None` in the first one.
@@ -71,8 +71,7 @@ pub struct AccountRecord {
     pub version: u64,
 }
 
-/// The account that an object of `accounts/…` is about, whoever wrote it: for telling stores apart,
-/// and for nothing else.
+/// The account in an object of `accounts/…` of any writer: only for telling stores apart.
 pub fn unverified_account(object: &[u8]) -> Option<AccountId> {
     let record: AccountRecord = minicbor::decode(unverified_record(object)?).ok()?;
     Some(record.id)
@@ -138,7 +137,7 @@ impl fmt::Display for SlotInfo {
 pub enum Forgery {
     /// Deliveries are sealed to another key than the account's.
     DeliveryKey,
-    /// This slot is not as it was made, was planted, or was withdrawn and put back.
+    /// This slot was changed, was planted, or was withdrawn and restored.
     Slot(SlotInfo),
     /// The list of slots is not as it was made.
     SlotList,
@@ -283,7 +282,7 @@ impl AccountRecord {
                 }
         };
         let kept = self.slots.iter().filter(is_kept).map(Slot::id);
-        // Versions only grow, whatever the list before said.
+        // Versions only grow, whatever list was before.
         let number = self.version.saturating_add(1);
         self.slot_list = Some(Box::new(SlotList::of(root, id, number, kept)));
         number

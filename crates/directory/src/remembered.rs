@@ -1,9 +1,10 @@
 //! Records of a store behind a network, remembered for a few seconds: for deliveries, each of which
 //! would else ask for the records of its recipients.
 //!
-//! What is remembered may be out of date by [`AGE`], whoever changed it; what this process changes
-//! it forgets. That there is *no* record is never remembered, so that nobody is refused by what was
-//! true a moment ago, and outsiders who guess addresses fill nothing. Decision 27.
+//! A remembered record may be out of date by [`AGE`], after a change by any process; this process forgets
+//! those that it changes itself. The *absence* of a record is never remembered, so that no request
+//! is refused because of an earlier state, and outsiders who guess addresses fill nothing. Decision
+//! 27.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,7 +30,7 @@ impl Remembered {
         Remembered { clock, records: Mutex::new(LruCache::new(RECORDS)) }
     }
 
-    /// The time, for whoever begins to read.
+    /// The time at which a read begins.
     pub(super) fn now(&self) -> Duration {
         self.clock.monotonic()
     }
@@ -45,7 +46,7 @@ impl Remembered {
         None
     }
 
-    /// Remembers what was read; `asked`: when that began. Large records are not worth their room.
+    /// Remembers a record; `asked`: when its read began. Large records are not remembered.
     pub(super) fn keep(&self, directory: &str, newest: &Newest, asked: Duration) {
         if newest.bytes.len() + directory.len() <= limits::RECORD_REMEMBERED_BYTES {
             self.lock().put(directory.to_owned(), (newest.clone(), asked));

@@ -1,9 +1,9 @@
 //! From an address to the accounts and the addresses of other servers that get its mail.
 //!
-//! In this order, and the first that answers decides: the account of that name; the alias of that
-//! name; with a tag (`user+tag`), the account or alias without it; the domain's catch-all, unless
-//! there ever was an account of that name. Aliases may lead to aliases; each address is looked at
-//! once, so loops end, and limits bound the rest.
+//! In this order, and the first match decides: the account of that name; the alias of that name;
+//! with a tag (`user+tag`), the account or alias without it; the domain's catch-all, unless there
+//! ever was an account of that name. Aliases may lead to aliases; each address is followed once, so
+//! loops end, and limits bound the rest.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -14,7 +14,7 @@ use super::{
     AccountName, AccountRecord, Address, Alias, AliasName, Directory, OutsideAddress, Quotas, Targets,
 };
 
-/// Where the mail for an address goes: to at least one account or outside address, each once.
+/// The targets of the mail for an address: at least one account or outside address, each once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Resolved {
     /// Accounts here.
@@ -67,16 +67,16 @@ impl Directory {
     /// recorded of them, may be those of up to ten seconds ago.
     ///
     /// # Errors
-    /// `NotFound` if the address leads nowhere, `Invalid` if it is no address, `Limit`
-    /// if its aliases fan out too far, and whatever the store says: a recipient that cannot be
-    /// looked up is not refused for good.
+    /// `NotFound` if the address leads nowhere, `Invalid` if it is no address, `Limit` if its
+    /// aliases fan out too far, and errors of the store: a recipient that cannot be looked up is
+    /// not refused permanently.
     pub async fn resolve(&self, address: &str) -> Result<Resolved> {
         let address = if address.eq_ignore_ascii_case("postmaster") {
             Address::from_parts("postmaster", &self.host.hostname)?
         } else {
             Address::parse(address)?
         };
-        // What was true a moment ago refuses nobody.
+        // An earlier state of a record refuses no recipient.
         if let Some(versions) = self.versions.lately() {
             let lately = Directory { versions, ..self.clone() };
             match lately.expand(address.clone()).await {
@@ -187,8 +187,8 @@ impl Directory {
         Ok(self.alias_of(address).await?.map(AddressOwner::Alias))
     }
 
-    /// Whether the address, or what it is without its tag, ever was an account's name. What was
-    /// sent to somebody is not for whoever has the catch-all; an alias of that name may have it.
+    /// Whether the address, or its form without a tag, ever was an account's name. Mail for a
+    /// former account does not go to the catch-all; an alias of that name may have it.
     async fn had_account(&self, address: &Address) -> Result<bool> {
         let without_tag = address.split_tag().map(|(user, _)| user);
         for address in [Some(address.clone()), without_tag].into_iter().flatten() {

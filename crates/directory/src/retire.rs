@@ -31,11 +31,12 @@ impl Directory {
         }
     }
 
-    /// Deletes a removed account for good now, whenever it was removed, and says how many objects that were.
+    /// Deletes a removed account permanently now, whenever it was removed. Returns the number of
+    /// deleted objects.
     ///
     /// # Errors
-    /// `NotFound` if there is no such account, `Conflict` if it was not removed; whatever the store
-    /// says. What is left then is deleted the next time, or by a server.
+    /// `NotFound` if there is no such account, `Conflict` if it was not removed; errors of the
+    /// store. The next call, or a server, deletes the remaining objects.
     pub async fn purge_now(&self, name: &super::AccountName) -> Result<usize> {
         let found = self.newest_account(name).await?;
         let purged = found.filter(|record| record.purged).map(|record| record.id);
@@ -53,7 +54,7 @@ impl Directory {
             None => self.purge(name, removed_before).await?,
         };
         let mut deleted = 0;
-        // The account's shares first: without the account nobody would look for them.
+        // The account's shares first: without the account nothing would lead to them.
         for share in self.shares_of(id).await? {
             deleted += self.delete_share(&share).await?;
         }

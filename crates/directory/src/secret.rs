@@ -4,8 +4,8 @@ use sealpost_base::{Error, Result, limits};
 use unicode_normalization::{UnicodeNormalization, is_nfc};
 use zeroize::Zeroizing;
 
-/// A password, token or recovery code as somebody typed it, wiped from memory when dropped. It can be neither
-/// shown nor compared.
+/// A password, token or recovery code as it was typed, wiped from memory when dropped. It can be
+/// neither shown nor compared.
 #[derive(Clone)]
 pub struct Secret(Zeroizing<Vec<u8>>);
 

@@ -1,10 +1,9 @@
-//! Which domains are served here: those of the host, and those that an account or an alias is in.
-//! Mail for others is not this server's to take, and who sends it is told so and not that a user is
-//! unknown.
+//! The domains that this server serves: those of the host, and those of accounts and aliases. Mail
+//! for other domains is refused with an error that says so, and not as mail for an unknown user.
 //!
-//! No record lists them, so they are found by looking at the paths of all records, and remembered.
-//! Outsiders choose which domains are asked for, but not how often the records are looked at: as
-//! often as they change, and for no more than a small part of the time.
+//! No record lists them, so they are collected from the paths of all records, and remembered.
+//! Outsiders choose the domains of queries, but not how often the records are listed: as often as
+//! they change, and for no more than a small part of the time.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -47,7 +46,7 @@ impl Directory {
         if address.domain() == self.host.hostname || Some(address.domain()) == self.host.domain.as_deref() {
             return Ok(true);
         }
-        // One looks, and whoever comes meanwhile waits for it.
+        // One caller lists them, and concurrent ones wait for it.
         let mut known = self.served.0.lock().await;
         let found = match known.take().filter(|found| self.is_current(found)) {
             Some(found) => found,

@@ -78,8 +78,8 @@ impl Directory {
         self.versions.put_after(RECORD, version, &bytes).await
     }
 
-    /// Whether one of the records that this node has seen is there and authentic: whoever plants
-    /// others beside them does not keep it from starting.
+    /// Whether one of the records that this node has seen exists and is authentic: planted records
+    /// beside them do not keep the server from starting.
     async fn is_any_seen_ours(&self) -> Result<bool> {
         for (directory, _) in self.versions.watermarks.records().into_iter().take(SEEN_RECORDS) {
             if self.versions.is_any_authentic(&directory).await? == Some(true) {

@@ -93,7 +93,7 @@ impl Directory {
         Ok(shares)
     }
 
-    /// Deletes a share for good, and then its record; how many objects it had.
+    /// Deletes a share permanently, and then its record. Returns the number of its objects.
     ///
     /// # Errors
     /// What the store says; the record is then still there.

@@ -129,7 +129,7 @@ async fn shares_are_deleted_with_their_owners_account() {
             world.store.put_new(&path, seal_record(&world.key, &path, b"x")).await.unwrap();
         }
         assert_eq!(directory.shares_of(record.id).await.unwrap()[0].share, share);
-        // What somebody plants there is none.
+        // A planted object is no version.
         let planted = format!("shares/{}/{share}x/0000000000000001", record.id);
         world.store.put_new(&planted, Sealed::marker()).await.unwrap();
         assert_eq!(directory.shares_of(record.id).await.unwrap().len(), 1);
@@ -154,7 +154,7 @@ async fn what_was_removed_long_ago_is_deleted_and_nothing_else() {
     for account in ["gone@x", "kept@x", "removed@x"] {
         let (record, _) = directory.create(&name(account), new("pw")).await.unwrap();
         let path = format!("acct/{}/log/0000000000000001", record.id);
-        // Any object will do; its content is not looked at.
+        // Any object will do; its content is not read.
         world.store.put_new(&path, seal_record(&world.key, &path, b"x")).await.unwrap();
         paths.push(path);
     }
@@ -210,7 +210,7 @@ async fn tokens_and_the_recovery_code() {
     assert_eq!(kind(directory.set_password(&me, &foreign, secret("evil"))).await, Kind::Denied);
 }
 
-/// Files of the local store that hold `bytes`, whatever they are called and wherever in them it is.
+/// Files of the local store that hold `bytes`, under any name and at any offset.
 fn files_with(dir: &std::path::Path, bytes: &[u8]) -> Vec<std::path::PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir).unwrap() {
@@ -287,7 +287,7 @@ async fn no_file_holds_a_slot_that_was_withdrawn() {
     assert!(here.unlock(&name("other3@x"), secret("pw")).await.is_ok());
 }
 
-/// Where removing fails, whoever withdraws a secret hears of it.
+/// Where the removal fails, the withdrawal of a secret fails.
 #[tokio::test]
 async fn a_withdrawn_slot_that_stays_is_an_error() {
     let mut world = Fixture::new();
@@ -346,7 +346,7 @@ async fn a_change_that_lost_the_race_is_decided_anew() {
         .update(&me, |record| {
             runs += 1;
             if runs == 1 {
-                // Somebody else's change arrives between our read and our write.
+                // Another writer's change arrives between our read and our write.
                 let mut rival = rival.clone();
                 rival.quota = Some(5);
                 rival.version += 1;
@@ -364,10 +364,10 @@ async fn a_change_that_lost_the_race_is_decided_anew() {
     assert_eq!(here.get(&me).await.unwrap().quota, Some(10));
 }
 
-/// A process stands still between reading a record and writing the next version, and others change
+/// A process is suspended between reading a record and writing the next version, and others change
 /// it meanwhile, so often that the version it writes was removed again.
 #[tokio::test]
-async fn whoever_slept_through_changes_of_a_record_makes_none_that_nobody_reads() {
+async fn a_suspended_writer_never_writes_an_unread_version() {
     let world = Fixture::new();
     let (here, there) = (world.directory(), world.directory());
     let me = name("me@x");
@@ -459,7 +459,7 @@ async fn a_record_that_is_not_ours_is_not_believed() {
     directory.create(&name("you@x"), new("pw")).await.unwrap();
     let mine = world.store.read("accounts/me@x/0000000000000001").await.unwrap();
 
-    // A forged newer version, by somebody with another key: it changes nothing.
+    // A forged newer version, with another key: it changes nothing.
     let forger = ServerKeys::generate(&SeededRandom::new(99));
     let plaintext =
         sealpost_vault::record::open_record(&world.key, "accounts/me@x/0000000000000001", &mine).unwrap();
@@ -468,7 +468,7 @@ async fn a_record_that_is_not_ours_is_not_believed() {
     assert_eq!(directory.get(&name("you@x")).await.unwrap().version, 2);
     assert_eq!(names(&directory, "you@x").await, ["you@x"]);
 
-    // Authentic, but the record of somebody else.
+    // Authentic, but the record of another account.
     let path = "accounts/me@x/0000000000000003";
     let mut other = directory.create(&name("third@x"), new("pw")).await.unwrap().0;
     other.version = 3;
@@ -755,7 +755,8 @@ async fn an_outside_target_is_not_of_a_domain_served_here() {
     directory.create(&name("me@y"), new("pw")).await.unwrap();
     world.clock.advance(super::served::AGE);
     assert_eq!(kind(directory.set_alias(&info, outside("you@y"))).await, Kind::Invalid);
-    // A domain that came here: its mail stays here, and goes nowhere while nobody has the address.
+    // A domain that came here: its mail stays here, and is refused while no account has the
+    // address.
     directory.set_alias(&info, outside("you@z")).await.unwrap();
     assert_eq!(directory.resolve("info@x").await.unwrap().outside.len(), 1);
     directory.create(&name("me@z"), new("pw")).await.unwrap();
@@ -868,7 +869,7 @@ async fn deliveries_remember_records_for_seconds_and_refuse_nobody_by_them() {
     // what this process changes at once.
     here.update(&name("me@mail.example"), quota(7)).await.unwrap();
     assert_eq!(quota_of(&here).await, Some(7));
-    // Who was removed gets mail for as long, and nobody is refused who is there again.
+    // A removed account gets mail for as long, and one that exists again refuses none.
     there.remove(&name("me@mail.example")).await.unwrap();
     assert_eq!(names(&here, "me@mail.example").await, ["me@mail.example"]);
     world.clock.advance(Duration::from_secs(11));
@@ -878,7 +879,7 @@ async fn deliveries_remember_records_for_seconds_and_refuse_nobody_by_them() {
 }
 
 #[tokio::test]
-async fn a_domain_is_served_while_an_account_or_alias_is_in_it() {
+async fn a_domain_is_served_while_it_has_addresses() {
     let world = Fixture::new();
     let (directory, other) = (world.directory(), world.directory());
     let serves = async |domain: &str| {
@@ -923,7 +924,7 @@ async fn records_are_not_looked_at_for_each_foreign_domain() {
 }
 
 #[tokio::test]
-async fn a_name_that_was_an_account_does_not_fall_to_the_catch_all() {
+async fn the_catch_all_does_not_get_names_of_removed_accounts() {
     let world = Fixture::new();
     let mut directory = world.directory();
     for account in ["me@x", "you@x", "third@x"] {
@@ -940,8 +941,8 @@ async fn a_name_that_was_an_account_does_not_fall_to_the_catch_all() {
     alias(&directory, "me@x", &["third@x"]).await;
     assert_eq!(names(&directory, "me@x").await, ["third@x"], "an alias of that name may have it");
 
-    // Whoever may write to the store removes the record, or its newest version: whoever has seen it
-    // refuses for now.
+    // An attacker with write access to the store removes the record, or its newest version: a node
+    // that has read it refuses for now.
     let path = |version: u64| format!("accounts/third@x/{version:016x}");
     world.store.put_again(&path(2), "accounts/aside/0000000000000002").await.unwrap();
     directory.suspend(&name("third@x")).await.unwrap();
@@ -990,7 +991,7 @@ async fn a_store_under_another_key_is_refused() {
     assert_eq!(kind(theirs.check_key(true)).await, Kind::Corrupt);
     ours.check_key(true).await.unwrap();
     assert_eq!(world.paths("server").await, [path]);
-    // One record that is damaged keeps nobody from beginning.
+    // A damaged record does not keep the server from starting.
     world.store.delete(path).await.unwrap();
     world.store.put_new(path, seal_record(&world.key, "elsewhere", b"")).await.unwrap();
     ours.check_key(true).await.unwrap();
@@ -1019,7 +1020,8 @@ async fn records_are_written_again_under_the_next_key() {
     assert_eq!(kind(directory.check_key(true)).await, Kind::Corrupt, "a node that has the old key alone");
 }
 
-/// Noise as anybody may write it who can write to the store: anything, and what looks like a record.
+/// Noise that an attacker with write access to the store can write: random bytes, and imitations of
+/// a record.
 fn noises(path: &str) -> Vec<Sealed> {
     let other = ServerKeys::generate(&SeededRandom::new(99));
     vec![Sealed::marker(), seal_record(&other, path, b"noise")]
@@ -1075,7 +1077,7 @@ async fn a_damaged_twin_on_a_disk_ends_no_repeated_rotation() {
     }
 }
 
-/// As many as anybody likes: none of them is read.
+/// Any number of them: none is read.
 #[tokio::test]
 async fn objects_too_large_for_a_record_are_noise_and_unread() {
     let objects = Arc::new(InMemory::new());
@@ -1183,7 +1185,7 @@ async fn authentic_records_beyond_all_versions_stop_neither_rotation_nor_changes
 }
 
 #[tokio::test]
-async fn more_noise_than_is_read_stops_the_record_until_it_is_removed() {
+async fn noise_beyond_the_limit_blocks_a_record_until_removed() {
     let world = Fixture::new();
     let directory = world.directory();
     let me = name("me@mail.example");
@@ -1203,7 +1205,7 @@ async fn more_noise_than_is_read_stops_the_record_until_it_is_removed() {
 /// Each version is there twice, so the account survives the damage of one object; of both, what
 /// came before does not take their place.
 #[tokio::test]
-async fn one_of_the_objects_of_a_record_may_be_damaged_or_missing() {
+async fn one_object_of_a_record_may_be_damaged_or_missing() {
     let world = Fixture::new();
     let watermarks = Watermarks::default();
     let directory = world.directory().with_watermarks(watermarks);
@@ -1216,7 +1218,7 @@ async fn one_of_the_objects_of_a_record_may_be_damaged_or_missing() {
     world.store.delete(&path(record.version)).await.unwrap();
     assert_eq!(directory.get(&me).await.unwrap().version, record.version);
     world.store.put_new(&path(record.version), Sealed::marker()).await.unwrap();
-    // On any node, whatever it has seen; and it can be changed.
+    // On any node, whatever it has read; and it can be changed.
     for directory in [&directory, &world.directory()] {
         assert_eq!(directory.get(&me).await.unwrap().version, record.version);
         directory.unlock(&me, secret("two")).await.unwrap();
@@ -1258,9 +1260,9 @@ async fn planted_records_keep_no_node_from_starting() {
     assert_eq!(kind(theirs.check_key(true)).await, Kind::Corrupt);
 }
 
-/// Whoever plants objects in the folder of one account holds up no walk over all of them.
+/// Planted objects in the folder of one account do not delay a listing of all accounts.
 #[tokio::test]
-async fn noise_in_the_folder_of_one_account_costs_a_walk_little() {
+async fn noise_in_one_accounts_folder_costs_listings_little() {
     let objects = Arc::new(InMemory::new());
     let calls = Faulty::new(objects.clone(), Plan::default(), 1);
     let world = Fixture { store: Store::over(Arc::new(calls.clone())), ..Fixture::new() };

@@ -168,14 +168,14 @@ impl AccountRecord {
 pub struct UsageRecord {
     /// How much that was.
     pub usage: Usage,
-    /// It includes all that had come by then, whoever delivered it; else what one process has
-    /// delivered was added to the record before.
+    /// It includes all deliveries until then, by any process; else the deliveries of one process
+    /// were added to the record before.
     pub complete: bool,
     /// Of this record.
     pub version: u64,
 }
 
-/// Of a record as it is hidden: all have the same, whatever they say.
+/// The size of a sealed record: the same for all, with any content.
 const HIDDEN_BYTES: usize = record::HIDDEN_OVERHEAD_BYTES + 4 * 8 + 1;
 
 /// What is hidden: four numbers and a flag.
@@ -205,7 +205,7 @@ impl Directory {
         Ok(self.last_usage(account).await?.0)
     }
 
-    /// The same, and the version behind which the next one goes.
+    /// The same, and the version behind which the next one is written.
     async fn last_usage(&self, account: AccountId) -> Result<(Option<UsageRecord>, u64)> {
         let (newest, after) = self.versions.newest_unless_back(&directory(account)).await?;
         let Some(newest) = newest else { return Ok((None, after)) };

@@ -1,19 +1,20 @@
-//! [`Watermarks`]: what this node has seen of a store, so that it notices when the store goes back.
+//! [`Watermarks`]: the latest state of a store that this node has read, to detect a store that goes
+//! back.
 //!
-//! Whoever may write to a bucket can remove the newest objects of a log, or the newest version of a
-//! record, and what is left is authentic: an earlier state of the account, with passwords that were
-//! withdrawn and UIDs that are given out a second time. Nothing in the bucket can tell that. So a
+//! An attacker with write access to a bucket can remove the newest objects of a log, or the newest
+//! version of a record, and the rest is authentic: an earlier state of the account, with withdrawn
+//! passwords and UIDs that would be assigned a second time. Nothing in the bucket shows it. So a
 //! node keeps, outside of it, the last position of each log and the last version of each account's
-//! and alias's record that it has seen, and refuses what would have to be wrong:
+//! and alias's record that it has read, and refuses contradictions:
 //!
-//! - a record that is older than one that was seen, or that is not there any more ([`Watermarks::record`]);
-//! - a usage record that is older: what the account holds is counted anew;
-//! - an account whose list of slots is older than one that was seen;
-//! - an append to a log that ends before a position that was seen ([`Watermarks::may_follow`]).
-//!   What is left is served to be read.
+//! - a record that is older than one that was read, or that is missing ([`Watermarks::record`]);
+//! - a usage record that is older: the usage is counted again;
+//! - an account whose list of slots is older than one that was read;
+//! - an append to a log that ends before a position that was read ([`Watermarks::may_follow`]). The
+//!   rest of the log can be read.
 //!
-//! It also keeps the authentic mark of a bucket that this node has seen last
-//! ([`Watermarks::store_mark`]), because whoever can write to the bucket can remove that, too.
+//! It also keeps the authentic mark of a bucket that this node has read last
+//! ([`Watermarks::store_mark`]), because the attacker can remove that, too.
 //!
 //! It is written now and then, not with each change, and bounded: of very many accounts the node
 //! knows those that it has seen last. Restoring a backup looks like going back; the operator
@@ -82,7 +83,7 @@ struct WatermarkTable {
     dirty: bool,
 }
 
-/// Each kind has room of its own.
+/// Each kind has a limit of its own.
 #[derive(Clone, Copy)]
 enum RecordKind {
     /// An account's or an alias's.
@@ -117,8 +118,8 @@ impl Default for WatermarkTable {
 }
 
 impl Watermarks {
-    /// What the file at `path` says, and what is seen from now on. A file that cannot be believed
-    /// is reported, and begins anew.
+    /// The watermarks in the file at `path`, and those read from now on. An invalid file is
+    /// reported, and starts empty.
     ///
     /// # Errors
     /// `Retry` if it cannot be read.
@@ -140,8 +141,8 @@ impl Watermarks {
         })))
     }
 
-    /// Forgets what was seen of a store that went back, since an operator says that it was to: in
-    /// the file, which processes that run look at when they write to it.
+    /// Forgets the watermarks of a store that went back, after the operator's confirmation: in the
+    /// file, which running processes read when they write to it.
     ///
     /// # Errors
     /// `Retry` if the file cannot be read or written.

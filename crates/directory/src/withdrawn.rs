@@ -1,9 +1,9 @@
 //! Changes that withdrew a secret and were killed before every copy of it was gone.
 //!
 //! Such a change writes its record twice, so that neither of the two versions that stay holds the
-//! withdrawn slot. A process that is killed in between leaves a version that does. Nothing but its
-//! slots tells: an earlier version holds one that the newest has not. Servers look for that from
-//! time to time ([`Directory::maintain_records`]), and `sealpost check` names it.
+//! withdrawn slot. A process that is killed in between leaves a version that does. Only its slots
+//! show that: an earlier version holds one that the newest has not. Servers check that periodically
+//! ([`Directory::maintain_records`]), and `sealpost check` reports it.
 //!
 //! A thief of `server.key` can replace a record, which makes the owner's slots look withdrawn: they
 //! may be the only way to the mail. So what an earlier version holds stays where the newest has
@@ -18,7 +18,8 @@ use super::accounts::decode;
 use super::versions::Newest;
 use super::{AccountRecord, Directory};
 
-/// How often a record is written again until no copy is left: twice is enough if nobody else changes it.
+/// How often a record is written again until no copy is left: twice is enough without concurrent
+/// changes.
 const ATTEMPTS: usize = 4;
 
 impl Directory {

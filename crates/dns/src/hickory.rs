@@ -32,7 +32,7 @@ use crate::resolver::Resolver;
 use aliases::Source;
 use provider::Provider;
 
-/// Hops from one name server to the next, and aliases, before a lookup is given up.
+/// Hops from one name server to the next, and aliases, before a lookup fails.
 const RECURSION: u8 = 16;
 /// How long the system's name server may take for one try.
 const TRY_TIME: Duration = Duration::from_secs(4);
@@ -147,7 +147,7 @@ impl ForwardingResolver {
         let mut builder = StubResolver::builder_with_config(config, Provider::new(port));
         let options = builder.options_mut();
         (options.validate, options.edns0) = (true, true);
-        // Without them an answer cannot be told from one of another name.
+        // Without them an answer looks like one of another name.
         options.preserve_intermediates = true;
         options.use_hosts_file = ResolveHosts::Never;
         (options.timeout, options.attempts) = (TRY_TIME, 2);

@@ -1,4 +1,4 @@
-//! Who sends a request, and whether what it says could be read on the way.
+//! The sender of a request, and whether its bytes were readable on the way.
 
 use std::net::IpAddr;
 
@@ -17,7 +17,7 @@ pub(crate) struct Transport {
     pub(crate) is_tls: bool,
 }
 
-/// Who sends a request.
+/// The sender of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Client {
     /// Its address, or that of its proxy if nothing else is known.

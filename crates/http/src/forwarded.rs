@@ -18,7 +18,7 @@ const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto
 pub struct ForwardedClient {
     /// Its address; `None` if the proxy does not say it (`unknown`, or a name of its own).
     pub address: Option<IpAddr>,
-    /// Whether it spoke TLS; `None` if the proxy does not say so.
+    /// Whether it spoke TLS; `None` if the proxy does not report it.
     pub tls: Option<bool>,
 }
 

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use http::{HeaderMap, header};
 
-/// What of a representation is asked for.
+/// The requested part of a representation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wanted {
     /// All of it.

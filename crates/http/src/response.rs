@@ -56,7 +56,7 @@ impl Response {
         Self::new(status, PROBLEM_JSON, ResponseBody::bytes(json))
     }
 
-    /// The resource is there (a path of this server), whatever the method.
+    /// The resource exists (a path of this server), for any method.
     pub fn redirect(path: &'static str) -> Self {
         Self::empty(StatusCode::TEMPORARY_REDIRECT).with(header::LOCATION, HeaderValue::from_static(path))
     }

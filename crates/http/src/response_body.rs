@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn large_pieces_are_divided_and_errors_come_after_what_was_written() {
+    async fn large_pieces_are_divided_and_errors_follow_written_data() {
         let body = ResponseBody::written(
             |mut out| async move {
                 out.write(vec![7; HTTP_PIECE_BYTES + 1]).await?;

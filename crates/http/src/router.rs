@@ -35,7 +35,7 @@ pub enum Body {
     Streamed(u64),
 }
 
-/// A path and a method, and who answers.
+/// A path, a method, and their handler.
 #[derive(Clone)]
 pub struct Route {
     /// What its requests are counted as: one of the commands of
@@ -47,7 +47,7 @@ pub struct Route {
     pub path: &'static str,
     /// What it does with bodies.
     pub body: Body,
-    /// Who answers.
+    /// The handler.
     pub handler: Arc<dyn Handler>,
 }
 

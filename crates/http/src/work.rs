@@ -11,7 +11,8 @@ use sealpost_session::metrics::{Command, Verdict};
 use crate::connection::Connection;
 use crate::gate::Place;
 
-/// A request at work; when it is dropped it is counted as answered, or as given up by its client.
+/// A request in progress; when it is dropped it is counted as answered, or as cancelled by its
+/// client.
 pub(crate) struct Work {
     connection: Arc<Connection>,
     command: Command,

@@ -1,9 +1,9 @@
 //! APPEND (RFC 3501 §6.3.11), of any number of messages (RFC 3502), each in one piece or put
 //! together from parts (RFC 4469): the IMAP side. [`sealpost_mailbox::append`] stores the messages.
 //!
-//! Everything that can be refused is refused before the client is asked to send it. A command
-//! refused halfway is read to its end and discarded, so that the connection stays usable. Nothing
-//! of the command is visible before all of it has arrived: one log entry adds all messages.
+//! Everything that can be refused is refused before the client may send it. A command refused
+//! halfway is read to its end and discarded, so that the connection stays usable. Nothing of the
+//! command is visible before all of it has arrived: one log entry adds all messages.
 
 pub(super) mod catenate;
 mod receive;

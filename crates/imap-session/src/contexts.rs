@@ -78,7 +78,7 @@ pub(super) fn keep_up_to_date(selected: &mut Selected, responses: &mut Responses
     contexts.list.push(Context { correlator, uid, query, looked: now.seconds(), results });
 }
 
-/// CANCELUPDATE. Tags that are not in use are passed over: no updates come for them either way.
+/// CANCELUPDATE. Tags that are not in use are skipped: no updates come for them either way.
 pub(super) fn cancel_update(selected: &mut Selected, tags: &[AString]) -> Reply {
     let named = |context: &Context| context.correlator.tag.as_ref().is_some_and(|tag| tags.contains(tag));
     selected.contexts.list.retain(|context| !named(context));

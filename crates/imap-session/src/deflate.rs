@@ -211,8 +211,8 @@ impl Inflater {
                 return if self.ending { Ok(Inflated::Ended) } else { Err(Corrupt) };
             }
             let Some(&first) = self.input.first() else { return Ok(Inflated::Nothing) };
-            // A client that ends its stream may say so with a last block or not; neither a fixed
-            // nor a stored one looks like a command.
+            // A client that ends its stream may send a last block or not; neither a fixed nor a
+            // stored one looks like a command.
             if self.ending && self.flushed && !matches!(first, 0x01 | 0x03) {
                 self.done = true;
                 continue;

@@ -199,8 +199,8 @@ impl Session {
         }
     }
 
-    /// NOTIFY. Whatever its arguments, pending changes of the selected mailbox are reported first:
-    /// it is a NOOP too (RFC 5465 §3.1).
+    /// NOTIFY. For any arguments, pending changes of the selected mailbox are reported first: it is
+    /// a NOOP too (RFC 5465 §3.1).
     async fn notify(&mut self, notify: Notify) -> Outcome {
         let Some(asked) = notify::asked(notify)? else {
             self.subscriptions.notify = Some(Box::default());

@@ -1,6 +1,6 @@
 //! ENABLE (RFC 5161, RFC 9051 §6.3.1): the extensions that change unsolicited responses.
 //!
-//! An extension is one line of [`EXTENSIONS`]. Names not in the table are passed over, and ENABLED
+//! An extension is one line of [`EXTENSIONS`]. Names not in the table are skipped, and ENABLED
 //! lists what this command switched on that was off before (RFC 5161 §3.2).
 
 use sealpost_imap::NUL_EXTENSION;

@@ -13,8 +13,8 @@ use sealpost_mailbox::flags::FLAG_RIGHTS;
 use super::connection::{Connection, End};
 use super::reply::Reply;
 
-/// Flags of STORE or APPEND as the account takes them. `\Recent` is the server's alone and is passed over
-/// (RFC 3501 §2.3.2).
+/// Flags of STORE or APPEND for the account. `\Recent` is the server's alone and is skipped (RFC
+/// 3501 §2.3.2).
 ///
 /// # Errors
 /// `BAD` for a system flag that does not exist: accepting it would be a promise to keep it.

@@ -47,7 +47,7 @@ pub(super) fn select_parameters<'a>(
     Ok(known)
 }
 
-/// `CHANGEDSINCE` and whether `VANISHED` is asked for too.
+/// `CHANGEDSINCE` and whether `VANISHED` is requested too.
 ///
 /// # Errors
 /// `BAD` for VANISHED that is not allowed (RFC 7162 §3.2.6).

@@ -161,7 +161,7 @@ pub(super) async fn report_damaged(
     Ok(())
 }
 
-/// From now on `$` stands for the result, if SAVE was asked for.
+/// From now on `$` stands for the result, if SAVE was given.
 pub(super) fn save_result(
     selected: &mut Selected,
     answer: &Answer<'_>,

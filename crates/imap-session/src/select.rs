@@ -142,8 +142,8 @@ pub(super) fn unselect(selected: &mut Option<Selected>) -> Outcome {
     Ok(Reply::ok("UNSELECT completed"))
 }
 
-/// Opens the mailbox for a client that knows it from earlier, if it says so. With `recent`,
-/// messages become `\Recent` for this session.
+/// Opens the mailbox for a client that may know it from earlier. With `recent`, messages become
+/// `\Recent` for this session.
 fn open(
     resolved: &ResolvedMailbox,
     read_only: bool,

@@ -10,7 +10,7 @@ use super::selected::Selected;
 ///
 /// # Errors
 /// `BAD` for a sequence number beyond the view: the client is out of step (RFC 3501 §9). UIDs that
-/// do not exist are passed over (RFC 3501 §6.4.8).
+/// do not exist are skipped (RFC 3501 §6.4.8).
 pub(super) fn resolve(view: &Selected, set: &SequenceSet, uid: bool) -> Result<UidSet, Reply> {
     if uid { Ok(by_uid(view, set)) } else { by_sequence(view, set) }
 }
@@ -20,8 +20,8 @@ pub(super) fn by_uid(view: &Selected, set: &SequenceSet) -> UidSet {
     span_of_uids(view, set).intersection(view.uids())
 }
 
-/// The ranges of UIDs that were asked for, whether or not the view has all of them: as many as the
-/// command has, however many gaps the mailbox has.
+/// The requested ranges of UIDs, whether or not the view has all of them: as many as the command
+/// has, for any number of gaps in the mailbox.
 pub(super) fn span_of_uids(view: &Selected, set: &SequenceSet) -> UidSet {
     ranges_of_uids(view.uids(), view.saved(), set)
 }

@@ -49,7 +49,7 @@ pub(super) struct UntaggedUpdates {
     pub(super) flags: UidSet,
     /// Messages of which at least the mod-sequence is sent.
     pub(super) modseqs: UidSet,
-    /// The command expunges messages: that is reported whatever else the client asked for.
+    /// The command expunges messages: that is reported whatever else the client requested.
     pub(super) takes_out: bool,
     /// The command changes something: news by one log entry are the client's own change.
     pub(super) own: bool,
@@ -305,7 +305,7 @@ fn report_arrivals(selected: &mut Selected, responses: &mut Responses, arrived: 
     }
 }
 
-/// FLAGS and PERMANENTFLAGS anew.
+/// FLAGS and PERMANENTFLAGS again.
 async fn report_keywords(selected: &mut Selected, responses: &mut Responses) -> Result<(), End> {
     let listed = {
         let account = selected.account().clone();

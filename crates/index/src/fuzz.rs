@@ -3,13 +3,13 @@
 use crate::summary;
 
 /// The sections of a summary segment, each behind its length (two bytes): it is read or refused,
-/// and whatever is read can be told and gives the same segment again.
+/// and everything read gives the same segment again.
 pub fn fuzz_summaries(data: &[u8]) {
     summary::fuzz(data);
 }
 
 /// A header segment: the length of its directory (two bytes), the directory, and the pieces. It is
-/// read or refused, and whatever is read can be written again as it was.
+/// read or refused, and everything read can be written again unchanged.
 pub fn fuzz_headers(data: &[u8]) {
     summary::fuzz_pieces(data);
 }

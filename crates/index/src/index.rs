@@ -41,7 +41,7 @@ pub struct Index {
 }
 
 impl Indexer {
-    /// With the caches that this division of memory has room for.
+    /// With caches of the sizes in this division of memory.
     pub fn new(memory: &MemoryDivision) -> Arc<Self> {
         let summaries = Arc::new(Cache::new(memory.summaries()));
         Arc::new(Indexer { summaries, pieces: Arc::new(Cache::new(memory.pieces())) })
@@ -55,8 +55,8 @@ impl DerivedData {
 }
 
 impl Index {
-    /// The index of that account. Of one that was loaded without an [`Indexer`] it is whole as
-    /// well, but nothing is remembered of it and nobody looks after it.
+    /// The index of that account. For an account that was loaded without an [`Indexer`] it works as
+    /// well, without caching and maintenance.
     pub fn of(account: &Arc<Account>) -> Self {
         let attached = account.derived().and_then(|attached| attached.downcast::<DerivedData>().ok());
         let derived = attached

@@ -1,5 +1,5 @@
-//! Packs: what of many messages is asked for together, in one object of a few MiB, so that a remote
-//! store is asked tens of times for a thousand messages and not a thousand times.
+//! Packs: the pieces of many messages that clients request together, in one object of a few MiB, so
+//! that a thousand messages take tens of requests to a remote store and not a thousand.
 //!
 //! There are two kinds: whole small messages, and the structures of all messages. Both hold the
 //! sealed bytes as they are in the messages' objects. They are derived: a pack that is missing,

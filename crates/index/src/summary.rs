@@ -2,11 +2,11 @@
 //!
 //! Reading 100,000 structures to sort a mailbox is 100,000 reads; the summaries of a thousand
 //! messages are one. They are stored in sealed segments under `acct/{id}/idx/summary/` and made
-//! from what is stored with each message (structure and text), never from the message. They are
-//! derived: a segment that is missing or damaged is made again, and an entry names the object it
-//! was made from, so that a summary is the message's or is not used. What does not fit an entry is
-//! read from the message's own structure and text. So an answer is the same with segments, without
-//! them, and with some.
+//! from the stored structure and text of each message, never from the message. They are derived: a
+//! segment that is missing or damaged is rebuilt, and an entry names the object it was made from,
+//! so that a summary belongs to the message or is not used. Values too long for an entry are read
+//! from the message's own structure and text. So a result is the same with segments, without them,
+//! and with some.
 //!
 //! Format: `docs/format/summary.md`. Reasons: `docs/decisions/0011-summaries.md`.
 

@@ -1,5 +1,5 @@
-//! Summaries of a mailbox's messages: they are those of the stored structures and texts, whatever
-//! happened before, and whether they come from segments or not.
+//! Summaries of a mailbox's messages equal those of the stored structures and texts, after any
+//! history, and with or without segments.
 
 #[path = "summaries/world.rs"]
 mod world;
@@ -38,7 +38,7 @@ async fn assert_told(process: &Process) {
 }
 
 #[tokio::test]
-async fn summaries_come_in_order_and_only_those_that_were_asked_for() {
+async fn only_requested_summaries_come_and_in_order() {
     let w = Fixture::new(1);
     let p = w.process().await;
     let numbered = |n| format!("Subject: number {n}\r\n\r\n");
@@ -70,7 +70,7 @@ async fn a_damaged_message_is_an_error_in_its_place() {
 }
 
 #[tokio::test]
-async fn few_messages_get_no_segments_and_many_do_when_somebody_asks() {
+async fn only_many_messages_get_segments_and_on_request() {
     let w = Fixture::new(3);
     let p = w.process().await;
     p.append("INBOX", &mails(&w.random, 200)).await;
@@ -163,7 +163,7 @@ async fn short_texts_are_kept_and_long_ones_are_not() {
     let longer = "longer ".repeat(limits::SHORT_TEXT_BYTES / 7);
     mails[200].push_str(&longer);
     p.append("INBOX", &mails).await;
-    // Whoever makes the segment reads the long ones on the way.
+    // Making the segment also reads the long ones.
     assert_eq!(p.texts("INBOX").await, [401, 401]);
     for process in [p, w.process().await] {
         let [short, longer] = process.texts("INBOX").await;
@@ -180,7 +180,7 @@ async fn short_texts_are_kept_and_long_ones_are_not() {
 
 /// Looking for what segments cannot have takes no more memory than looking for what they have.
 #[tokio::test]
-async fn texts_that_are_too_long_for_segments_are_not_made_ready_again() {
+async fn texts_too_long_for_segments_are_prepared_once() {
     let w = Fixture::new(32);
     let budget = Budget::with_largest(20 << 20, 12 << 20);
     let p = w.process_with(budget.clone()).await;
@@ -209,7 +209,7 @@ async fn what_segments_hold_is_not_read_from_messages() {
         w.store.delete(&message::path(ID, object)).await.unwrap();
     }
     assert_eq!(w.process().await.told("INBOX").await, told);
-    // Parts that are not asked for are not there, and the others are the same.
+    // Parts that are not requested are absent, and the others are the same.
     for (parts, n) in [(Parts::DATE, 0), (Parts::FIELDS, 1), (Parts::FIELDS | Parts::HEADERS, 2)] {
         for ((_, summary), (_, all)) in p.summaries("INBOX", all(), parts).await.iter().zip(&told) {
             let summary = summary.as_ref().unwrap();
@@ -220,7 +220,7 @@ async fn what_segments_hold_is_not_read_from_messages() {
 }
 
 #[tokio::test]
-async fn messages_that_were_moved_about_are_found_in_the_order_of_their_uids() {
+async fn moved_messages_are_found_in_order_of_their_uids() {
     let w = Fixture::new(5);
     let p = w.process().await;
     p.append("INBOX", &mails(&w.random, 2600)).await;
@@ -236,7 +236,7 @@ async fn messages_that_were_moved_about_are_found_in_the_order_of_their_uids() {
 
 /// In the order of UIDs, too: what fits into a window is known after the first.
 #[tokio::test]
-async fn messages_in_another_order_than_they_are_stored_take_few_reads() {
+async fn messages_out_of_storage_order_take_few_reads() {
     let w = Fixture::new(31);
     let p = w.process().await;
     let ids = "<0123456789.0123456789@example.org> ".repeat(25);
@@ -321,7 +321,7 @@ async fn summaries_are_what_the_structures_say_whatever_happened() {
     }
 }
 
-/// A store that fails and loses replies: some summaries cannot be told then, but none is wrong.
+/// A store that fails and loses replies: some summaries are unavailable then, but none is wrong.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failing_store_never_makes_a_summary_wrong() {
     for seed in 20..22 {
@@ -389,8 +389,8 @@ async fn a_stream_draws_on_the_budget_while_it_runs() {
     assert_eq!(budget.in_use(), 0);
 }
 
-/// The attack: whoever sees the store and can send mail guesses what another one has sent, a
-/// thousand times, and looks whether any object became shorter.
+/// The attack: an observer of the store who can send mail guesses the content of another sender's
+/// mail, a thousand times, and checks whether any object became shorter.
 #[tokio::test]
 async fn a_right_guess_shows_in_no_size() {
     let sizes = async |code: &str, guess: &str| {
@@ -421,8 +421,8 @@ async fn a_right_guess_shows_in_no_size() {
     assert_eq!(guessed, sizes(wrong, right).await);
 }
 
-/// Headers and structures are in segments once somebody has asked for enough of them, whatever is
-/// in them; those that are too long are not.
+/// Headers and structures are in segments once a client has requested enough of them, with any
+/// content; those that are too long are not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn headers_and_structures_are_kept_in_segments() {
     let w = Fixture::new(31);
@@ -433,7 +433,7 @@ async fn headers_and_structures_are_kept_in_segments() {
     mails[11] = String::new();
     mails[13] = "Subject: \u{0}\u{80}é\n\n".to_owned();
     p.append("INBOX", &mails).await;
-    // Whoever asks first is answered by the messages.
+    // The first request is answered from the messages.
     assert_eq!(p.pieces("INBOX").await, [0, 0]);
     settled(&w, &p, ["header", "structure"], 1).await;
     assert_eq!(p.pieces("INBOX").await, [299, 300]);
@@ -444,7 +444,7 @@ async fn headers_and_structures_are_kept_in_segments() {
     p.append("INBOX", &mails[..20]).await;
     let other = w.process().await;
     assert_eq!(other.pieces("INBOX").await, [299, 300]);
-    // What is damaged is removed, and made again.
+    // Damaged segments are removed, and rebuilt.
     for path in w.segments().await {
         w.damage(&path).await;
     }
@@ -525,7 +525,7 @@ async fn derived_data_is_a_small_part_of_the_mail() {
     assert!(all * 100 <= mail * 14, "{all} of {mail}");
 }
 
-/// Messages whose structures have room in segments.
+/// Messages whose structures fit into segments.
 fn short_mails(w: &Fixture, count: usize) -> Vec<String> {
     mails(&w.random, 2 * count).into_iter().filter(|mail| mail.len() < 4000).take(count).collect()
 }

@@ -21,9 +21,9 @@ mod query_changes;
 mod read;
 mod refused;
 mod set;
+pub(crate) mod show;
 mod sort;
 mod words;
-pub(crate) mod show;
 
 pub(crate) use changes::changes;
 pub(crate) use compose::Composer;

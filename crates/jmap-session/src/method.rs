@@ -9,7 +9,7 @@ use crate::responder::ApiError;
 /// Why a call has no response of its own.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The method failed; an `error` response says so, and the next call is run.
+    /// The method failed with an `error` response, and the next call is run.
     Method(MethodError),
     /// The request has ended.
     Ended(ApiError),
@@ -47,8 +47,8 @@ pub(crate) fn cannot_calculate(why: impl Into<String>) -> MethodError {
     MethodError::from(MethodErrorType::CannotCalculateChanges).describe(why)
 }
 
-/// What a client is told of an error of the domain. Those that the operator has to look at are
-/// logged; their text is not for clients.
+/// The client's text of an error of the domain. Errors that need the operator are logged; their
+/// text is not for clients.
 fn method_error(error: &Error) -> MethodError {
     match error.kind() {
         Kind::Retry | Kind::Conflict | Kind::Offloaded => {

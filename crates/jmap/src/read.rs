@@ -250,7 +250,7 @@ impl Fields {
         }
     }
 
-    /// A member that may be absent, told apart from one that is null.
+    /// A member that may be absent, distinguished from one that is null.
     pub fn present<T: FromJson>(&mut self, name: &str) -> Result<Option<T>, Mismatch> {
         let value = self.members.remove(name);
         value.map(|value| T::from_json(value).map_err(|wrong| wrong.within(name))).transpose()

@@ -56,7 +56,7 @@ impl Judge {
         }
         let mut vouched = Vouched::default();
         // The last rotation listed everything. Without one there are attestations of an older
-        // version, among names that anybody with write access may have planted.
+        // version, among names that an attacker with write access may have planted.
         if !self.vouched_by(&ours, &mut vouched).await? {
             let beyond = others.split_off(others.len().min(limits::LOG_GAP as usize));
             self.note_unread(beyond.len());

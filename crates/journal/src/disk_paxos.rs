@@ -1,6 +1,6 @@
 //! Agreement on one sequence of objects in a store whose creates overwrite: of the writers that
-//! want one position, exactly one gets it, whatever requests are delayed, lost or repeated and
-//! whatever writers pause, without any clock.
+//! want one position, exactly one gets it, for any delays, losses and repetitions of requests and
+//! any pauses of writers, without any clock.
 //!
 //! This is Paxos with the store as its only acceptor, a disk (Gafni and Lamport, "Disk Paxos",
 //! 2003), on a growing chain. A writer begins a *ballot*, greater than all it knows of, by writing
@@ -96,7 +96,7 @@ pub(crate) struct Begun {
     all: Vec<Ballot>,
     /// The marks of positions after `known`.
     marked: Marked,
-    /// The position that was asked about.
+    /// The requested position.
     known: Position,
 }
 

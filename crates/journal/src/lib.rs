@@ -8,13 +8,13 @@
 //! - Each entry carries the hash of the one before, so none can be swapped, reordered or dropped
 //!   undetected, and a MAC, so that no other object passes for one. An object without one is
 //!   reported, skipped, and never appended to. [`Replay`] decides which entries count. Manifests
-//!   and marks of positions that are passed over have such a MAC too, and count only with it.
+//!   and marks of skipped positions have such a MAC too, and count only with it.
 //! - A writer that is behind finds out: [`Append::Lost`] when others appended, [`Append::Trimmed`]
 //!   when the entry it would have followed was covered by checkpoints and removed. Neither leaves
 //!   anything that replay would count.
 //! - An entry is removed only when two checkpoints exist at or above the position after it, and the
 //!   newest two checkpoints are never removed. So manifests show all processes, for ever, up to
-//!   where the log may be gone.
+//!   where the log may be removed.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
@@ -68,7 +68,7 @@ pub struct Journal {
     /// Its contents are sealed without compression.
     raw: bool,
     random: Arc<dyn Random>,
-    /// The entries, and who may append.
+    /// The entries, and the writers that may append.
     chain: DiskPaxos,
     /// Decides what is an entry.
     judge: Judge,

@@ -1,12 +1,12 @@
-//! The folder of manifests: the checkpoints of a log, the positions that are passed over, and the
-//! attestations for older keys.
+//! The folder of manifests: the checkpoints of a log, the skipped positions, and the attestations
+//! for older keys.
 //!
 //! A listing gives names; an object counts only with a MAC of the installation
 //! ([`sealpost_vault::mark`]). One without is noise: reported, and ignored by everything that acts
 //! on this folder. Most names carry a tag under `server.key` and need no reading; a checkpoint has
 //! a *witness*, whose name does. Only objects of older versions, and noise, are read: once for as
 //! long as a log is in use, because no object is ever changed, and never more than a few. Only a
-//! trim, which removes data for good, reads again.
+//! trim, which removes data permanently, reads again.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ use crate::Journal;
 use crate::ballot::position_in;
 use crate::noise::Judge;
 
-/// The prefix of the name of a mark that a position of the log is passed over: after those of all
+/// The prefix of the name of a mark that a position of the log is skipped: after those of all
 /// checkpoints.
 const PASSED_OVER: char = 's';
 /// The prefix of the name of an attestation: after those of all checkpoints too.
@@ -40,8 +40,8 @@ const LISTINGS: u32 = 6;
 pub(crate) enum Name {
     /// A checkpoint's manifest.
     Checkpoint(Position),
-    /// A mark that a position is passed over. The number is a [tag](mark::number), so that no
-    /// attacker can occupy the name; older versions chose a random one.
+    /// A mark that a position is skipped. The number is a [tag](mark::number), so that no attacker
+    /// can occupy the name; older versions chose a random one.
     PassedOver(Position, u64),
     /// An attestation for objects under older keys, with such a number too.
     Attestation(u64),
@@ -112,7 +112,7 @@ pub fn is_mark(name: &str) -> bool {
 pub(crate) struct Marked {
     /// Positions with checkpoints; newest first.
     pub checkpoints: Vec<Position>,
-    /// Positions that are passed over: entries written there do not count.
+    /// Skipped positions: entries written there do not count.
     pub passed_over: Vec<Position>,
     /// Positions with an object at the path of their checkpoint that is none.
     pub noise: Vec<Position>,
@@ -147,11 +147,10 @@ pub(crate) enum MarkRead {
     Gone,
 }
 
-/// Which of the objects with these names count; `None` if one of them is gone by now, unless it is
-/// `withheld`: then what is not given out is noise. Positions
-/// that are passed over are of interest only as far behind `known` as the next entry may be. Names
-/// tell most of it. Of the others so many are read as earlier versions may have left; what is
-/// beyond that is noise.
+/// Which of the objects with these names count; `None` if one of them was removed by now, unless it
+/// is `withheld`: then an object that the store does not return is noise. Skipped positions are of
+/// interest only as far behind `known` as the next entry may be. Names decide most of it. Of the
+/// others so many are read as earlier versions may have left; the rest is noise.
 pub(crate) async fn judged(
     judge: &Judge,
     names: &[Name],
@@ -211,7 +210,8 @@ pub(crate) fn listings() -> std::ops::Range<u32> {
     0..LISTINGS
 }
 
-/// Whether it is not begun anew after that: what is still not given out by then is withheld.
+/// Whether it is not repeated after that: an object that the store still does not return is
+/// withheld.
 pub(crate) fn is_last(round: u32) -> bool {
     round + 1 == LISTINGS
 }
@@ -239,7 +239,7 @@ impl Journal {
         Err(not_given_out(&folder))
     }
 
-    /// Marks `position` as passed over, so that no entry written there counts; durable on return.
+    /// Marks `position` as skipped, so that no entry written there counts; durable on return.
     pub(crate) async fn mark(&self, position: Position) -> Result<()> {
         let before = Position(position.0.saturating_sub(1));
         if self.marked(Some(before)).await?.passed_over.contains(&position) {
@@ -292,7 +292,7 @@ impl Journal {
         Ok(())
     }
 
-    /// The paths of all marks that positions before `end` are passed over, by any writer.
+    /// The paths of all marks that positions before `end` are skipped, by any writer.
     pub(crate) async fn marks_below(&self, end: Position) -> Result<Vec<String>> {
         self.marked_below(PASSED_OVER, end).await
     }

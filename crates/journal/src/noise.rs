@@ -241,7 +241,7 @@ impl Judge {
         self.lock().vouched = Some(vouched);
     }
 
-    /// There is an entry at `place`, whatever was read there before.
+    /// There is an entry at `place`, whatever an earlier read returned.
     pub(crate) fn is_entry(&self, place: &EntryName) {
         self.lock().places.remove(place);
     }

@@ -1,9 +1,9 @@
 //! Decides which entries of a log count, from their contents: no store, no keys.
 //!
 //! An entry counts if it carries the hash of the last one that counts; positions may have been
-//! passed over between the two. If it carries another hash, an entry is missing that others have
-//! read: the meaning of UIDs is not known, and replay stops until a renumbering states which
-//! entries count (`docs/format/log-entry.md`).
+//! skipped between the two. If it carries another hash, an entry is missing that others have read:
+//! the meaning of UIDs is not known, and replay stops until a renumbering states which entries
+//! count (`docs/format/log-entry.md`).
 
 use std::collections::VecDeque;
 

@@ -1,8 +1,8 @@
 //! Continues after an object at the next position that is no entry, where the store creates
 //! conditionally.
 //!
-//! The position is passed over: a renumbering goes to the next free one and carries the hash of the
-//! last entry. The object may have been an entry once, which others have read, so UIDs get a new
+//! The position is skipped: a renumbering takes the next free one and carries the hash of the last
+//! entry. The object may have been an entry once, which others have read, so UIDs get a new
 //! generation (decision 50).
 //!
 //! Writers detect concurrent appends because the next position is taken. A passed-over position may

@@ -91,8 +91,8 @@ impl Journal {
 
     /// Removes objects that this installation never wrote: those that count for nothing in the
     /// folder of manifests, and those after the end of the log. The first of the latter stays, and
-    /// so do those at positions that are passed over already, so that the next entry goes after it
-    /// and gives UIDs a new meaning (decision 50): it may have been an entry once. Returns the
+    /// so do those at positions that are skipped already, so that the next entry is written after
+    /// it and gives UIDs a new meaning (decision 50): it may have been an entry once. Returns the
     /// paths of the removed objects. The caller must be sure of `server.key`: under an old copy,
     /// objects that other nodes wrote under the next key look alike.
     ///

@@ -2,8 +2,8 @@
 //! their own entries need not check again before each.
 //!
 //! Correctness does not depend on it. Whether an entry counts is determined after it was written,
-//! whatever the clock said before; a process that relies on an old check only learns of a trim
-//! later, as an unknown outcome instead of [`crate::Append::Trimmed`].
+//! with any clock; a process that relies on an old check only learns of a trim later, as an unknown
+//! outcome instead of [`crate::Append::Trimmed`].
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! COPY and MOVE between logs: into or out of a shared mailbox.
 //!
-//! Every message is sealed anew for the log it goes to. All become visible together, by one entry
-//! there. Only then, for a move, another entry expunges them where they were. A crash in between
-//! leaves both: a message may be doubled, never lost.
+//! Every message is sealed again for the other log. All become visible together, by one entry
+//! there. Only then, for a move, another entry expunges the originals. A crash in between leaves
+//! both: a message may be doubled, never lost.
 
 use std::collections::VecDeque;
 

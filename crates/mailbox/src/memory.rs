@@ -24,8 +24,8 @@ const UNPRESSED: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct NoMemory;
 
-/// Reserves account memory for these sets; `None` if they are small. Tries again for a second, in which
-/// accounts that were asked to give some back can do so.
+/// Reserves account memory for these sets; `None` if they are small. Retries for a second, in which
+/// sessions can release accounts.
 ///
 /// # Errors
 /// `Limit` if there is not enough after that either.

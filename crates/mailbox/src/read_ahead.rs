@@ -82,7 +82,7 @@ pub trait ReadPlan: Send + Sync + 'static {
     fn decodes(&self) -> bool;
 
     /// Opens a message. `whole` is all of it, if it was read in a group; `outline` was read if the
-    /// plan says so.
+    /// plan needs it.
     fn open(
         &self,
         source: MessageSource,
@@ -169,7 +169,7 @@ struct Running<R, P: ReadPlan> {
 }
 
 enum Work<R, P: ReadPlan> {
-    /// Goes on by itself: several reads one after the other.
+    /// Runs by itself: several reads one after the other.
     Task(Task<R, P>),
     /// One read that has begun.
     Read(Box<MaybeDone<BoxFuture<'static, Outcomes<R, P>>>>),
@@ -223,7 +223,7 @@ impl<R: MessageRow, P: ReadPlan> ReadAhead<R, P> {
     /// The next message. Drop it before asking for another one.
     ///
     /// # Errors
-    /// [`ReadError`]; a message that cannot be read says so itself.
+    /// [`ReadError`]; an unreadable message has an error of its own.
     pub async fn next(&mut self) -> Result<Option<Prepared<R, P::Opened>>, ReadError> {
         loop {
             self.read_ahead();
@@ -259,7 +259,8 @@ impl<R: MessageRow, P: ReadPlan> ReadAhead<R, P> {
                     }
                     self.packs.make_room(next);
                     if permit.is_none() && !self.plan.reads_bytes() {
-                        // A small structure is had at once, whatever others of the account hold.
+                        // A small structure is available at once, whatever memory others of the
+                        // account hold.
                         let one = self.waiting.pop_front().into_iter().collect();
                         self.prepare(one, None, true).await
                     } else {
@@ -308,7 +309,8 @@ impl<R: MessageRow, P: ReadPlan> ReadAhead<R, P> {
             let prepared = self.prepare(group, Some(permit), true);
             let work = if is_one_read {
                 let mut read = Box::new(maybe_done(prepared.boxed()));
-                // Asks the store. Nobody is woken for the answer before it is waited for.
+                // Sends the request to the store. No task is woken for the reply before it waits
+                // for it.
                 let _ = (&mut *read).now_or_never();
                 Work::Read(read)
             } else {
@@ -408,7 +410,7 @@ async fn acquire(account: &Account, budget: &Budget, bytes: usize) -> Result<Per
     unless_pressed(|| account.is_pressure_severe(), budget.acquire(bytes)).await.ok_or(ReadError::NoMemory)
 }
 
-/// Whether a message is one chunk, which is opened whole whatever is asked of it.
+/// Whether a message is one chunk, which is opened whole for any request.
 fn is_one_chunk(message: &Message) -> bool {
     message.size() <= limits::CHUNK_BYTES as u64
 }

@@ -12,7 +12,7 @@ pub struct OverQuota(pub Resource);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MailboxGone;
 
-/// Why an operation was refused. Nothing was changed, except where a variant says so.
+/// Why an operation was refused. It changed nothing, except where a variant says so.
 #[derive(Debug)]
 pub enum Refusal {
     /// The account that the operation counts for may not have more of a resource.

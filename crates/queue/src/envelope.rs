@@ -1,4 +1,4 @@
-//! What is known of a queued mail besides its bytes: who sent it, to whom, and what was asked for.
+//! The envelope of a queued mail: its sender, recipients, and requested reports.
 //!
 //! It is kept as it was accepted, for as long as the mail is queued; what became of its recipients is in the
 //! [state](crate::State). Encoded as CBOR maps whose keys are never reused: `docs/format/queue.md`.
@@ -45,7 +45,7 @@ pub struct Mail {
     /// The message behind them.
     #[n(10)]
     pub body: Body,
-    /// The Message-ID, for those who follow a message.
+    /// The Message-ID, for tracing.
     #[n(11)]
     pub message_id: Option<String>,
     /// Where it comes from.
@@ -69,7 +69,7 @@ pub struct Recipient {
 }
 
 impl Recipient {
-    /// One for whom nothing special was asked for.
+    /// One without special requests.
     pub fn new(address: impl Into<String>) -> Self {
         Recipient { address: address.into(), notify: None, orcpt: None }
     }
@@ -195,7 +195,7 @@ pub enum Source {
 }
 
 impl Mail {
-    /// Whether failures are reported to nobody (RFC 5321 §4.5.5).
+    /// Whether failures are not reported (RFC 5321 §4.5.5).
     pub fn is_from_null(&self) -> bool {
         self.from.is_empty()
     }

@@ -1,5 +1,5 @@
-//! Reading a queue back, for `sealpost check`: its log, checkpoints, history, and each mail that is
-//! queued. It only reads, goes on past damage, and names what is damaged.
+//! Reading a queue back, for `sealpost check`: its log, checkpoints, history, and each queued mail.
+//! It only reads, continues behind damage, and reports it.
 
 use std::sync::Arc;
 

@@ -7,8 +7,8 @@ use crate::dsn::parse;
 use crate::event::Batch;
 use crate::state::State;
 
-/// The plaintext of a log entry: whatever it says, it is applied or refused, and the state survives
-/// its own checkpoint.
+/// The plaintext of a log entry: any input is applied or refused, and the state survives its own
+/// checkpoint.
 pub fn fuzz_entry(data: &[u8]) {
     let Ok(batch) = Batch::decode(data) else { return };
     let again = Batch::decode(&batch.encode()).expect("what was decoded is encoded");

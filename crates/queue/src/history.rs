@@ -121,8 +121,8 @@ async fn remove_old(store: &Store, node: AccountId, now: Timestamp, most: u64) -
     store.delete_in_order(superfluous).await
 }
 
-/// Gives `take` what each object of the history says, the oldest first. The position behind which
-/// the log goes on, and how many objects could not be read.
+/// Passes the content of each object of the history to `take`, the oldest first. Returns the
+/// position behind which the log continues, and the number of unreadable objects.
 ///
 /// # Errors
 /// What the store or `take` says.
@@ -246,7 +246,7 @@ fn told(event: &Event) -> Option<Event> {
     }
 }
 
-/// Who sent it, to whom, when: the recipients that there is room for.
+/// Sender, recipients, time: as many recipients as fit.
 fn without_content(mail: &Mail) -> Mail {
     let mut room = ENTRY_BYTES / 2;
     let recipients = mail.recipients.iter().map_while(|recipient| {

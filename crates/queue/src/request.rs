@@ -25,7 +25,7 @@ pub const BOUNCED: Status = Status::new(5, 7, 0);
 /// Requests that are read at once.
 pub const REQUESTS_AT_ONCE: usize = 100;
 
-/// What is asked for.
+/// The requested action.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Request {
@@ -35,7 +35,7 @@ pub struct Request {
     /// With which mail; for rules, which mail they are about.
     #[n(1)]
     pub selector: Selector,
-    /// Who asks, for the log of the program.
+    /// The requester, for the log of the program.
     #[n(2)]
     pub by: String,
 }
@@ -52,7 +52,7 @@ pub enum Action {
     /// Sent although it is held.
     #[n(2)]
     Release,
-    /// Given up, and reported to its sender.
+    /// Failed, and reported to its sender.
     #[n(3)]
     Bounce,
     /// Removed without a report.
@@ -119,7 +119,7 @@ pub async fn is_pending(store: &Store, path: &str) -> Result<bool> {
     }
 }
 
-/// Requests to the queue of `node`, in order: path, and what is asked for; `None` for what is none.
+/// Requests to the queue of `node`, in order: path, and action; `None` for an invalid one.
 pub(crate) async fn pending(
     store: &Store,
     keys: &MailKeys,

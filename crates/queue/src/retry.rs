@@ -1,4 +1,4 @@
-//! When a mail is tried again, reported late and given up.
+//! When a mail is retried, reported late and failed.
 //!
 //! RFC 5321 §4.5.4.1 asks for retries for four or five days, 30 minutes apart at first; greylisting
 //! servers want a first one earlier. Times are of the wall clock, which may jump: nothing waits
@@ -14,7 +14,7 @@ pub const FIRST_DELAY: Duration = Duration::from_secs(5 * 60);
 pub const MAX_DELAY: Duration = Duration::from_secs(4 * 3600);
 /// After its release a mail that is still here is reported as delayed.
 pub const DELAY_REPORT_AFTER: Duration = Duration::from_secs(4 * 3600);
-/// After its release a mail that is still here is given up.
+/// The time after its release at which a mail fails.
 pub const EXPIRE_AFTER: Duration = Duration::from_secs(5 * 86_400);
 /// How long a mail may be held, by its sender (RFC 4865) or the operator.
 pub const MAX_HOLD: Duration = Duration::from_secs(30 * 86_400);

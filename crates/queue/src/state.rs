@@ -62,9 +62,9 @@ pub struct Parts {
 /// Progress of one recipient of several.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {
-    /// Left, and what was said of it last.
+    /// Remaining, and the last reply for it.
     Left(Option<Box<Failure>>),
-    /// Delivered, relayed or given up, and reported if that was asked for.
+    /// Delivered, relayed or failed, and reported if that was requested.
     Done,
 }
 
@@ -98,7 +98,7 @@ pub struct Totals {
     /// Recipients delivered or relayed.
     #[n(1)]
     pub delivered: u64,
-    /// Recipients given up.
+    /// Failed recipients.
     #[n(2)]
     pub failed: u64,
     /// Attempts after which recipients were left.
@@ -154,7 +154,7 @@ impl State {
         self.domains.iter().map(|(domain, mails)| (&**domain, mails))
     }
 
-    /// Whether the recipient at that place in the envelope is left, and what was said of it last;
+    /// Whether the recipient at that place in the envelope remains, and the last reply for it;
     /// `None` if there is nothing to do for it.
     pub fn left(&self, id: MailId, recipient: usize) -> Option<Option<Failure>> {
         self.rows.get(id)?;
@@ -182,7 +182,7 @@ impl State {
         self.rules.values()
     }
 
-    /// Who runs the queue.
+    /// The process that runs the queue.
     pub fn owner(&self) -> Option<(WriterId, &str)> {
         self.owner.as_ref().map(|(writer, adoption)| (*writer, adoption.node.as_str()))
     }
@@ -246,7 +246,7 @@ impl State {
     }
 }
 
-/// When the mail is given up.
+/// When the mail fails.
 pub fn expires(row: &Row) -> Timestamp {
     seconds(row.released).after(EXPIRE_AFTER)
 }

@@ -53,7 +53,7 @@ pub fn waits(state: &State, id: MailId, row: &Row, now: Timestamp) -> Waits {
     Waits { why, until }
 }
 
-/// What was said last of any recipient that is left.
+/// The last reply for any remaining recipient.
 fn last_failure(state: &State, id: MailId, row: &Row) -> Option<String> {
     if let Some(failure) = state.rows().failure(id) {
         return Some(failure.to_string());

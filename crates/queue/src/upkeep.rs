@@ -98,8 +98,8 @@ impl Queue {
                 Ok(mail) => mail,
                 Err(e) if e.kind() == Kind::NotFound && self.state().rows().get(id).is_none() => continue,
                 Err(e) if matches!(e.kind(), Kind::Corrupt | Kind::NotFound) => {
-                    // It cannot be sent, whatever is done; the entry goes, and the operator is told
-                    // when it is due.
+                    // It can never be sent; the entry is removed, and the operator is notified when
+                    // it is due.
                     tracing::error!(mail = %id, error = %e, "a queued mail is damaged");
                     continue;
                 }

@@ -30,7 +30,7 @@ pub struct QueueView {
     keys: AccountKeys,
     journal: Journal,
     state: State,
-    /// The entry that was read last: mails are asked for in its order.
+    /// The entry that was read last: mails are read in its order.
     last: Mutex<Option<(Position, Arc<Batch>)>>,
 }
 
@@ -57,7 +57,7 @@ impl HandledRequest {
             }
             _ => return,
         };
-        // Recipients of one mail may be given up in several pieces.
+        // Recipients of one mail may fail in several steps.
         if self.first.last() == Some(&mail) {
             return;
         }

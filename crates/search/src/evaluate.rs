@@ -25,7 +25,7 @@ pub(crate) struct RowFields {
     thread: ThreadId,
 }
 
-/// Whether a message matches: 0 if not, else how well, from 1 to 100. It is 100 unless FUZZY was asked for.
+/// Whether a message matches: 0 if not, else how well, from 1 to 100. It is 100 without FUZZY.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Relevance(pub(super) u8);
 
@@ -216,7 +216,7 @@ impl Bound {
         }
     }
 
-    /// Whether messages with these flags match, whatever else they are; `None` if more has to be known.
+    /// Whether messages with these flags match, with any content; `None` if that decides it.
     pub(crate) fn decide_by_flags(&self, flags: &FlagSet) -> Option<Relevance> {
         let matches = self.of_flags(&self.query.root, flags)?;
         match (matches, self.query.fuzzy.is_empty()) {

@@ -197,8 +197,8 @@ fn distance(a: &[char], b: &[char], most: usize) -> Option<usize> {
         *cell = j;
     }
     for i in 1..=a.len() {
-        // Rows: before the last, the last, this one.
-        // Whatever is further from the diagonal has more mistakes.
+        // Rows: before the last, the last, this one. Cells further from the diagonal have more
+        // mistakes.
         let (from, to) = (i.saturating_sub(most).max(1), b.len().min(i + most));
         let before = if from == 1 { i } else { FAR };
         rows[2][from - 1] = before;

@@ -30,7 +30,7 @@ pub struct Match {
     pub mailbox: MailboxIndex,
     /// Its UID there.
     pub uid: Uid,
-    /// From 1 to 100; 100 unless `Criterion::Fuzzy` was asked for.
+    /// From 1 to 100; 100 without `Criterion::Fuzzy`.
     pub relevance: u8,
 }
 

@@ -114,7 +114,7 @@ impl Query {
         Bound { query: self.clone(), mailbox, keywords, now: now.seconds() }
     }
 
-    /// The ages that are asked for, in seconds.
+    /// The ages in the query, in seconds.
     pub fn ages(&self) -> &[i64] {
         &self.ages
     }
@@ -131,7 +131,7 @@ impl Query {
         self.asks_for_fields() || self.patterns.iter().any(|pattern| pattern.part == TextPart::Anywhere)
     }
 
-    /// Whether the Date field or one of the common header fields is asked for.
+    /// Whether the query needs the Date field or one of the common header fields.
     pub(crate) fn asks_for_fields(&self) -> bool {
         let kept =
             |pattern: &Pattern| matches!(&pattern.part, TextPart::Field(name) if Summary::has_field(name));
@@ -149,13 +149,13 @@ impl Query {
         texts.then(|| self.patterns.iter().any(|pattern| pattern.part != TextPart::Body))
     }
 
-    /// Whether the Date field is asked for.
+    /// Whether the query needs the Date field.
     pub(crate) fn asks_for_dates(&self) -> bool {
         any(&self.root, &|key| matches!(key, Key::Sent(_)))
             || self.fuzzy.iter().any(|fuzzy| matches!(fuzzy, Fuzzy::Sent(_) | Fuzzy::All(_) | Fuzzy::Any(_)))
     }
 
-    /// Whether something of the structure is asked for.
+    /// Whether the query needs something of the structure.
     pub(crate) fn asks_for_structure(&self) -> bool {
         self.asks_for_dates() || !self.fuzzy.is_empty()
     }

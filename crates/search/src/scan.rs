@@ -177,7 +177,7 @@ impl Matcher {
         self.found
     }
 
-    /// Looks into the field's value so far, if it is one that is asked for.
+    /// Searches the field's value so far, if the query names the field.
     fn look_into_field(&mut self) {
         let Some(value) = &self.field.value else { return };
         for (pattern, found) in self.query.patterns.iter().zip(&mut self.found) {

@@ -51,7 +51,7 @@ pub(crate) fn sent(row: SortRow, summary: Option<&Summary>) -> i64 {
 }
 
 /// Calls `each` for the messages, in the order of mailbox and UID, with index, row and summary, if
-/// one was asked for and can be read. Expunged messages are skipped.
+/// one was requested and can be read. Expunged messages are skipped.
 ///
 /// # Errors
 /// `Retry` if messages cannot be read for now; errors of `progress`.

@@ -1,10 +1,10 @@
-//! The admin socket: what the server is doing, for `sealpost top` and whoever else may read the
-//! data directory.
+//! The admin socket: the state of the server, for `sealpost top` and other programs that may read
+//! the data directory.
 //!
 //! A Unix socket in the data directory, mode 0600. Each line is one JSON object: a [`Request`], and
-//! for each an [`Answer`]. A client keeps the connection and asks as often as it likes. It is told
-//! names of accounts and addresses of clients, which operators may see, and never a secret or
-//! anything of a message. Nothing can be changed here.
+//! for each an [`Answer`]. A client may send any number of requests on a connection. It gets names
+//! of accounts and addresses of clients, which operators may see, and never a secret or content of
+//! a message. Requests change nothing.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -51,7 +51,7 @@ pub struct Request {
     pub accounts: usize,
 }
 
-/// What can be asked for.
+/// The requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Ask {
@@ -108,7 +108,7 @@ pub struct Stats {
     /// Mail that waits to be sent; none on a server that does not send.
     #[serde(default)]
     pub queue: Option<QueueStats>,
-    /// Sessions, as many as were asked for.
+    /// Sessions, as many as requested.
     pub sessions: Vec<SessionStats>,
 }
 
@@ -151,7 +151,7 @@ pub struct ProtocolStats {
     pub idle: u64,
     /// Connections that became sessions.
     pub accepted: u64,
-    /// Connections that were told to come back later.
+    /// Connections refused with a temporary error.
     pub refused: u64,
     /// Commands that were answered.
     pub commands: u64,
@@ -172,7 +172,7 @@ pub struct LoginStats {
     pub succeeded: u64,
     /// That failed.
     pub failed: u64,
-    /// Password checks that wait for their turn now.
+    /// Password checks that are waiting now.
     pub waiting: u64,
     /// Held back now because of earlier failures.
     pub throttled: u64,
@@ -189,7 +189,7 @@ pub struct AccountStats {
     pub loads: u64,
     /// How often one left.
     pub evictions: u64,
-    /// The largest, as many as were asked for.
+    /// The largest, as many as requested.
     pub largest: Vec<LoadedStats>,
 }
 
@@ -236,7 +236,7 @@ pub struct QueueStats {
     pub delivered: u64,
     /// Attempts after which a recipient was left.
     pub deferred: u64,
-    /// Recipients given up.
+    /// Recipients that failed.
     pub failed: u64,
     /// Why nothing is sent: the whole queue is on hold, or has stopped.
     pub problem: Option<String>,
@@ -247,7 +247,7 @@ pub struct QueueStats {
 pub struct SessionStats {
     /// `imap`, `smtp`, `lmtp`.
     pub protocol: String,
-    /// Who logged in.
+    /// The account that logged in.
     pub user: Option<String>,
     /// The client's address; none on a Unix socket.
     pub peer: Option<String>,
@@ -283,8 +283,8 @@ pub fn sockets(dir: &Path) -> impl Iterator<Item = PathBuf> {
     })
 }
 
-/// Listens on the first of them that nobody else listens on. Mail is more important: if there is
-/// none, the server runs without.
+/// Listens on the first path that no other server uses. Mail is more important: if there is none,
+/// the server runs without an admin socket.
 pub(crate) fn listen(dir: &Path) -> Option<(Listener, PathBuf)> {
     let mut why = None;
     for path in sockets(dir) {

@@ -1,12 +1,12 @@
-//! The doorbell between nodes: what is appended here is told to the others over a message bus, and
-//! what they tell is looked into.
+//! Notifications between nodes: each node reports its appends to the others over a message bus, and
+//! reads the logs that others report.
 //!
-//! A message says an account and a position, or that its record has changed, and is a hint: it is
-//! never believed, only looked into by reading the log or the record, at most as often as
-//! [`Accounts::look`] and [`Standings::look`] allow. Without a bus, while it is away, for a while
-//! after somebody has connected to it, and while a node is missed on it ([`others`]), polling does
-//! the same, later (`docs/decisions/0029-doorbell.md`). The bus is NATS: core publish and
-//! subscribe, a text protocol of a few lines, spoken by [`protocol`].
+//! A message names an account and a position, or a changed record, and is a hint: a node only reads
+//! that log or record, at most as often as [`Accounts::look`] and [`Standings::look`] allow.
+//! Polling does the same later, without a bus, while it is disconnected, for a while after a node
+//! has connected to it, and while a node is missed on it ([`others`];
+//! `docs/decisions/0029-doorbell.md`). The bus is NATS: core publish and subscribe, a text protocol
+//! of a few lines, in [`protocol`].
 
 mod connection;
 pub(crate) mod fuzz;
@@ -62,14 +62,13 @@ const RETRY_MAX: Duration = Duration::from_secs(30);
 const STAYED: Duration = Duration::from_secs(10);
 /// How long connecting and logging in may take.
 const CONNECT: Duration = Duration::from_secs(10);
-/// Within so long clients hear of what another node appends, whatever happens to the bus.
+/// The time within which clients learn of appends of another node, whatever happens to the bus.
 const PROMISE: Duration = Duration::from_secs(10);
-/// After so much silence the bus is asked whether it is there; after twice as much it is taken for
-/// gone. What others appended meanwhile is found then, so twice this is well below [`PROMISE`].
+/// After this silence a node sends a ping to the bus; after twice as much it counts the connection
+/// as lost. Appends of others in that time are found then, so twice this is well below [`PROMISE`].
 const SILENCE: Duration = Duration::from_millis(2500);
-/// How long a node that has connected goes on polling, and so do those who hear that it has:
-/// others, which were cut off with it, are on their way back, and tell nothing until they are
-/// there.
+/// How long a node polls after it has connected, and after another one has: nodes that were
+/// disconnected with it are reconnecting, and send no notifications until then.
 const SETTLE: Duration = RETRY_MAX.saturating_add(CONNECT);
 /// Hints sent together.
 const TOGETHER: usize = 64;
@@ -81,7 +80,7 @@ const TELL: Duration = Duration::from_secs(3);
 /// How long saying goodbye may take.
 const GOODBYE: Duration = Duration::from_secs(1);
 
-/// Who is told what is heard.
+/// The receivers of notifications.
 pub(crate) struct Ears {
     /// Of logs that have grown.
     pub accounts: Accounts,
@@ -89,11 +88,11 @@ pub(crate) struct Ears {
     pub standings: Standings,
 }
 
-/// Tells those who are connected to the bus that the record of an account has changed, for a
-/// command that has changed it.
+/// Notifies the nodes on the bus that the record of an account has changed, for a command that has
+/// changed it.
 ///
 /// # Errors
-/// `Retry` if they could not be told; they find it out by themselves within minutes.
+/// `Retry` if they could not be notified; they find it out by themselves within minutes.
 pub async fn tell_of_record(bus: &Bus, account: AccountId) -> Result<()> {
     let tell = async {
         let mut connection = Connection::open(bus, TELL).await?;
@@ -108,7 +107,7 @@ pub(crate) async fn run(bus: Bus, ears: Ears, random: Arc<dyn Random>, shutdown:
     let (directory, fresh) = (bus.node.clone(), random.clone());
     let claim = move || NodeId::claim(directory.as_deref(), &*fresh);
     let claimed = tokio::task::spawn_blocking(claim).await;
-    // Until the goodbye nobody else is to have it.
+    // No other process may take it before the goodbye.
     let claimed = claimed.unwrap_or_else(|_| NodeId::claim(None, &*random));
     stay(&bus.subject, claimed.id, || Connection::open(&bus, CONNECT), ears, random, shutdown).await;
     drop(claimed);
@@ -134,7 +133,7 @@ async fn stay<Opening: Future<Output = Result<Connection>>>(
         }
         node.poll(true);
         node.ears.standings.told(false);
-        // One that takes the login and then refuses what is sent is not asked again at once, for ever.
+        // A bus that accepts the login and then refuses messages is retried after a pause.
         if connected && began.elapsed() >= STAYED {
             failures = 0;
         }
@@ -187,7 +186,7 @@ impl Node<'_> {
         self.talk(connection, told).await
     }
 
-    /// Tells what `told` says, and hears, until the connection or this node ends.
+    /// Sends the notices of `told`, and receives others, until the connection or this node ends.
     async fn talk(
         &mut self,
         mut connection: Connection,
@@ -205,14 +204,14 @@ impl Node<'_> {
                     (asked, silent_at) = (false, Instant::now() + SILENCE);
                     match line? {
                         Line::Message(payload) if presence(&payload) == Some(Presence::Back) => {
-                            // What it appended before was told to nobody.
+                            // No node was notified of its earlier appends.
                             settled_at = Instant::now() + SETTLE;
                             self.poll(true);
                         }
                         Line::Message(payload) if presence(&payload) == Some(Presence::Here(self.me)) => {
-                            // Nothing that this node says comes back. One of two with one id would
-                            // hide that the other falls silent; the other says again that it is
-                            // there.
+                            // The bus does not return this node's own messages. A second node with
+                            // the same id would hide the silence of the first; the other one then
+                            // announces itself again.
                             tracing::info!(
                                 "another node uses the same id on the bus, as after copying a data directory; \
                                  this node takes a new id"
@@ -228,7 +227,7 @@ impl Node<'_> {
                 }
                 hints = next_hints(&mut told) => match hints {
                     Some(hints) => connection.publish(subject, &hints).await?,
-                    // Some were told to nobody.
+                    // Some notices were lost.
                     None => connection.say(subject, Presence::Back).await?,
                 },
                 () = sleep_until(tells_at) => {
@@ -262,10 +261,10 @@ impl Node<'_> {
         }
     }
 
-    /// Polls while others may be unable to tell: they are on their way to the bus (not `settled`),
-    /// or missed there. Records are changed by commands, which go on the bus for that, and say so
-    /// if they cannot: who is missed there does not matter for them, and one round of polling after
-    /// this node has connected (`for_long`) finds what was changed before.
+    /// Polls while other nodes may be unable to send notices: they are reconnecting (not
+    /// `settled`), or missed. Records are changed by commands, which connect to the bus for that,
+    /// and fail visibly if they cannot: missed nodes do not matter for them, and one round of
+    /// polling after this node has connected (`for_long`) finds earlier changes.
     fn look_round(&mut self, settled: bool, for_long: bool) {
         let missed = self.others.misses(Instant::now());
         if missed && !self.polls {
@@ -273,7 +272,7 @@ impl Node<'_> {
         }
         self.poll(missed || !settled);
         if for_long {
-            // Where asking is cheap, it is asked all the same: not every command may know of the bus.
+            // Where polling is cheap it continues: a command may not know of the bus.
             self.ears.standings.told(self.ears.accounts.store().wants_packs());
         }
     }
@@ -284,7 +283,7 @@ impl Node<'_> {
         self.ears.accounts.poll_often(polls);
     }
 
-    /// Tells what is left to be told, and that this node is not to be missed.
+    /// Sends the remaining notices, and the notice that this node leaves.
     async fn say_goodbye(
         &self,
         connection: &mut Connection,
@@ -302,7 +301,7 @@ impl Node<'_> {
     }
 }
 
-/// What was appended here, at least one thing; `None` if that was too much to be told.
+/// Appends of this node, at least one; `None` if there were too many to report.
 async fn next_hints(told: &mut Receiver<(AccountId, Position)>) -> Option<Vec<(AccountId, Position)>> {
     match told.recv().await {
         Ok(hint) => waiting_hints(told, vec![hint]),
@@ -312,7 +311,7 @@ async fn next_hints(told: &mut Receiver<(AccountId, Position)>) -> Option<Vec<(A
     }
 }
 
-/// `hints`, and what else waits to be told; `None` if that was too much.
+/// `hints`, and the other waiting notices; `None` if there were too many.
 fn waiting_hints(
     told: &mut Receiver<(AccountId, Position)>,
     mut hints: Vec<(AccountId, Position)>,

@@ -5,11 +5,11 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// Files kept for the store, the log and the listeners when connections are counted against the limit.
 const RESERVED_FILES: u64 = 128;
 
-/// Raises the process's limit of open files as far as the system allows, and says how many connections that
-/// leaves room for.
+/// Raises the process's limit of open files as far as the system allows, and returns the number of
+/// connections that fit into it.
 ///
-/// Without it a server on most systems would run out at 1,024 files, and what fails then is not a
-/// connection that could be told so but whatever opens a file next: a delivery.
+/// Without it a server on most systems would run out of descriptors at 1,024 files, and the failure
+/// would not be a refused connection but the next file to open: a delivery.
 pub fn room_for_connections() -> usize {
     let limit = getrlimit(Resource::Nofile);
     let mut allowed = limit.current;

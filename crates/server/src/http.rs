@@ -10,7 +10,7 @@ use sealpost_session::Context;
 use self::jmap::Jmap;
 use crate::sending::Sending;
 
-/// What a client is told whose connection is one too many.
+/// The reply to a connection beyond the limit.
 pub(crate) const REFUSAL: &str =
     "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
 

@@ -6,14 +6,17 @@
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 pub mod admin;
+mod blocking;
 pub mod bus;
 pub mod files;
 pub mod fuzz;
+mod housekeeping;
 mod http;
 mod listener;
 pub mod metrics;
 pub mod sending;
 mod server;
+mod sockets;
 mod survive;
 pub mod tls;
 

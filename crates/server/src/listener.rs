@@ -1,8 +1,8 @@
 //! Accept loops: a connection becomes a session, or is turned away before it costs anything.
 //!
 //! One task per listening socket owns the tasks of its sessions ([`accept`]). When the server stops
-//! it closes the socket first, so that nobody new comes in, and then waits for its sessions;
-//! dropping it cuts them off.
+//! it closes the socket first, so that no client connects, and then waits for its sessions;
+//! dropping it closes their connections.
 
 use std::io;
 use std::net::SocketAddr;
@@ -40,7 +40,7 @@ pub(crate) struct Service {
     pub(crate) protocol: &'static str,
     /// TLS, if it is spoken from the first byte.
     pub(crate) tls: Option<Arc<ServerConfig>>,
-    /// The protocol's way of saying "come back later", sent in the place of a greeting.
+    /// The protocol's temporary error, sent in place of a greeting.
     pub(crate) refusal: Arc<str>,
     /// The session.
     pub(crate) serve: Serve,
@@ -86,8 +86,8 @@ impl Listener {
     /// more is replaced.
     ///
     /// # Errors
-    /// `Retry` if another server does, or the system has no room; `Invalid` if there can be no
-    /// socket: something else is there, there is no such directory, or this user may not.
+    /// `Retry` if another server does, or the system lacks resources; `Invalid` if no socket is
+    /// possible: another file is there, there is no such directory, or a permission is missing.
     pub(crate) fn unix(path: &Path, mode: u32) -> Result<Self> {
         use io::ErrorKind::{InvalidInput, NotADirectory, NotFound, PermissionDenied};
         let failed = |e: io::Error| {
@@ -140,7 +140,7 @@ pub(crate) struct SocketFile(PathBuf);
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // Somebody may have tidied up already.
+        // It may have been removed already.
         let _ = std::fs::remove_file(&self.0);
     }
 }

@@ -1,10 +1,10 @@
 //! What is measured, as it is shown: to programs that scrape `/metrics`, and on the admin socket.
 //!
-//! What each metric means is said once, in [`families`], and the guide's page is written from
-//! there. Who counts what:
-//! [`sealpost_session::metrics`].
+//! [`families`] describes each metric once, and the guide's page is made from it. The counters are
+//! in [`sealpost_session::metrics`].
 
 mod families;
+mod family;
 pub(crate) mod http;
 mod openmetrics;
 mod process;

@@ -205,7 +205,7 @@ impl Sending {
         self.adopted_queues().values().for_each(|queue| queue.runner.stop());
     }
 
-    /// Sends mail that is on its way to its end, until `deadline` at most, and closes the queue. Nobody
+    /// Sends mail that is on its way to its end, until `deadline` at most, and closes the queue. No client
     /// submits mail any more.
     pub async fn stop(&self, deadline: Instant) {
         self.begin_stop();

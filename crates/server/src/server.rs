@@ -3,51 +3,34 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt;
 use sealpost_base::limits::{DATABASE_START_TIME, OPERATOR_CONNECTIONS};
 use sealpost_base::{Clock, Error, MemoryDivision, Random, Result, Timestamp};
-use sealpost_directory::RecordsMaintained;
 use sealpost_vault::Store;
 use sealpost_vault::server_key::ServerKeys;
 use sealpost_vault::store::Extent;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use crate::blocking::blocking;
 use crate::bus::Ears;
-use crate::http;
-use crate::http::jmap::Jmap;
-use crate::listener::{self, Listener, Serve, Service};
+use crate::housekeeping::{evict_idle, keep_house, save, save_watermarks, watch_clock};
+use crate::listener;
 use crate::sending::Sending;
+use crate::sockets::{bind_all, bind_http, bind_operators, session_services};
 use crate::survive::survive;
 use crate::tls::Tls;
-use sealpost_http::HttpShared;
-use sealpost_imap_session::ImapShared;
 use sealpost_session::Context;
 use sealpost_session::Shutdown;
 use sealpost_session::admission::Admission;
 use sealpost_session::settings::{Connections, Listen, Settings};
-use sealpost_smtp_session::{Service as SmtpService, SmtpShared};
 
 #[cfg(test)]
 mod tests;
 
-/// How often certificates are looked at and expired logins wiped.
-const HOUSEKEEPING_PERIOD: Duration = Duration::from_secs(60);
-/// How often it is looked for accounts that nobody uses.
-const UNLOAD_PERIOD: Duration = Duration::from_secs(5);
-/// How often what this node has seen of the store is written down.
-const WATERMARKS_PERIOD: Duration = Duration::from_secs(15);
-/// How long it may take at the end to write down what accounts hold.
+/// The longest time that a stopping server takes to write usage records.
 const WRITE_DOWN: Duration = Duration::from_secs(5);
 
-/// Age at which nobody receives a spooled message any more.
-const SPOOL_AGE: Duration = Duration::from_secs(24 * 3600);
-/// Every so many of those periods, it is said that the certificate has expired.
-const DAY_PERIODS: u64 = 24 * 60;
-/// Every so many of those periods, accounts removed longer ago than the retention period are deleted.
-const RETIREMENT_PERIODS: u64 = 60;
-
-/// A server that runs. Dropping it cuts everything off; [`Server::stop`] is the polite way.
+/// A running server. Dropping it closes all connections at once; [`Server::stop`] lets them end.
 pub struct Server {
     addresses: Listen,
     ctx: Arc<Context>,
@@ -55,7 +38,7 @@ pub struct Server {
     admission: Admission,
     listeners: JoinSet<()>,
     housekeeping: JoinSet<()>,
-    /// The bus, which ends when no session has anything more to tell.
+    /// The bus, which ends after the last session, so that it sends their last notifications.
     bus: JoinSet<()>,
     bus_ends: Shutdown,
     sending: Option<Sending>,
@@ -63,12 +46,12 @@ pub struct Server {
 
 impl Server {
     /// Loads the certificate, listens on every address of the settings, and serves. Must be called
-    /// inside a tokio runtime. If anything fails nothing is left behind.
+    /// inside a tokio runtime. After an error no socket stays open.
     ///
     /// # Errors
-    /// `Invalid` for settings that contradict themselves, or name what is not there or may not be
-    /// used; `Retry` if it may work later, such as an address that another server listens on. The
-    /// message names what it was.
+    /// `Invalid` for settings that contradict each other, or name a file that is missing or not
+    /// permitted; `Retry` if it may work later, such as an address that another server listens on.
+    /// The message names the setting or file.
     pub async fn start(
         settings: Settings,
         store: Store,
@@ -125,9 +108,9 @@ impl Server {
         let sending = match ctx.settings.sends() {
             true => match Sending::start(ctx.clone(), &key).await {
                 Ok(sending) => Some(sending),
-                // What can be read is served all the same.
+                // A damaged database still serves its readable objects.
                 Err(error) if !is_sound => {
-                    tracing::error!(%error, "nothing is sent, and submissions wait, until the database is repaired");
+                    tracing::error!(%error, "sending and submission stay off until the database is repaired");
                     None
                 }
                 Err(error) => return Err(error),
@@ -135,7 +118,7 @@ impl Server {
             false => None,
         };
         let (plaintext, tls_only) = (admission.places(), admission.places_with_tls());
-        tracing::info!(plaintext, tls = tls_only, "room for connections");
+        tracing::info!(plaintext, tls = tls_only, "connection limits");
         let mut addresses = Listen::default();
         let serve = session_services(&ctx, &key, sending.as_ref());
         let bound = bind_all(&listen, &mut addresses, serve, &ctx).and_then(|mut users| {
@@ -155,13 +138,13 @@ impl Server {
             listeners.spawn(listener::run(socket, service, Arc::clone(&ctx), admission.clone()));
         }
         for (socket, service) in operators {
-            // Mail and those who watch do not take each other's places.
+            // Connections of operators and of clients have separate limits.
             let few = Connections { total: OPERATOR_CONNECTIONS, per_address: OPERATOR_CONNECTIONS };
             listeners.spawn(listener::run(
                 socket,
                 service,
                 Arc::clone(&ctx),
-                // What these take is part of what the process does.
+                // Their memory belongs to the part for the process.
                 Admission::new(few, usize::MAX),
             ));
         }
@@ -183,12 +166,12 @@ impl Server {
         Ok(Server { addresses, ctx, tls, admission, listeners, housekeeping, bus, bus_ends, sending })
     }
 
-    /// Where it listens; port 0 in the settings has become the port that was free.
+    /// The addresses it listens on, with the port that the system chose for port 0.
     pub fn addresses(&self) -> &Listen {
         &self.addresses
     }
 
-    /// What its sessions are given.
+    /// The context that its sessions share.
     pub fn context(&self) -> &Arc<Context> {
         &self.ctx
     }
@@ -198,7 +181,7 @@ impl Server {
         self.tls.as_deref()
     }
 
-    /// What sends mail; `None` if the settings say that it does not.
+    /// The sender of outbound mail; `None` if the settings turn sending off.
     pub fn sending(&self) -> Option<&Sending> {
         self.sending.as_ref()
     }
@@ -208,7 +191,8 @@ impl Server {
         self.admission.total()
     }
 
-    /// Loads a changed certificate now rather than within a minute (for SIGHUP); says whether it did.
+    /// Loads a changed certificate now rather than within a minute (for SIGHUP). Returns whether it
+    /// changed.
     ///
     /// # Errors
     /// As [`Tls::load`]; the old certificate stays in use.
@@ -226,9 +210,9 @@ impl Server {
         }
     }
 
-    /// Takes no more connections, has every session say goodbye (BYE, 421), begins no other delivery,
-    /// and returns when all have ended, or after `grace` with those that have not cut off. Says how
-    /// many sessions those were.
+    /// Accepts no more connections, ends every session with BYE or 421, begins no other delivery, and
+    /// returns when all have ended. After `grace` it closes the remaining connections and returns
+    /// their number.
     pub async fn stop(mut self, grace: Duration) -> usize {
         let deadline = Instant::now() + grace;
         self.ctx.shutdown.begin();
@@ -244,7 +228,7 @@ impl Server {
         if let Some(sending) = &self.sending {
             sending.stop(deadline).await;
         }
-        // Sessions have left what they know, and nothing is delivered any more.
+        // All sessions and deliveries have ended: usage no longer changes.
         if tokio::time::timeout(WRITE_DOWN, self.ctx.usage.write_down()).await.is_err() {
             tracing::warn!("cannot write all usage records before the exit");
         }
@@ -256,9 +240,9 @@ impl Server {
     }
 }
 
-/// Whether the database of a local store lists what it has, before anything is written there.
-/// Damage is no reason to serve nothing: what can be read is read, and what comes is told to come
-/// again after a repair.
+/// Checks the indexes of a local store's database before anything is written there. With a damaged
+/// database the server still starts: it serves readable objects, and refuses writes with a temporary
+/// error until the repair.
 async fn is_database_sound(store: &Store) -> bool {
     let found = match store.inspect(Extent::Newest, DATABASE_START_TIME).await {
         Ok(found) => found,
@@ -277,7 +261,7 @@ async fn is_database_sound(store: &Store) -> bool {
     found.is_sound()
 }
 
-/// When something was written to the store last, if that can be told.
+/// When the store was written last; `None` if the store does not record it.
 async fn written_last(store: &Store) -> Option<Timestamp> {
     store.written_last().await.unwrap_or_else(|error| {
         tracing::warn!(%error, "cannot tell when the store was written last");
@@ -285,241 +269,8 @@ async fn written_last(store: &Store) -> Option<Timestamp> {
     })
 }
 
-/// Looks at the clock, for the first time when the server begins; nothing is removed for good while
-/// it is not believed.
-async fn watch_clock(ctx: &Context, begins: Option<Option<Timestamp>>) {
-    let (watch, now) = (ctx.clock_watch.clone(), ctx.clock.now());
-    let look = move || match begins {
-        Some(written) => watch.begin(now, written),
-        None => watch.look(now),
-    };
-    let is_believed = tokio::task::spawn_blocking(look).await.unwrap_or(false);
-    ctx.accounts.remove_for_good(is_believed);
-}
-
-/// One line, in bytes.
+/// Logs the parts of the memory, in bytes.
 fn log_memory(memory: &MemoryDivision) {
     let MemoryDivision { bound, process, connections, accounts, caches, work } = *memory;
     tracing::info!(bound, process, connections, accounts, caches, work, "memory is divided");
-}
-
-/// Opens every socket and writes down where; all or none.
-fn bind_all(
-    listen: &Listen,
-    addresses: &mut Listen,
-    serve: SessionServices,
-    ctx: &Context,
-) -> Result<Vec<(Listener, Service)>> {
-    let mut bound = Vec::new();
-    // RFC 3463 §3.4: 4.3.2, the system does not accept messages now.
-    let smtp_refusal: Arc<str> =
-        format!("421 4.3.2 {} Too many connections, try again later\r\n", ctx.hostname).into();
-    let imap_refusal: Arc<str> = "* BYE [UNAVAILABLE] Too many connections, try again later\r\n".into();
-    let service = |protocol, tls, serve: &Serve| {
-        let refusal = if protocol == "imap" { imap_refusal.clone() } else { smtp_refusal.clone() };
-        let tls = if tls { ctx.tls.clone() } else { None };
-        Service { protocol, tls, refusal, serve: serve.clone() }
-    };
-    for (wanted, got, service) in [
-        (&listen.smtp, &mut addresses.smtp, service("smtp", false, &serve.smtp)),
-        (&listen.smtps, &mut addresses.smtps, service("smtp", true, &serve.smtp)),
-        (&listen.submission, &mut addresses.submission, service("submission", false, &serve.submission)),
-        (&listen.submissions, &mut addresses.submissions, service("submission", true, &serve.submission)),
-        (&listen.lmtp, &mut addresses.lmtp, service("lmtp", false, &serve.lmtp)),
-        (&listen.imap, &mut addresses.imap, service("imap", false, &serve.imap)),
-        (&listen.imaps, &mut addresses.imaps, service("imap", true, &serve.imap)),
-    ] {
-        for &address in wanted {
-            let listener = Listener::tcp(address)?;
-            got.push(listener.address().unwrap_or(address));
-            bound.push((listener, service.clone()));
-        }
-    }
-    for path in &listen.lmtp_unix {
-        bound.push((Listener::unix(path, 0o660)?, service("lmtp", false, &serve.lmtp)));
-        addresses.lmtp_unix.push(path.clone());
-    }
-    Ok(bound)
-}
-
-/// The sockets of HTTP.
-fn bind_http(
-    listen: &Listen,
-    addresses: &mut Listen,
-    ctx: &Arc<Context>,
-    tls: Option<&Tls>,
-    sending: Option<&Sending>,
-) -> Result<Vec<(Listener, Service)>> {
-    let jmap = Arc::new(Jmap::new(ctx.clone()));
-    let shared = Arc::new(HttpShared::new(ctx.clone(), http::router(ctx.clone(), sending.cloned(), &jmap)));
-    let serve: Serve = Arc::new(move |stream, _| sealpost_http::serve(stream, shared.clone()).boxed());
-    let mut bound = Vec::new();
-    for (wanted, got, tls) in [
-        (&listen.http, &mut addresses.http, None),
-        (&listen.https, &mut addresses.https, tls.map(Tls::http_config)),
-    ] {
-        for &address in wanted {
-            let listener = Listener::tcp(address)?;
-            got.push(listener.address().unwrap_or(address));
-            let (refusal, serve) = (http::REFUSAL.into(), serve.clone());
-            bound.push((listener, Service { protocol: "http", tls: tls.clone(), refusal, serve }));
-        }
-    }
-    Ok(bound)
-}
-
-/// The sockets of those who watch the server.
-fn bind_operators(
-    listen: &Listen,
-    addresses: &mut Listen,
-    sending: Option<&Sending>,
-) -> Result<Vec<(Listener, Service)>> {
-    let mut bound = Vec::new();
-    let (sending, watched) = (sending.cloned(), sending.cloned());
-    let serve_metrics = move |stream, ctx| crate::metrics::http::serve(stream, ctx, watched.clone()).boxed();
-    let refusal = http::REFUSAL.into();
-    let service = Service { protocol: "metrics", tls: None, refusal, serve: Arc::new(serve_metrics) };
-    for &address in &listen.metrics {
-        let listener = Listener::tcp(address)?;
-        addresses.metrics.push(listener.address().unwrap_or(address));
-        bound.push((listener, service.clone()));
-    }
-    if let Some((listener, path)) = listen.admin.as_deref().and_then(crate::admin::listen) {
-        addresses.admin = Some(path);
-        let refusal = "{\"error\":\"too many connections\"}\n".into();
-        let serve = move |stream, ctx| crate::admin::serve(stream, ctx, sending.clone()).boxed();
-        bound.push((listener, Service { protocol: "admin", tls: None, refusal, serve: Arc::new(serve) }));
-    }
-    Ok(bound)
-}
-
-/// What serves each protocol.
-struct SessionServices {
-    smtp: Serve,
-    lmtp: Serve,
-    submission: Serve,
-    imap: Serve,
-}
-
-fn session_services(ctx: &Arc<Context>, key: &ServerKeys, sending: Option<&Sending>) -> SessionServices {
-    let imap = Arc::new(ImapShared::new(ctx.clone(), key));
-    let smtp = Arc::new(SmtpShared::new(ctx.clone(), sending.map(Sending::outbox).cloned()));
-    let serve_smtp = |service| -> Serve {
-        let smtp = smtp.clone();
-        Arc::new(move |stream, _| sealpost_smtp_session::serve(stream, smtp.clone(), service).boxed())
-    };
-    SessionServices {
-        smtp: serve_smtp(SmtpService::Smtp),
-        lmtp: serve_smtp(SmtpService::Lmtp),
-        submission: serve_smtp(SmtpService::Submission),
-        imap: Arc::new(move |stream, _| sealpost_imap_session::serve(stream, imap.clone()).boxed()),
-    }
-}
-
-async fn sweep_spool(ctx: &Context) {
-    // What a server that was killed had spooled cannot be opened any more; another one running now
-    // has nothing that old.
-    match sealpost_vault::spool::sweep(&ctx.store, before(ctx.clock.now(), SPOOL_AGE)).await {
-        Ok(0) => {}
-        Ok(objects) => tracing::info!(objects, "spooled messages of an earlier run were removed"),
-        Err(e) => tracing::warn!(error = %e, "cannot look for spooled messages of an earlier run"),
-    }
-}
-
-/// Deletes removed accounts whose retention period is over, if the clock that says so is believed,
-/// and what processes that were killed left of passwords and app passwords that were withdrawn.
-async fn maintain_records(ctx: &Context) {
-    let is_believed = !ctx.clock_watch.is_doubted();
-    let removed_before = is_believed.then(|| before(ctx.clock.now(), ctx.settings.retention));
-    match ctx.directory.maintain_records(removed_before).await {
-        Ok(RecordsMaintained { deleted, finished }) => {
-            if deleted > 0 {
-                tracing::info!(accounts = deleted, "removed accounts were deleted permanently");
-            }
-            if finished > 0 {
-                let accounts = finished;
-                tracing::info!(
-                    accounts,
-                    "copies of withdrawn secrets were removed: a change was interrupted"
-                );
-            }
-        }
-        Err(e) => tracing::warn!(error = %e, "cannot look for removed accounts and withdrawn secrets"),
-    }
-    match ctx.store.erase_left_slots().await {
-        Ok(0) => {}
-        Ok(files) => {
-            tracing::info!(files, "files of removed account records were erased: a process was killed")
-        }
-        Err(e) => tracing::warn!(error = %e, "cannot look for files of removed account records"),
-    }
-}
-
-async fn keep_house(ctx: Arc<Context>, tls: Option<Arc<Tls>>) {
-    if !ctx.clock_watch.is_doubted() {
-        sweep_spool(&ctx).await;
-    }
-    for minute in 0u64.. {
-        if minute.is_multiple_of(RETIREMENT_PERIODS) {
-            maintain_records(&ctx).await;
-        }
-        tokio::select! {
-            () = ctx.shutdown.wait() => return,
-            () = tokio::time::sleep(HOUSEKEEPING_PERIOD) => {}
-        }
-        watch_clock(&ctx, None).await;
-        ctx.failed_logins.sweep();
-        let Some(tls) = tls.clone() else { continue };
-        if minute % DAY_PERIODS == DAY_PERIODS - 1
-            && let Some(wrong) = tls.out_of_date(ctx.clock.now())
-        {
-            tracing::warn!("{wrong}");
-        }
-        match blocking(move || tls.reload_if_changed()).await {
-            Ok(true) => tracing::info!("the certificate was replaced"),
-            Ok(false) => {}
-            Err(e) => {
-                tracing::warn!(error = %e, "the certificate changed but cannot be used; the old one stays")
-            }
-        }
-    }
-}
-
-async fn evict_idle(ctx: Arc<Context>) {
-    loop {
-        tokio::select! {
-            () = ctx.shutdown.wait() => return,
-            () = tokio::time::sleep(UNLOAD_PERIOD) => {}
-        }
-        ctx.auth.sweep();
-        ctx.accounts.evict_idle();
-        sealpost_vault::wipe_scratch();
-    }
-}
-
-/// What this node has seen is written now and then: what it forgets if it is killed is a short while.
-async fn save_watermarks(ctx: Arc<Context>) {
-    loop {
-        tokio::select! {
-            () = ctx.shutdown.wait() => return,
-            () = tokio::time::sleep(WATERMARKS_PERIOD) => save(&ctx).await,
-        }
-    }
-}
-
-async fn save(ctx: &Context) {
-    let watermarks = ctx.watermarks.clone();
-    if let Err(e) = blocking(move || watermarks.save()).await {
-        tracing::warn!(error = %e, "cannot write the watermarks of this node");
-    }
-}
-
-fn before(now: Timestamp, by: Duration) -> Timestamp {
-    Timestamp(now.0.saturating_sub(i64::try_from(by.as_millis()).unwrap_or(i64::MAX)))
-}
-
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .unwrap_or_else(|e| Err(Error::internal("reading the certificate did not finish").with_source(e)))
 }

@@ -1,4 +1,5 @@
-//! Background tasks that must not end: a panic costs what was being done, and the task begins anew.
+//! Background tasks that must not end: a panic costs the work in progress, and the task is
+//! restarted.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -8,12 +9,12 @@ use futures::FutureExt;
 
 use sealpost_session::Context;
 
-/// Pauses before a task begins anew; a fault that comes at once, always, must not take a processor.
+/// Pauses before a restart; a task that always fails at once must not use up a processor.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// Runs what `task` makes, anew after each panic, until it ends by itself. Panics are counted, and
-/// logged by the panic hook.
+/// Runs the task from `task`, again after each panic, until it ends by itself. Panics are counted,
+/// and logged by the panic hook.
 pub(crate) async fn survive<F: Future<Output = ()>>(
     name: &'static str,
     ctx: Arc<Context>,

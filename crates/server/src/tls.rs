@@ -3,8 +3,8 @@
 //!
 //! The configuration never changes; the certificate it presents does. A certificate that cannot be
 //! loaded at the start is an error; one that cannot be loaded later leaves the old one in place and
-//! says so in the log, for a half-written renewal must not take the server down. TLS 1.2 and 1.3
-//! only (RFC 8314 §4.1, RFC 8996).
+//! is logged, because a half-written renewal must not stop the server. TLS 1.2 and 1.3 only (RFC
+//! 8314 §4.1, RFC 8996).
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, RwLock};
@@ -155,7 +155,7 @@ fn server_config(provider: Arc<CryptoProvider>, certificate: Arc<Current>) -> Re
     config.ticketer = rustls::crypto::ring::Ticketer::new().map_err(failed)?;
     // Mail clients open one connection after the other rather than many at once.
     config.send_tls13_tickets = 1;
-    // Early data could be replayed by whoever recorded it, and a mail command must run once.
+    // An attacker could replay early data, and a mail command must run once.
     config.max_early_data_size = 0;
     Ok(Arc::new(config))
 }

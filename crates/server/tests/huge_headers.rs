@@ -1,6 +1,6 @@
 //! What a process takes while many search messages whose headers are as long as any are kept.
 //!
-//! One test in a process of its own, which looks at the most memory that the process ever had.
+//! One test in a process of its own, which measures the peak memory of the process.
 
 #[path = "support/deflate_wire.rs"]
 mod deflate_wire;

@@ -1,7 +1,7 @@
 //! A mailbox of very many messages in a server with little memory: a million in 256 MiB is what
 //! fifty thousand are here.
 //!
-//! One test in a process of its own, which looks at the most memory that the process ever had.
+//! One test in a process of its own, which measures the peak memory of the process.
 
 #[path = "support/deflate_wire.rs"]
 mod deflate_wire;
@@ -31,7 +31,7 @@ const ACCOUNTS: usize = 87 * 1024 * 1024 / (1_000_000 / MESSAGES);
 /// for the work, its threads, and what the allocator holds back.
 const GROWTH: usize = ACCOUNTS + 16 * 1024 * 1024;
 
-/// Clients that do not read what they are told.
+/// Stalled clients.
 const SLOW: usize = 60;
 
 /// The number behind that in one of the lines.
@@ -60,7 +60,7 @@ fn message(random: &SeededRandom, n: usize) -> Message {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn very_many_messages_are_opened_searched_and_changed_in_little_memory() {
+async fn very_many_messages_are_usable_in_little_memory() {
     let memory = MemoryDivision { accounts: ACCOUNTS, work: 16 * 1024 * 1024, ..Default::default() };
     let store = Store::memory();
     let mut world = TestServer::over(store.clone(), Settings { memory, ..Settings::default() }, None).await;
@@ -115,7 +115,7 @@ async fn very_many_messages_are_opened_searched_and_changed_in_little_memory() {
     let left = other.ok("STATUS Sent (MESSAGES UNSEEN)").await;
     assert_eq!(left[0], format!("* STATUS Sent (MESSAGES {MESSAGES} UNSEEN 0)"));
 
-    // Every second one changes. Whoever is told of it takes its time, and then hears all of it.
+    // Every second message changes. A client that reads slowly gets all updates.
     let mut waiting = Vec::new();
     for _ in 0..SLOW {
         let mut client = world.login().await;

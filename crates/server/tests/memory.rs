@@ -1,7 +1,7 @@
 //! What a process takes while commands bring and take a great deal: as little as for little.
 //!
-//! One test in a process of its own, which looks at the most memory that the process ever had:
-//! nothing that is held without being drawn from the budget is overlooked.
+//! One test in a process of its own, which measures the peak memory of the process: memory held
+//! without a reservation is not overlooked.
 
 #[path = "support/deflate_wire.rs"]
 mod deflate_wire;

@@ -1,4 +1,4 @@
-//! How often a store behind a network is asked: what is read of a thousand messages comes in a few requests.
+//! Requests to a remote store: reading a thousand messages takes few.
 
 #![allow(clippy::print_stderr, reason = "docs/benchmarks.md has what is counted here")]
 
@@ -202,16 +202,16 @@ async fn packs_are_opened_where_there_is_room() {
     drop(reader);
     packs.make_room(other);
     assert!(packs.has_room(other) && memory.in_use() == 0);
-    // Somebody else has all of it.
+    // Another request holds all of it.
     let _all = memory.try_acquire_large(3 << 19).unwrap();
     assert!(!packs.has_room(other));
     packs.make_room(other);
     assert!(packs.has_room(other) && !packs.has_room(first));
 }
 
-/// Deliveries have only the public key. Whoever logs in next has the other one.
+/// Deliveries have only the public key. The next login has the private one.
 #[tokio::test]
-async fn what_came_while_nobody_was_here_is_packed_at_the_next_login() {
+async fn deliveries_without_sessions_are_packed_at_the_next_login() {
     let objects = Arc::new(InMemory::new());
     let calls = Faulty::new(objects.clone(), Plan::default(), 1);
     let store = || Store::over(Arc::new(calls.clone())).packing();
@@ -234,10 +234,10 @@ async fn what_came_while_nobody_was_here_is_packed_at_the_next_login() {
     tokio::time::timeout(TIMEOUT, packed).await.expect("packs are made");
 }
 
-/// Structures come with the log, and whole messages are packed a moment later: nobody has to wait
-/// for the packs.
+/// Structures come with the log, and whole messages are packed a moment later: no client waits for
+/// the packs.
 #[tokio::test]
-async fn what_came_while_nobody_was_here_is_shown_in_few_requests() {
+async fn deliveries_without_sessions_are_fetched_in_few_requests() {
     let calls = Faulty::new(Arc::new(InMemory::new()), Plan::default(), 1);
     let store = || Store::over(Arc::new(calls.clone())).packing();
     let mut world = smtp_world::TestServer::over(store(), settings()).await;
@@ -314,7 +314,7 @@ async fn a_delivery_takes_three_requests() {
             eprintln!("a delivery, {append_mode:?}: {requests} requests");
             assert!(requests <= 3, "{append_mode:?}: {requests}");
         }
-        // A connection of its own for each, after a while in which nobody looked.
+        // A connection of its own for each, after an idle period.
         world.clock.advance(std::time::Duration::from_secs(3600));
         let before = calls.calls();
         let mut client = Lmtp::new(world.connect_as(Protocol::Lmtp)).await;
@@ -405,7 +405,7 @@ async fn missing_and_damaged_packs_cost_requests_and_nothing_else() {
         for (command, expected) in commands.iter().zip(&expected) {
             assert!(&client.ok(command).await == expected, "{command}: {damage}");
         }
-        // They are made again.
+        // They are rebuilt.
         Index::of(&bucket.world.account().await).compact_packs().await.unwrap();
         assert_eq!(bucket.packs().await, packs, "{damage}");
     }
@@ -480,7 +480,7 @@ async fn segments_answer_what_the_messages_say() {
             .collect::<Vec<_>>()
     };
     assert!(segments().await.is_empty());
-    // Whoever asks for all of them has the segments made.
+    // A request for all of them creates the segments.
     client.ok("FETCH 1:* (ENVELOPE)").await;
     client.ok("FETCH 1:* (BODY.PEEK[HEADER])").await;
     let made = async {

@@ -1,7 +1,7 @@
 //! Clients that ask for what is long and do not take it: what waits for them is little, or drawn
 //! from the budget.
 //!
-//! One test in a process of its own, which looks at the most memory that the process ever had.
+//! One test in a process of its own, which measures the peak memory of the process.
 
 #[path = "support/deflate_wire.rs"]
 mod deflate_wire;

@@ -1,24 +1,23 @@
-//! Who is let in: how many connections there are, in all and from each address, and what they cost.
+//! The limits of connections: their number, in all and from each address, and their memory.
 //!
-//! A connection is charged what it costs at worst before it acquires memory from the budget
+//! A connection is charged its worst case before it acquires memory from the budget
 //! ([`limits::CONNECTION_BYTES`], and [`limits::TLS_BYTES`] more while it speaks TLS), so that all
 //! of them together fit into their part of the memory. A session that only waits for its client
 //! takes much less: it *rests* ([`Admitted::rest`]), and is charged what it keeps. Before it reads
-//! what its client sends, or has something to tell it, it *stirs* ([`Admitted::stir`]): it is
-//! charged the worst again, and waits for that if others have it. A connection too many is told to
-//! come back before anything is allocated for it.
+//! bytes of its client, or has something to report to it, it *stirs* ([`Admitted::stir`]): it is
+//! charged the worst case again, and waits for that if others have the memory. A connection beyond
+//! the limits gets a temporary error before anything is allocated for it.
 //!
-//! Places are not for those who say nothing. A connection is a *stranger* until it has logged in or
-//! named a recipient; when there is no memory, the stranger that has been there longest makes room
-//! for the connection that comes or stirs. So thousands of half-open handshakes cost an honest
-//! client nothing as long as it is quicker than they are many. TLS handshakes under way, which cost
-//! more than connections that wait, have fewer places of their own ([`handshakes`]), by the same
-//! rule.
+//! Silent clients cannot occupy connections. A connection is a *stranger* until it has logged in or
+//! named a recipient; when there is no memory, the oldest stranger is closed for the connection
+//! that arrives or stirs. So thousands of half-open handshakes cost an honest client nothing as
+//! long as it is quicker than they are many. TLS handshakes under way, which cost more than
+//! connections that wait, have a lower limit of their own ([`handshakes`]), by the same rule.
 //!
-//! Nor are they all for one account, or for those who send mail: a holder of places gets another
-//! one, or stirs another connection, only while what nobody holds is as much as its own
-//! ([`counts`]). Alone it has half, two such have a third each, and others always have as much as
-//! the greediest. Its connections beyond that wait for each other.
+//! One account, or one sender of mail, cannot occupy all of them either: a holder of connections
+//! gets another one, or stirs another connection, only while the free memory is at least as much as
+//! its own ([`counts`]). Alone it has half, two such have a third each, and others always have as
+//! much as the greediest. Its connections beyond that wait for each other.
 //!
 //! When users have taken all of it, accounts lend some of their memory ([`Admission::with_loan`]):
 //! while users rest, their accounts need not be loaded.
@@ -42,8 +41,8 @@ use self::counts::{Counts, Entry, Holder, Lender};
 use self::handshakes::Handshakes;
 use crate::settings::Connections;
 
-/// Strangers make room only when they are more than all connections divided by this. The others
-/// would only push each other out.
+/// Strangers are closed for others only when they are more than all connections divided by this.
+/// The others would only replace each other.
 const STRANGERS_SHARE: usize = 16;
 /// Connections that a holder may have however many others have, and that may stir.
 const LEAST_HELD: usize = 8;
@@ -66,8 +65,8 @@ struct Shared {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoMemory;
 
-/// Says who a connection is for while something else owns it ([`Admitted::handle`]). It says
-/// nothing any more once the connection has ended.
+/// Assigns a connection to an account while another task owns it ([`Admitted::handle`]). It has no
+/// effect once the connection has ended.
 #[derive(Clone)]
 pub struct AdmittedHandle {
     admission: Admission,
@@ -86,7 +85,7 @@ pub struct Admitted {
 }
 
 impl Admission {
-    /// Nobody is there. All connections together may cost `bytes`.
+    /// No connections. All connections together may cost `bytes`.
     pub fn new(limits: Connections, bytes: usize) -> Self {
         Self::over(limits, bytes, None)
     }
@@ -140,12 +139,13 @@ impl Admission {
         self.lock().bytes
     }
 
-    /// How many sessions of IMAP have room that rest, if none speaks TLS and accounts lend all they may.
+    /// The number of resting IMAP sessions that fit, if none speaks TLS and accounts lend all they
+    /// may.
     pub fn places(&self) -> usize {
         self.0.limits.total.min(self.lock().room_at_most() / limits::RESTING_BYTES)
     }
 
-    /// How many have room if all do.
+    /// The number that fits if all do.
     pub fn places_with_tls(&self) -> usize {
         let each = limits::RESTING_BYTES + limits::RESTING_TLS_BYTES;
         self.0.limits.total.min(self.lock().room_at_most() / each)
@@ -157,29 +157,29 @@ impl Admission {
 }
 
 impl Admitted {
-    /// The client has logged in to that account: it does not have to make room for others any more.
+    /// The client has logged in to that account: the connection is not closed for others any more.
     /// False if the account has too many already.
     pub fn logged_in(&self, account: AccountId) -> bool {
         self.handle().logged_in(account)
     }
 
-    /// It brings mail for somebody, and does not have to make room for others unless too many do.
+    /// It brings mail for an account, and is not closed for others unless too many do.
     pub fn sends(&self) {
         self.handle().held_by(Holder::Senders);
     }
 
-    /// For those who do not own it.
+    /// For tasks that do not own it.
     pub fn handle(&self) -> AdmittedHandle {
         AdmittedHandle { admission: self.admission.clone(), number: self.number }
     }
 
-    /// Charges it for TLS; false if there is no room for that. It does not rest.
+    /// Charges it for TLS; false if there is no memory for that. It does not rest.
     pub fn speaks_tls(&mut self) -> bool {
         self.takes_up_to(limits::CONNECTION_BYTES + limits::TLS_BYTES)
     }
 
-    /// Charges it `bytes` more, for what its protocol holds; false if there is no room for that. It
-    /// does not rest.
+    /// Charges it `bytes` more, for the memory of its protocol; false if there is no memory for
+    /// that. It does not rest.
     pub fn holds_more(&mut self, bytes: usize) -> bool {
         self.takes_up_to(self.most.saturating_add(bytes))
     }
@@ -217,7 +217,7 @@ impl Admitted {
     /// Cancel-safe.
     ///
     /// # Errors
-    /// If it is a stranger's, for whom others need not make room.
+    /// If it is a stranger, and no other stranger may be closed for it.
     pub async fn stir(&mut self) -> Result<(), NoMemory> {
         let stirring = Stirring(self);
         poll_fn(|cx| stirring.poll(cx)).await?;
@@ -236,7 +236,7 @@ impl Admitted {
         self.admission.0.handshakes.enter()
     }
 
-    /// Rings when it has to make room for another.
+    /// Rings when it must be closed for another connection.
     pub fn leave(&self) -> Arc<Notify> {
         self.leave.clone()
     }

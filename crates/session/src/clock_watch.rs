@@ -1,10 +1,10 @@
-//! Whether the clock can be believed by whoever removes for good.
+//! Decides whether the clock can be trusted for permanent removal.
 //!
-//! A clock that is years ahead makes everything old that was expunged or removed lately. So the
-//! server notes the time while it runs, and a clock further past the newest time that is known than
-//! [`CLOCK_AHEAD`] is not believed: the server serves, and removes nothing for good, until the
-//! clock is set or the operator says that it is right (`sealpost store confirm-clock`). A server
-//! that was off for as long cannot be told from that, and waits for the operator too.
+//! A clock that is years ahead makes recently expunged or removed objects look old. So the server
+//! records the time while it runs, and doubts a clock more than [`CLOCK_AHEAD`] past the newest
+//! recorded time: it serves, and removes nothing permanently, until the clock is set or the
+//! operator confirms it (`sealpost store confirm-clock`). A server that was off for as long looks
+//! the same, and waits for the operator too.
 
 use std::io::{Read, Result, Seek, Write};
 use std::path::{Path, PathBuf};
@@ -42,17 +42,17 @@ impl ClockWatch {
         ClockWatch { file, state: Mutex::new(state), doubted: AtomicBool::new(false) }
     }
 
-    /// The server begins; `written` is when something was written to the store last, if that is
-    /// known. A note counts for more: what was written while the clock was not believed has its
-    /// time. Whether the clock is believed.
+    /// The server begins; `written` is the time of the last write to the store, if that is known. A
+    /// recorded time counts for more: objects written with a doubted clock have its time. Returns
+    /// whether the clock is trusted.
     pub fn begin(&self, now: Timestamp, written: Option<Timestamp>) -> bool {
         let noted = self.file.as_deref().and_then(noted);
         self.lock().newest = noted.or(written).unwrap_or(UNKNOWN);
         self.look(now)
     }
 
-    /// Looks at the clock, and notes the time if it is believed; whether it is. Blocks the thread
-    /// for a moment.
+    /// Checks the clock, and records the time if it is trusted; returns whether it is. Blocks the
+    /// thread for a moment.
     pub fn look(&self, now: Timestamp) -> bool {
         let mut state = self.lock();
         if let Some(noted) = self.file.as_deref().and_then(noted) {
@@ -104,7 +104,8 @@ impl ClockWatch {
 
 const UNKNOWN: Timestamp = Timestamp(i64::MIN);
 
-/// The operator says that the clock is right. A server of that data directory goes by it within a minute.
+/// The operator confirms the clock. A server of that data directory uses the confirmation within a
+/// minute.
 ///
 /// # Errors
 /// What the file system says.
@@ -144,7 +145,7 @@ mod tests {
     const DAY: i64 = 86_400_000;
 
     #[test]
-    fn a_clock_far_ahead_is_not_believed_until_it_is_set_or_confirmed() {
+    fn a_clock_far_ahead_is_doubted_until_confirmed() {
         let dir = tempfile::tempdir().unwrap();
         let today = Timestamp(1_700_000_000_000);
         let after = |days: i64| Timestamp(today.0 + days * DAY);

@@ -1,4 +1,4 @@
-//! What every session is given, whatever its protocol. What one protocol needs besides is its own:
+//! The context that every session of any protocol gets. What one protocol needs besides is its own:
 //! `ImapShared`, `SmtpShared`.
 
 use std::sync::Arc;
@@ -32,9 +32,9 @@ pub struct Context {
     pub hostname: String,
     /// The mail.
     pub accounts: Accounts,
-    /// Who has an account, and which addresses lead to them.
+    /// Accounts, and the addresses that lead to them.
     pub directory: Directory,
-    /// Who may log in.
+    /// Checks logins.
     pub auth: Authenticator,
     /// What the log says of logins that failed.
     pub failed_logins: FailedLogins,

@@ -1,4 +1,4 @@
-//! Whether the server is alive: asked of every accept loop, which answers between two connections.
+//! Whether the server is alive: every accept loop answers a health check between two connections.
 //!
 //! An answer proves that the runtime runs tasks, that its timers and sockets are served, and that
 //! the loop is neither stuck nor gone. `/healthz` and the watchdog of the service manager go by it.
@@ -13,7 +13,7 @@ use tokio::sync::watch;
 
 /// The accept loops of a server, and what became of them.
 pub struct Health {
-    /// Counts how often all loops were asked.
+    /// Counts the health checks of all loops.
     asked: watch::Sender<u64>,
     loops: Mutex<Vec<Loop>>,
     lost: watch::Sender<Option<&'static str>>,
@@ -79,8 +79,8 @@ impl Health {
         futures::future::try_join_all(answers).await.map(drop)
     }
 
-    /// Waits until an accept loop has ended although the server does not stop, and says which.
-    /// There is no way back: nobody listens there any more.
+    /// Waits until an accept loop has ended although the server does not stop, and names it. There
+    /// is no remedy but a restart: no loop accepts connections there any more.
     pub async fn lost(&self) -> &'static str {
         let mut lost = self.lost.subscribe();
         // The sender lives as long as `self`, so this ends only when there is one.
@@ -89,10 +89,10 @@ impl Health {
 }
 
 impl Heartbeat {
-    /// Waits until the loop is asked. Cancel-safe.
+    /// Waits for the next health check. Cancel-safe.
     pub async fn asked(&mut self) {
         if self.asked.changed().await.is_err() {
-            // Nobody asks any more.
+            // No more health checks.
             std::future::pending::<()>().await;
         }
     }
@@ -102,7 +102,7 @@ impl Heartbeat {
         self.answered.send_replace(*self.asked.borrow_and_update());
     }
 
-    /// The loop ends although nobody told it to.
+    /// The loop ends without a stop of the server.
     pub fn lose(&self) {
         self.lost.send_replace(Some(self.protocol));
     }

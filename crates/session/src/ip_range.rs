@@ -23,8 +23,8 @@ impl IpRange {
 impl FromStr for IpRange {
     type Err = String;
 
-    /// `10.0.0.1`, `10.0.0.0/8` or `2001:db8::/32`. Bits behind the prefix have to be zero: whoever
-    /// sets some may mean another range.
+    /// `10.0.0.1`, `10.0.0.0/8` or `2001:db8::/32`. Bits behind the prefix have to be zero: other
+    /// bits may mean another range.
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || format!("{text:?} is no address, and no range of them as in \"10.0.0.0/8\"");
         let (address, prefix) =

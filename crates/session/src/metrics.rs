@@ -1,10 +1,9 @@
-//! What the server measures of itself: counted by whoever does the work, read by whoever scrapes
-//! `/metrics` or asks on the admin socket.
+//! Metrics of the server: counted where the work is done, read for `/metrics` and the admin socket.
 //!
 //! Nothing here takes a lock while it counts, and no label comes from outside: protocols, commands
-//! and results are fixed tables, so there are never more series than the tables have places. Names
-//! of users and addresses are in no metric; [`crate::sessions`] has them, for the operator's own
-//! eyes. What each metric means is said once, where the server shows them.
+//! and results are fixed tables, so the number of series is bounded. Names of users and addresses
+//! are in no metric; [`crate::sessions`] has them, for the operator only. The server describes each
+//! metric where it publishes them.
 
 use std::sync::{Arc, OnceLock};
 
@@ -38,7 +37,7 @@ pub enum Verdict {
     Bad,
 }
 
-/// One of a protocol's commands: its place in [`Protocol::commands`].
+/// One of a protocol's commands: its index in [`Protocol::commands`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Command(u8);
 
@@ -68,7 +67,7 @@ pub struct LogMetrics {
 pub struct ProtocolMetrics {
     /// Connections that became sessions.
     pub accepted: Counter,
-    /// Connections that were told to come back later.
+    /// Connections refused with a temporary error.
     pub refused: Counter,
     /// Sessions that ended because the client sent a line of HTTP.
     pub http: Counter,
@@ -166,11 +165,11 @@ const SMTP: &[&str] = &[
     "RCPT", "RSET", "STARTTLS", "VRFY",
 ];
 
-/// The same of HTTP: what was asked for, by route. Requests that no route takes are `OTHER`.
+/// The same for HTTP requests, by route. Requests that no route takes are `OTHER`.
 const HTTP: &[&str] =
     &["API", "DOWNLOAD", "EVENTS", "HEALTH", "OPTIONS", "OTHER", "SESSION", "UPLOAD", "WEBSOCKET"];
 
-/// The same of JMAP: methods.
+/// The same for JMAP: methods.
 const JMAP: &[&str] = &[
     "Blob/copy",
     "Blob/get",

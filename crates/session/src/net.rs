@@ -1,4 +1,4 @@
-//! One connection, whatever carries it: TCP, a Unix socket, or TLS over either.
+//! One connection: TCP, a Unix socket, or TLS over either.
 //!
 //! Sessions read and write plain bytes and never learn the difference, except where a protocol asks
 //! (is a password safe here?). The stream buffers nothing itself; bytes that a session read ahead
@@ -40,7 +40,7 @@ pub struct Stream {
     bytes_out: u64,
     /// Whether something came since the last thing was sent.
     unanswered: bool,
-    /// Its place among all connections; `None` if it did not come from a listener.
+    /// Its admission; `None` if it did not come from a listener.
     admitted: Option<Admitted>,
     /// The session that its bytes are counted for.
     live: Option<Arc<Live>>,
@@ -108,18 +108,18 @@ impl Stream {
         }
     }
 
-    /// The same with its place among all connections, which it holds for as long as it is there.
+    /// The same with its admission, which it holds as long as it exists.
     pub fn admitted(self, admitted: Admitted) -> Self {
         Stream { admitted: Some(admitted), ..self }
     }
 
-    /// Somebody has logged in to that account: the client need not make room for others any more.
+    /// The client has logged in to that account: the connection is not closed for others any more.
     /// False if the account has too many connections already.
     pub fn logged_in(&self, account: AccountId) -> bool {
         self.admitted.as_ref().is_none_or(|admitted| admitted.logged_in(account))
     }
 
-    /// The same for those who do not own the stream; `None` if it did not come from a listener.
+    /// The same for tasks that do not own the stream; `None` if it did not come from a listener.
     pub fn admitted_handle(&self) -> Option<AdmittedHandle> {
         self.admitted.as_ref().map(Admitted::handle)
     }
@@ -129,8 +129,8 @@ impl Stream {
         self.admitted.as_mut().is_none_or(|admitted| admitted.holds_more(bytes))
     }
 
-    /// The client brings mail for somebody: it need not make room for others any more, unless too
-    /// many bring some.
+    /// The client brings mail for an account: the connection is not closed for others any more,
+    /// unless too many bring some.
     pub fn sends(&self) {
         if let Some(admitted) = &self.admitted {
             admitted.sends();
@@ -174,7 +174,7 @@ impl Stream {
             Transport::Tls(tls) => (tls.get_ref().0, !tls.get_ref().1.wants_read()),
         };
         if !has_input {
-            // What is wrong with the socket the one who reads is told.
+            // The reader gets errors of the socket.
             let _ = socket.readable().await;
         }
         self.stir().await
@@ -259,7 +259,7 @@ impl Stream {
         Some(TlsInfo { version, cipher })
     }
 
-    /// The name by which the client asked for this server in TLS (RFC 6066 §3); `None` if it did not.
+    /// The server name in the client's TLS handshake (RFC 6066 §3); `None` if it has none.
     pub fn server_name(&self) -> Option<&str> {
         match &self.transport {
             Transport::Tls(tls) => tls.get_ref().1.server_name(),
@@ -289,7 +289,7 @@ impl Stream {
     ///
     /// # Errors
     /// The handshake's own; `InvalidInput` if TLS is active already; `TimedOut`; `OutOfMemory` if
-    /// TLS has no room, or others have taken this handshake's.
+    /// there is no memory for TLS, or the handshake was cancelled for others.
     pub async fn start_tls(self, config: &Arc<ServerConfig>, timeout: Duration) -> io::Result<Stream> {
         // A connection holds what a handshake needs in its first moments only.
         Box::pin(tokio::time::timeout(timeout, self.shake_hands(config)))
@@ -351,7 +351,7 @@ impl Stream {
             }
             io::Result::Ok(())
         };
-        // Nothing can be done about a failure: the connection goes either way.
+        // A failure has no remedy: the connection is closed either way.
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, goodbye).await;
     }
 }
@@ -434,7 +434,7 @@ impl Socket {
     /// Waits until something has come, or the client has gone.
     async fn readable(&self) -> io::Result<()> {
         match &self.kind {
-            // A socket that was just accepted is readable for tokio, whatever has come.
+            // For tokio a socket that was just accepted is readable, with or without data.
             Kind::Tcp(socket) => socket.peek(&mut [0]).await.map(|_| ()),
             Kind::Unix(socket) => socket.readable().await,
         }
@@ -521,7 +521,7 @@ mod tests {
 
     /// Without [`Stream::acknowledge`] each round takes 40 ms.
     #[tokio::test]
-    async fn a_request_in_two_writes_does_not_wait_for_a_delayed_acknowledgement() {
+    async fn two_writes_do_not_wait_for_a_delayed_acknowledgement() {
         const ROUNDS: u32 = 30;
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();

@@ -1,8 +1,9 @@
-//! One line in the log per session: who, how, how much, how long. Never a secret, never message text.
+//! One line in the log per session: account, protocol, amounts, duration. Never a secret, never
+//! message text.
 //!
-//! The line is written when the value is dropped, so that a session that is cut off or panics leaves one too.
-//! Sessions of somebody who logged in or delivered something are `INFO`, the others (scanners, health checks)
-//! `DEBUG`.
+//! The line is written when the value is dropped, so that a session that is cancelled or panics
+//! leaves one too. Sessions that logged in or delivered are `INFO`, the others (scanners, health
+//! checks) `DEBUG`.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -115,7 +116,8 @@ impl SessionLog {
         }
     }
 
-    /// The command at hand goes on with what the client sends next, and is measured anew from there.
+    /// The command in progress continues with the client's next bytes, and its time is measured
+    /// from there.
     pub fn defer_command(&mut self) {
         self.command = None;
         self.live.finish();
@@ -129,8 +131,8 @@ impl SessionLog {
         command
     }
 
-    /// It is answered, and took so long (`None`: it lasted as long as its client wanted);
-    /// `is_last`: no other is at work.
+    /// It is answered, and took so long (`None`: its client decided how long); `is_last`: no other
+    /// command is in progress.
     pub fn end_request(&mut self, command: Command, verdict: Verdict, took: Option<Duration>, is_last: bool) {
         if is_last {
             self.live.finish();

@@ -1,7 +1,7 @@
 //! The sessions there are, for `sealpost top` and for counting them.
 //!
-//! The table is locked when a session begins, when it ends, and when somebody looks; what changes
-//! in between are atomics of the session's own.
+//! The table is locked when a session begins, when it ends, and when it is listed; values that
+//! change in between are atomics of the session's own.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -40,7 +40,7 @@ pub struct Live {
     user: Mutex<Option<User>>,
 }
 
-/// Who logged in.
+/// The account that logged in.
 #[derive(Debug)]
 struct User {
     name: Box<str>,
@@ -50,9 +50,9 @@ struct User {
 /// How far a session is. The first is every session's beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionState {
-    /// Nobody logged in. Sessions of SMTP and LMTP stay here.
+    /// No login. Sessions of SMTP and LMTP stay here.
     Anonymous,
-    /// Somebody did.
+    /// Logged in.
     Authenticated,
     /// A mailbox is selected.
     Selected,
@@ -72,7 +72,7 @@ pub struct Count {
 pub struct SessionInfo {
     /// Which protocol.
     pub protocol: Protocol,
-    /// Who logged in.
+    /// The account that logged in.
     pub user: Option<String>,
     /// Where the client is; `None`: a Unix socket.
     pub peer: Option<SocketAddr>,
@@ -139,7 +139,7 @@ impl Sessions {
 
     /// The `most` sessions for which `rank` is greatest, those first.
     pub fn top<R: Ord>(&self, most: usize, rank: impl Fn(&Live) -> R) -> Vec<SessionInfo> {
-        // Copied out, so that nobody waits for a large table to be sorted.
+        // Copied out, so that no session waits while a large table is sorted.
         let mut all: Vec<Arc<Live>> = self.lock().values().cloned().collect();
         all.sort_by_cached_key(|live| (std::cmp::Reverse(rank(live)), live.id));
         all.iter().take(most).map(|live| live.seen()).collect()
@@ -181,7 +181,7 @@ impl Live {
         self.state.store(state as u8, Ordering::Relaxed);
     }
 
-    /// Who logged in, and to which account.
+    /// The name that logged in, and its account.
     pub fn set_user(&self, name: &str, account: AccountId) {
         *self.user() = Some(User { name: name.into(), account });
     }

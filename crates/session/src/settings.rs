@@ -23,19 +23,20 @@ pub mod sending;
 
 mod http;
 
-/// Everything the server can be told. `Settings::default()` listens nowhere and has no TLS.
+/// The settings of a server. `Settings::default()` listens nowhere and has no TLS.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     /// The server's name: in greetings, in `Received` fields, and where the recipient `postmaster`
     /// without a domain is.
     pub hostname: String,
-    /// The domain of names that are given without one, at login and elsewhere; none: such a name is nobody's.
+    /// The domain of names without one, at login and elsewhere; none: such a name belongs to no
+    /// account.
     pub domain: Option<String>,
     /// Where to listen; nothing is listened on unless it is named here.
     pub listen: Listen,
     /// Where certificate and key come from.
     pub tls: TlsSource,
-    /// Who may send a password without TLS.
+    /// The clients that may send a password without TLS.
     pub plaintext_login: PlaintextLogin,
     /// The bound on memory, and how it is divided.
     pub memory: MemoryDivision,
@@ -47,10 +48,10 @@ pub struct Settings {
     /// no alias has that name; none: such mail is refused.
     pub postmaster: Option<String>,
     /// How users reach the administrator: a URI, such as `mailto:help@example.org` or `tel:…`. IMAP
-    /// clients are told it (RFC 5464 §3.2.1.1, `/shared/admin`); none: mail to the postmaster, if
+    /// clients can read it (RFC 5464 §3.2.1.1, `/shared/admin`); none: mail to the postmaster, if
     /// there is one.
     pub admin: Option<String>,
-    /// Searches that everybody finds by their names (RFC 5466, `/shared/filters/values`).
+    /// Searches that all users find by their names (RFC 5466, `/shared/filters/values`).
     pub filters: Vec<StoredSearch>,
     /// How long removed accounts and messages that nothing points to are kept before they are deleted.
     pub retention: Duration,
@@ -112,7 +113,7 @@ pub struct Listen {
     pub http: Vec<SocketAddr>,
     /// HTTP/1.1 and HTTP/2 with TLS (RFC 9110 §4.2.2).
     pub https: Vec<SocketAddr>,
-    /// `/metrics` and `/healthz` over HTTP. Nobody is asked for a password, and nothing is encrypted.
+    /// `/metrics` and `/healthz` over HTTP, without password and encryption.
     pub metrics: Vec<SocketAddr>,
     /// The directory of the admin socket; none: there is no such socket.
     pub admin: Option<PathBuf>,
@@ -140,17 +141,17 @@ pub enum TlsSource {
     },
 }
 
-/// Who may send a password without TLS.
+/// The clients that may send a password without TLS.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum PlaintextLogin {
     /// Clients on this machine (loopback addresses and Unix sockets); everyone else needs TLS first.
     #[default]
     Loopback,
-    /// Nobody.
+    /// No client.
     Never,
 }
 
-/// How many connections are served, all listeners together. One too many is told to come back later.
+/// The most connections, all listeners together. Further ones get a temporary error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Connections {
     /// From everywhere.
@@ -171,8 +172,8 @@ pub struct Timeouts {
     /// For the next IMAP command after login, and for a client that idles; at least 30 minutes (RFC
     /// 3501 §5.4).
     pub imap: Duration,
-    /// How long a client that idles hears nothing; then it is told that the server is still there,
-    /// before a router on the way forgets the connection. Zero: it is not told.
+    /// The interval of signs of life to an idle client, so that routers on the path keep the
+    /// connection. Zero: none.
     pub imap_keep_alive: Duration,
     /// How long a session that waits for its client keeps the account loaded; sooner if others need
     /// the memory.
@@ -194,7 +195,7 @@ pub struct Bus {
     pub url: String,
     /// The subject; the same on all nodes of one store, another one for another store.
     pub subject: String,
-    /// Who this node is to the bus; empty: nobody, or who has the token.
+    /// The user of this node on the bus; empty: none, or the token's.
     pub user: String,
     /// The file with the user's password, or without a user the token; empty: none.
     pub secret_file: PathBuf,
@@ -217,13 +218,13 @@ impl Default for Bus {
 }
 
 impl Settings {
-    /// Whether a connection from there is one that a balancer makes for somebody.
+    /// Whether a connection from there comes from a balancer.
     pub fn is_trusted_proxy(&self, peer: IpAddr) -> bool {
         self.trusted_proxies.iter().any(|range| range.contains(peer))
     }
 
-    /// Whether this server sends. Unless something is said it does if users can submit mail to it: one
-    /// that only receives needs no queue, no mail key and no connections to others.
+    /// Whether this server sends. By default it does if users can submit mail to it: a server that
+    /// only receives needs no queue, no mail key and no connections to others.
     pub fn sends(&self) -> bool {
         match self.sending.enabled {
             Switch::On => true,

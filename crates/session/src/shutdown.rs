@@ -1,13 +1,13 @@
 //! The token by which the whole server learns that it has to stop.
 //!
-//! Sessions select on [`Shutdown::wait`] wherever they wait for their client, say goodbye (`* BYE`,
-//! `421`) and return. Whoever does not return in time is cut off by the server.
+//! Sessions select on [`Shutdown::wait`] wherever they wait for their client, send a goodbye (`*
+//! BYE`, `421`) and return. The server closes sessions that do not return in time.
 
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
-/// Tells everyone who watches it that the server stops. Cloning shares it; once stopping, it stays so.
+/// Signals its watchers that the server stops. Cloning shares it; once stopping, it stays so.
 #[derive(Clone)]
 pub struct Shutdown(Arc<watch::Sender<bool>>);
 

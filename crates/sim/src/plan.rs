@@ -12,7 +12,7 @@ pub struct Plan {
     pub append_mode: AppendMode,
     /// Nodes.
     pub nodes: usize,
-    /// Clients, each on a node that it chooses anew for every command.
+    /// Clients, each on a node that it chooses again for every command.
     pub clients: usize,
     /// Commands of each client.
     pub commands: usize,

@@ -79,7 +79,7 @@ impl End {
         }
     }
 
-    /// What the client is told.
+    /// The reply to the client.
     pub(super) fn reply(self, hostname: &str) -> Option<Reply> {
         match self {
             End::Quit => Some(replies::bye(hostname)),

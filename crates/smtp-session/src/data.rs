@@ -289,7 +289,7 @@ mod tests {
     use sealpost_session::net::Stream;
 
     #[tokio::test]
-    async fn replies_that_a_client_does_not_read_are_not_kept_for_it() {
+    async fn replies_to_a_stalled_client_are_not_buffered() {
         let random = Arc::new(SeededRandom::new(1));
         let (key, clock) = (ServerKeys::generate(&*random), Arc::new(SystemClock::new()));
         let ctx = Context::new(Settings::default(), Store::memory(), key, None, clock, random).unwrap();

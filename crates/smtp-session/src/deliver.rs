@@ -45,13 +45,13 @@ pub(super) async fn together(
         let ctx = ctx.clone();
         move |(account, stored)| append(ctx.clone(), account, stored)
     });
-    // Every one is tried, whatever happens to the others: what is delivered now cannot be lost later.
+    // Every one is tried, whatever the outcome of the others: a delivery now cannot be lost later.
     let results: Vec<Result<()>> = stream::iter(deliveries).buffered(APPENDING).collect().await;
     Ok(results.into_iter().collect::<Result<()>>()?)
 }
 
-/// LMTP: forwards the message before any account gets it. Gives the message back, and why it goes
-/// on to none of the addresses.
+/// LMTP: forwards the message before any account gets it. Returns the message, and why it is
+/// forwarded to none of the addresses.
 pub(super) async fn forward_first(source: Source, forward: Option<Forward>) -> (Source, Result<(), Refusal>) {
     match (source, forward) {
         (source, None) => (source, Ok(())),

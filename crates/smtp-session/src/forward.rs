@@ -1,5 +1,5 @@
-//! A message that goes on to other servers, because an alias leads there: into the queue, before the
-//! client hears that it was taken.
+//! A message that an alias forwards to other servers: into the queue, before the reply to the
+//! client.
 
 use sealpost_base::Error;
 use sealpost_directory::Outside;
@@ -12,7 +12,7 @@ use super::replies;
 use super::sink::Copies;
 use super::transaction::Envelope;
 
-/// What goes on, and what takes it.
+/// The forwarded message, and the queue that takes it.
 pub(super) struct Forward {
     forwarder: Forwarder,
     onward: Onward,

@@ -1,7 +1,7 @@
 //! A message on its way in: counted, checked, and handed on.
 //!
-//! A message that cannot be accepted is still taken to its end, for only there can that be said (RFC 5321
-//! §4.1.1.4, RFC 3030 §2); nothing of it is kept from the moment that is known.
+//! A message that cannot be accepted is still read to its end, because only there can it be refused
+//! (RFC 5321 §4.1.1.4, RFC 3030 §2); nothing of it is kept from the moment that is known.
 
 use sealpost_base::{Error, Result, limits};
 use sealpost_smtp::types::Reply;
@@ -18,8 +18,8 @@ pub(super) struct Incoming {
     pub(super) id: String,
     bytes: u64,
     hops: Hops,
-    /// The trace fields, and the message until it is too large to be held without drawing on the budget. So a
-    /// client that sends little and then nothing keeps nobody waiting.
+    /// The trace fields, and the message until it is too large to be held without a reservation. So
+    /// a client that sends little and then nothing does not make others wait.
     head: Vec<u8>,
     sink: Option<Sink>,
     failure: Option<Reply>,

@@ -73,8 +73,8 @@ impl Session {
         (is_tls || !mail.require_tls) && mail.body != Some(Body::BinaryMime)
     }
 
-    /// Who submits: the account as it is now, which must be allowed to send as the reverse-path
-    /// (RFC 6409 §6.1).
+    /// The submitting account as it is now, which must be allowed to send as the reverse-path (RFC
+    /// 6409 §6.1).
     async fn sender(&mut self, mail: &Mail) -> Result<Sender, Failure> {
         let ctx = &self.shared.ctx;
         let release = submitting::release(mail.hold, ctx.clock.now())?;

@@ -1,4 +1,4 @@
-//! RCPT: who gets the message.
+//! RCPT: the recipients of the message.
 
 use sealpost_base::Kind;
 use sealpost_directory::{Address, Resolved};
@@ -36,7 +36,8 @@ impl Session {
                 }
                 self.reply(replies::recipient_ok());
             }
-            // A queue in front of us does not choose its recipients; a stranger who guesses addresses does.
+            // A queue in front of us does not choose its recipients; a stranger who guesses
+            // addresses does.
             Err(reply) if self.is_lmtp() => self.reply(reply),
             Err(reply) => self.refuse(reply),
         }
@@ -59,7 +60,7 @@ impl Session {
         let Some(Transaction { envelope, sender: Some(sender), .. }) = &self.transaction else {
             return Err(replies::out_of_order("Say MAIL first"));
         };
-        // The same one twice is one recipient, unless other reports are asked for (RFC 3461 §5.1).
+        // The same one twice is one recipient, unless other reports are requested (RFC 3461 §5.1).
         if envelope.recipients.iter().any(|recipient| recipient.is_of(&rcpt)) {
             return Ok(());
         }
@@ -125,10 +126,10 @@ async fn resolve(shared: &SmtpShared, to: &ForwardPath, mail: &Mail) -> Result<R
     Ok(resolved)
 }
 
-/// Why an address leads nowhere: its domain is not served here, or nobody there has that name. A
-/// local part that names another domain to send the mail on to is a foreign address too
-/// (`user%domain`, `domain!user`, a quoted address; RFC 5321 §4.1.2 leaves what it means to the
-/// host that it is at).
+/// Why an address leads nowhere: its domain is not served here, or it has no account or alias. A
+/// local part that names another domain to relay the mail to is a foreign address too
+/// (`user%domain`, `domain!user`, a quoted address; RFC 5321 §4.1.2 leaves its meaning to the host
+/// that it is at).
 async fn unknown(ctx: &Context, to: &ForwardPath) -> Reply {
     let ForwardPath::Mailbox(mailbox) = to else { return replies::no_such_user() };
     let domains = [Some(mailbox.host.to_string()), routed_domain(mailbox.local.as_str()).map(str::to_owned)];
@@ -155,8 +156,8 @@ fn routed_domain(local: &str) -> Option<&str> {
     (!user.is_empty() && is_domain(domain)).then_some(domain)
 }
 
-/// Refuses a recipient that has no room for a message of the size that MAIL said, as far as it said
-/// one. An alias is refused if any of its accounts has none: the sender tries again, and nobody
+/// Refuses a recipient whose quota does not permit a message of the size in MAIL, if there is one.
+/// An alias is refused if any of its accounts is over quota: the sender retries, and no account
 /// gets it twice.
 async fn check_room(
     ctx: &Context,

@@ -23,7 +23,7 @@ pub(super) struct Session {
     pub(super) connection: Connection,
     pub(super) log: SessionLog,
     pub(super) hello: Option<Hello>,
-    /// Who logged in: for submission alone.
+    /// The login: for submission alone.
     pub(super) user: Option<Box<User>>,
     /// The AUTH that waits for the client's next message.
     pub(super) exchange: Option<Exchange>,
@@ -63,10 +63,10 @@ impl Session {
         }
     }
 
-    /// From the greeting to the end, whatever that is.
+    /// From the greeting to the end of any kind.
     pub(super) async fn run(mut self: Box<Self>) {
         let Err(end) = self.converse().await;
-        // What was not acknowledged is given up, and its memory with it, before anything else is waited for.
+        // An unacknowledged message is discarded, and its memory freed, before any other wait.
         self.transaction = None;
         self.user = None;
         self.log.end(end.name());

@@ -1,9 +1,9 @@
 //! Where the bytes of a message go while they arrive, and where its copies come from.
 //!
-//! For one account they go straight into its store, scanned and sealed on the way. For several, or
-//! if the message goes on to other servers, they are kept once: in memory or, beyond
-//! [`limits::SMTP_MEMORY_BYTES`], in the spool (sealed under a key that only this value knows). They
-//! are stored account by account when the message is complete.
+//! For one account they are streamed into its store, scanned and sealed on the way. For several, or
+//! if the message is forwarded to other servers, they are kept once: in memory or, beyond
+//! [`limits::SMTP_MEMORY_BYTES`], in the spool (sealed under a key that only this value knows).
+//! They are stored account by account when the message is complete.
 
 use std::borrow::Cow;
 

@@ -14,7 +14,7 @@ use super::submitting::{Sender, Submitting};
 /// From MAIL to the reply to the message.
 pub(super) struct Transaction {
     pub(super) envelope: Envelope,
-    /// Who submits; of a delivery nobody does.
+    /// The submitting account; a delivery has none.
     pub(super) sender: Option<Sender>,
     /// Set when the message begins.
     pub(super) message: Option<Message>,
@@ -152,7 +152,7 @@ impl Envelope {
         let text =
             path.to_string().len() + orcpt.as_ref().map_or(0, |orcpt| orcpt.kind.len() + orcpt.address.len());
         let bytes = self.bytes + size_of::<Recipient>() + PATH_BYTES + text + links + accounts + outside;
-        // Never waits: whoever holds memory for an envelope must not wait for more of it.
+        // Never waits: a request that holds memory for an envelope must not wait for more of it.
         while bytes > limits::SMTP_ENVELOPE_FREE_BYTES + self.permits.iter().map(Permit::bytes).sum::<usize>()
         {
             match budget.try_acquire(limits::SMTP_ENVELOPE_STEP_BYTES) {

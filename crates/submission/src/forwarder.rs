@@ -6,8 +6,8 @@
 //! through a [`Forwarding`] as it came, so that its signatures stay valid. When
 //! [`Forwarding::finish`] returns, the queue has it for all recipients.
 //!
-//! A message that comes back to an alias that has forwarded it carries that alias's mark, in a field
-//! that nobody else can write, and is refused: it would go around until it has too many Received
+//! A message that returns to an alias that has forwarded it carries that alias's mark, in a field
+//! that no other server can write, and is refused: it would loop until it has too many Received
 //! fields. Decision 90.
 
 mod counts;

@@ -135,8 +135,8 @@ pub fn complete(header: &[u8], stamp: &Stamp<'_>) -> Result<Completed, Fault> {
     let (mut from, mut sender, mut dated, mut message_id) = (None, None, false, None);
     for (name, field) in raw_fields(header) {
         let is = |wanted: &str| name.eq_ignore_ascii_case(wanted.as_bytes());
-        // RFC 5322 §3.6.3: nobody else sees who is in Bcc. RFC 5321 §4.4: the server that delivers
-        // adds Return-Path.
+        // RFC 5322 §3.6.3: no other recipient sees the addresses in Bcc. RFC 5321 §4.4: the server
+        // that delivers adds Return-Path.
         if is("Bcc") || is("Resent-Bcc") || is("Return-Path") {
             continue;
         }

@@ -38,7 +38,7 @@ const MEMORY_SHARE: usize = 4;
 pub struct OutboxParts {
     /// Where accepted mail goes.
     pub queue: Queue,
-    /// Who may send as whom.
+    /// Decides which account may send as which address.
     pub directory: Directory,
     /// What messages are signed with.
     pub domain_keys: DomainKeys,

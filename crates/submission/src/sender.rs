@@ -1,7 +1,7 @@
 //! Which addresses an account may send as.
 //!
 //! Its own name and subaddresses of it, and an alias or catch-all that leads to it alone, because
-//! mail to these reaches nobody else; and what the operator allowed (`sealpost account
+//! only it gets mail to these; and addresses that the operator allowed (`sealpost account
 //! allow-from`).
 
 use sealpost_base::{Kind, Result};
@@ -10,7 +10,7 @@ use sealpost_directory::{AccountRecord, Address, Directory, Resolved};
 /// Whether the account of `record` may send as `address`, in any spelling.
 ///
 /// # Errors
-/// Whatever the store says; the client tries again.
+/// Errors of the store; the client retries.
 pub async fn may_send_as(directory: &Directory, record: &AccountRecord, address: &str) -> Result<bool> {
     let Ok(parsed) = Address::parse(address) else { return Ok(false) };
     if record.may_send_from(&parsed) {

@@ -9,10 +9,10 @@
 //!   that server's to check. An `SRS1` of another server keeps its `other`, so addresses do not grow
 //!   with each server.
 //!
-//! `TT` is the day, and `HASH` the beginning of an HMAC under the mail key. A report goes back to
-//! the original only if its address was written here, at most [`DAYS`] days ago: nobody can make an
-//! address that this server would send mail on for. Nothing is kept. Letter case does not count, as
-//! servers on the way may change it.
+//! `TT` is the day, and `HASH` the beginning of an HMAC under the mail key. A report is forwarded
+//! to the original sender only if its address was written here, at most [`DAYS`] days ago: an
+//! attacker cannot make an address for which this server would forward mail. Nothing is stored.
+//! Letter case does not count, as servers on the way may change it.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ const BASE32: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 /// What the keys are derived for.
 const PURPOSE: &str = "srs";
 
-/// Why an address leads back to nobody.
+/// Why an address leads to no original sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Invalid {
     /// It was not written here.
@@ -73,7 +73,7 @@ impl Srs {
     /// `None` if it does not look like one.
     ///
     /// # Errors
-    /// Why it leads back to nobody.
+    /// Why it leads to no original sender.
     pub fn original(&self, local: &str, now: Timestamp) -> Option<Result<Mailbox, Invalid>> {
         let (version, rest) = tagged(local)?;
         let found = if version == 1 { self.of_srs1(rest, now) } else { self.of_srs0(rest, now) };

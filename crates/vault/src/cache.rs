@@ -1,14 +1,13 @@
 //! What was read from a remote store, kept on this machine's disk: sealed objects never change, so
 //! nothing here is ever stale.
 //!
-//! Messages, index segments and checkpoint chunks are kept, which are most of what there is; log
-//! entries and records are not: whoever reads those wants to know whether they are still there.
-//! Small objects are kept whole when they are written, others as they are read: whole ones whole,
-//! ranges as blocks of 64 KiB.
+//! The cache holds messages, index segments and checkpoint chunks, which are most of a store. It
+//! holds no log entries and records, because their readers need to know whether they still exist.
+//! Small objects are cached whole when they are written, others as they are read: whole reads
+//! whole, ranges as blocks of 64 KiB.
 //!
-//! It is a cache: whatever is missing, damaged or cannot be written is read from the store. Who
-//! reads waits for this disk as long as it keeps up, and a moment at most: what it cannot take is
-//! not kept.
+//! Missing, damaged or unwritable blocks are read from the store. A reader waits for this disk only
+//! while it keeps up, and for a moment at most: data that the disk cannot take is not cached.
 
 mod disk;
 
@@ -36,8 +35,8 @@ const WHOLE: i64 = -1;
 const WHOLE_BYTES: usize = STORE_CACHE_QUEUE_BYTES;
 /// Jobs that wait for the disk.
 const QUEUE: usize = 64;
-/// How long who reads waits for room. A disk that takes longer for a batch is waited for no more,
-/// until it is quick again.
+/// How long a reader waits for space in the queue. Readers do not wait for a disk that takes longer
+/// for a batch, until it is quick again.
 const RETRY_POLICY: Duration = Duration::from_millis(250);
 
 /// The cache. One process at a time has it open.
@@ -81,9 +80,8 @@ impl Pending {
 }
 
 impl Cache {
-    /// The cache in `dir`, which is made if it is absent, of at most `bytes` on the disk. What was
-    /// kept there is used again; what cannot be read, or takes more than that, is begun anew.
-    /// Blocks the thread.
+    /// Opens the cache in `dir`, which is created if it is absent, with at most `bytes` on the
+    /// disk. A file that is unreadable or larger is created again. Blocks the thread.
     ///
     /// # Errors
     /// `Retry` if the directory cannot be used, or another process has the cache in it open.
@@ -96,7 +94,7 @@ impl Cache {
         disk::remove_from(dir);
     }
 
-    /// As [`Cache::open`], waiting `retry_policy` for room.
+    /// As [`Cache::open`], waiting `retry_policy` for space in the queue.
     fn open_patient(
         dir: &Path,
         bytes: u64,
@@ -211,8 +209,8 @@ impl Cache {
         place.send(Job::Keep { path: path.to_owned(), number, bytes, _room: room });
     }
 
-    /// Room for so many bytes on their way to the disk, and a place among the jobs. Who reads
-    /// faster than this disk writes waits here; but not for a disk that is behind.
+    /// Reserves bytes on their way to the disk, and an entry among the jobs. Readers that are
+    /// faster than this disk writes wait here, but not for a disk that is behind.
     async fn room_for(&self, bytes: u32) -> Option<(OwnedSemaphorePermit, mpsc::Permit<'_, Job>)> {
         let both = async {
             let room = self.room.clone().acquire_many_owned(bytes).await.ok()?;

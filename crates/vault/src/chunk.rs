@@ -1,11 +1,10 @@
 //! Sealed chunks: what every sealed body is made of.
 //!
 //! A section is a run of chunks of [`CHUNK_BYTES`] plaintext each (the last one shorter, possibly
-//! empty). A chunk on disk is four bytes of header (the version, and the length of what follows)
-//! and the sealed content: the plaintext, compressed first where that pays, zeros up to one of few
-//! sizes ([`padded`]), and a trailer that says how it was compressed and how long it is. So whoever
-//! sees chunks learns neither to the byte. The header is associated data, so it cannot be changed
-//! either.
+//! empty). A chunk on disk is four bytes of header (the version, and the length of the rest) and
+//! the sealed content: the plaintext, compressed first where that pays, zeros up to one of few
+//! sizes ([`padded`]), and a trailer with the compression and the length. So an observer of chunks
+//! learns neither to the byte. The header is associated data, so it cannot be changed either.
 
 use bytes::{Bytes, BytesMut};
 use sealpost_base::limits::CHUNK_BYTES;
@@ -75,8 +74,8 @@ pub(crate) fn seal_section(cipher: &ObjectCipher, section: u8, plain: &[u8], out
     seal_section_with(cipher, section, plain, Effort::default(), out)
 }
 
-/// The same, not compressed: of what holds texts of several senders, or of what has to give the
-/// same bytes whatever version of this program seals it.
+/// The same, not compressed: for content with texts of several senders, or content that must seal
+/// to the same bytes in every version of this program.
 pub(crate) fn seal_section_raw(cipher: &ObjectCipher, section: u8, plain: &[u8], out: &mut Vec<u8>) -> usize {
     seal_section_with(cipher, section, plain, Effort::none(), out)
 }
@@ -227,7 +226,7 @@ mod tests {
         assert_eq!((padded(0), padded(1), padded(33), padded(CHUNK_BYTES)), (32, 32, 64, CHUNK_BYTES));
     }
 
-    /// Whoever has the key and writes another length or padding is refused.
+    /// A chunk with another length or padding is refused, even from a holder of the key.
     #[test]
     fn padding_holds_nothing() {
         let seal = |body: &[u8], trailer: [u8; TRAILER_BYTES]| {

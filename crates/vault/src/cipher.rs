@@ -38,7 +38,7 @@ impl Secret {
         Ok(secret)
     }
 
-    /// The bytes. Whoever copies them wipes the copy.
+    /// The bytes. A caller that copies them wipes the copy.
     pub fn bytes(&self) -> &[u8; 32] {
         &self.0
     }

@@ -117,7 +117,7 @@ fn compress(encoding: Encoding, plain: &[u8], out: &mut Vec<u8>) -> bool {
         return false;
     }
     let start = out.len();
-    // Room for what pays and no more: zstd gives up as soon as it would need more.
+    // A buffer of the size that pays and no more: zstd ends as soon as it would need more.
     out.resize(start + plain.len() * 5 / 8, 0);
     let written =
         with_compressor(encoding, |context| context.compress_to_buffer(plain, &mut out[start..]).ok());
@@ -340,8 +340,8 @@ mod tests {
         assert_eq!(out, b"again");
     }
 
-    /// The attack: whoever sends mail guesses what is in another's, and looks whether what is
-    /// stored became shorter.
+    /// The attack: a sender guesses the content of another's mail, and checks whether the stored
+    /// object became shorter.
     #[test]
     fn what_two_messages_have_alike_makes_nothing_shorter() {
         let secret = "the code for your account is QZXJVK, do not tell it to anybody";

@@ -1,12 +1,12 @@
 //! One log entry: sealed by its owner, who has the account's keys, or as a delivery, to the public
 //! key alone; and authenticated by the installation.
 //!
-//! The header (where the entry is, what sealed it, what it follows, and the generation of UIDs that
-//! it was decided on) is readable without keys. A MAC under a key of `server.key` covers header and
-//! body, so that every process of the installation can tell an entry of the log from anything else
-//! at its path ([`judge`]); who can only write to the store makes none. The body is bound to the
-//! header as well: an entry that was moved, exchanged or rewritten does not open. Format:
-//! `docs/format/log-entry.md`.
+//! The header (the position of the entry, its key, its predecessor, and the generation of UIDs of
+//! its decision) is readable without keys. A MAC under a key of `server.key` covers header and
+//! body, so that every process of the installation can distinguish an entry of the log from any
+//! other object at its path ([`judge`]); an attacker with write access to the store alone cannot
+//! make one. The body is bound to the header as well: an entry that was moved, exchanged or
+//! rewritten does not open. Format: `docs/format/log-entry.md`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -40,8 +40,8 @@ const SECTION: u8 = 0;
 /// Bytes of a [`Renumbering`].
 const RENUMBERING_BYTES: usize = 8 + 8 + 32;
 
-/// Plaintext bytes of an entry that is opened: more than [`ENTRY_BYTES`], which whoever seals keeps
-/// to, so that the limit can be lowered without making old entries unreadable.
+/// Plaintext bytes of an entry that is opened: more than [`ENTRY_BYTES`], the limit of writers, so
+/// that the latter can be lowered without making old entries unreadable.
 const MAX_BYTES: usize = 4 * ENTRY_BYTES;
 
 /// Authenticates the entries of all logs of an installation, and [marks](crate::mark) of their
@@ -108,8 +108,8 @@ impl LogKey {
 }
 
 impl LogKey {
-    /// Whether `is_it` says so of the MAC of `parts` under one of the keys, and whether that was
-    /// retired; `None` if of none. For what is too short to name its key.
+    /// Whether `is_it` accepts the MAC of `parts` under one of the keys, and whether that key was
+    /// retired; `None` if under none. For objects too short to name their key.
     pub(crate) fn verify_any(
         &self,
         parts: &[&[u8]],
@@ -145,14 +145,16 @@ impl fmt::Display for Generation {
     }
 }
 
-/// Who sealed an entry.
+/// The kind of writer that sealed an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// Somebody with the account's keys: the entry can be trusted to come from a session of the account.
+    /// A holder of the account's keys: the entry can be trusted to come from a session of the
+    /// account.
     Owner,
-    /// Somebody who knows the public key: only deliveries may be in it.
+    /// A holder of the public key: only deliveries may be in it.
     Delivery,
-    /// Somebody who found damage behind the end of the log, or in it: the entry says how the log goes on.
+    /// A node that found damage behind the end of the log, or in it: the entry names the log's
+    /// continuation.
     Renumbering,
 }
 
@@ -169,7 +171,8 @@ pub struct Header {
     pub generation: Generation,
 }
 
-/// How a log goes on behind damage. Nothing in it is secret, so that every process can read it.
+/// The continuation of a log behind damage. Nothing in it is secret, so that every process can read
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Renumbering {
     /// From this position on the entries that count are stated here: those that can be read.
@@ -323,7 +326,7 @@ pub fn seal_delivery(
     }))
 }
 
-/// An entry that says how a log goes on behind damage. Needs no key of the account.
+/// An entry that names the continuation of a log behind damage. Needs no key of the account.
 pub fn seal_renumbering(key: &LogKey, header: &Header, renumbering: &Renumbering) -> Sealed {
     let mut object = begin(RENUMBERING, key, header, Epoch::FIRST);
     object.extend_from_slice(&[0; KEY_BYTES]);
@@ -575,7 +578,7 @@ mod tests {
     }
 
     #[test]
-    fn a_misplaced_entry_is_noise_and_a_changed_or_short_one_is_damage() {
+    fn misplaced_entries_are_noise_and_changed_or_short_ones_damage() {
         let (_, [object, _], _) = sealed(b"one event");
         let object = object.as_ref();
         let elsewhere = [(ACCOUNT, AT.next()), (AccountId([4; 16]), AT)];

@@ -1,5 +1,5 @@
-//! Entry point of the fuzz target for stored formats: whatever a store returns must open or be
-//! refused, without harm and without more memory than the limits say.
+//! Entry point of the fuzz target for stored formats: any bytes from a store must open or be
+//! refused, without harm and within the limits of memory.
 
 use std::sync::OnceLock;
 

@@ -1,10 +1,10 @@
 //! What an account is known by to others: a signature, under a key of its root key, of the key that
 //! deliveries and offers are sealed to.
 //!
-//! The record that a delivery key is in carries a MAC of `server.key`, so a thief of that puts
-//! another delivery key there. A signature tells whether the account's own key made it, to others
-//! who know the account's *identity key*: they keep the one that they saw first. The identity key
-//! comes of the first epoch's root key, so it stays when the account gets another root key.
+//! The record of a delivery key carries a MAC of `server.key`, so a thief of that file can put
+//! another delivery key there. A signature shows that the account's own key made it, to others that
+//! know the account's *identity key*: they keep the one that they saw first. The identity key is
+//! derived from the first epoch's root key, so it stays when the account gets another root key.
 //! Format: `docs/format/keys-and-slots.md`.
 
 use minicbor::{Decode, Encode};
@@ -55,7 +55,7 @@ mod tests {
     const ACCOUNT: AccountId = AccountId([3; 16]);
 
     #[test]
-    fn an_identity_vouches_for_the_accounts_own_key_in_every_epoch() {
+    fn an_identity_signs_the_accounts_key_of_every_epoch() {
         let random = SeededRandom::new(1);
         let (root, thief) = (RootKey::generate(&random), RootKey::generate(&random));
         let identity = Identity::of(&root, ACCOUNT);

@@ -1,10 +1,10 @@
 //! Index segments: what is derived from an account's messages to find them, sealed and bound to its
 //! account and path.
 //!
-//! A segment has several sections, so that whoever reads it opens only those it needs. It holds no
-//! keys, and can be made again from what it was made of. Sections are not compressed, because they
-//! hold what different senders wrote: the texts of each message are, by themselves ([`put_piece`]).
-//! Format: `docs/format/summary.md`.
+//! A segment has several sections, so that a reader opens only those it needs. It holds no keys,
+//! and can be rebuilt from its sources. Sections are not compressed, because they hold texts of
+//! different senders: the texts of each message are, by themselves ([`put_piece`]). Format:
+//! `docs/format/summary.md`.
 
 use bytes::{Bytes, BytesMut};
 use sealpost_base::limits::CHUNK_BYTES;
@@ -64,7 +64,7 @@ pub fn seal(
     Ok(Sealed::new(object))
 }
 
-/// The sizes on disk of a segment's sections, which fill the rest of it: what can be told without a key.
+/// The sizes on disk of a segment's sections, which fill the rest of it: readable without a key.
 ///
 /// # Errors
 /// `Corrupt` if it is no segment or is cut short.

@@ -117,7 +117,7 @@ impl RootKey {
         at.is_some_and(|key| crate::cipher::equal(key.bytes(), earlier.bytes()))
     }
 
-    /// Tells whether anybody has this copy of the key, or a clone of it.
+    /// Shows whether this copy of the key, or a clone of it, is in use.
     pub fn watch(&self) -> RootKeyWatch {
         RootKeyWatch(Arc::downgrade(&self.0))
     }
@@ -128,8 +128,8 @@ impl RootKey {
         PublicKey { epoch: self.epoch(), ..key_pair(&delivery).1 }
     }
 
-    /// The MAC under the key for slots of `account`, over `label`, the epoch and `parts`: those who
-    /// have no root key of it make none. No label is the beginning of another one.
+    /// The MAC under the key for slots of `account`, over `label`, the epoch and `parts`: only
+    /// holders of its root key can make one. No label is a prefix of another one.
     pub(crate) fn tag_slots(&self, account: AccountId, label: &[u8], parts: &[&[u8]]) -> [u8; 32] {
         let key = derive(b"sealpost account keys v1", self.bytes(), &[b"slots", &account.0]);
         let epoch = self.epoch().0.to_be_bytes();
@@ -150,8 +150,8 @@ impl RootKey {
     }
 }
 
-/// The root keys of earlier epochs, sealed under the newest one: whoever opens a slot has all of
-/// them, and whoever has one of them none of the later ones.
+/// The root keys of earlier epochs, sealed under the newest one: opening a slot gives all of them,
+/// and one of them gives none of the later ones.
 #[derive(Clone, PartialEq, Eq, Encode, Decode)]
 pub struct EarlierKeys {
     #[cbor(n(0), with = "minicbor::bytes")]
@@ -315,7 +315,7 @@ impl AccountKeys {
     /// Those that things of `epoch` are sealed under.
     ///
     /// # Errors
-    /// `Corrupt` if there are none: what says so may have been written by anybody.
+    /// `Corrupt` if there are none: the record may be forged.
     pub(crate) fn in_epoch(&self, epoch: Epoch) -> Result<&AccountKeys> {
         if epoch == self.epoch() {
             return Ok(self);
@@ -424,14 +424,14 @@ mod tests {
     const ACCOUNT: AccountId = AccountId([3; 16]);
 
     #[test]
-    fn a_keyring_has_one_copy_of_each_key_and_keeps_none() {
+    fn a_keyring_shares_keys_and_keeps_none_alive() {
         let (ring, random) = (Keyring::default(), SeededRandom::new(1));
         let first = ring.one(ACCOUNT, RootKey::generate(&random));
         let opened_again = RootKey::copied(first.bytes()).unwrap();
         assert!(!Arc::ptr_eq(&first.0, &opened_again.0));
         let again = ring.one(ACCOUNT, opened_again);
         assert!(Arc::ptr_eq(&first.0, &again.0));
-        // Another key of the account takes its place.
+        // Another key of the account replaces it.
         let other = ring.one(ACCOUNT, RootKey::generate(&random));
         assert!(!other.same(&first));
         let gone = Arc::downgrade(&other.0);

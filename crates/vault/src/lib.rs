@@ -1,10 +1,11 @@
 //! Sealing, keys and object stores. Plaintext cannot reach a store from here.
 //!
-//! [`Store`] takes nothing but [`Sealed`] bytes, and only this crate can make those: a log entry ([`entry`]),
-//! a checkpoint ([`checkpoint`]), an index segment ([`index`]), a message ([`message`]), a
-//! temporary message ([`spool`]) or a record authenticated by the server ([`record`]). Every reader
-//! checks the seal before it hands out a byte, and what is sealed is bound to its account and its
-//! place, so that nothing can be swapped, cut short or moved unseen.
+//! [`Store`] takes only [`Sealed`] bytes, and only this crate can make those: a log entry
+//! ([`entry`]), a checkpoint ([`checkpoint`]), an index segment ([`index`]), a message
+//! ([`message`]), a temporary message ([`spool`]) or a record authenticated by the server
+//! ([`record`]). Every reader checks the seal before it returns a byte, and all sealed bytes are
+//! bound to their account and their place, so that nothing can be swapped, cut short or moved
+//! unnoticed.
 //!
 //! The bytes on disk are described in `docs/format/`.
 
@@ -43,8 +44,7 @@ pub mod upload;
 #[doc(hidden)]
 pub mod fuzz;
 
-/// Overwrites what is left in scratch memory of plaintext that was compressed or decompressed; for
-/// whoever does so now and then.
+/// Overwrites plaintext that compression left in scratch memory; call it periodically.
 pub fn wipe_scratch() {
     compress::wipe();
 }

@@ -1,8 +1,8 @@
 //! The local backend: SQLite for small objects and for the names of all, files for large ones.
 //!
-//! One thread commits whatever has queued up as one transaction, so that many writers wait for the
-//! disk together; a few threads read. Several processes may open one directory: SQLite's locks
-//! order their commits, and each sees the commits of the others within a fifth of a second
+//! One thread commits all queued writes as one transaction, so that many writers wait for the disk
+//! together; a few threads read. Several processes may open one directory: SQLite's locks order
+//! their commits, and each sees the commits of the others within a fifth of a second
 //! ([`LocalStore::changes`]).
 //!
 //! What makes it safe to kill at any moment: a row is there after its transaction was synced to the
@@ -15,6 +15,7 @@ mod failure;
 mod files;
 mod frozen;
 mod leftovers;
+mod objects;
 mod reader;
 mod repair;
 mod reserve;
@@ -32,18 +33,12 @@ use std::io::{self, ErrorKind};
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
-use async_trait::async_trait;
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use futures::stream::{self, BoxStream};
-use futures::{StreamExt, TryStreamExt};
 use object_store::path::Path;
-use object_store::{
-    GetOptions, GetRange, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
-    PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult,
-};
+use object_store::{GetRange, PutPayload, PutResult};
 use rusqlite::OptionalExtension;
 use sealpost_base::limits::{INLINE_OBJECT_BYTES, QUEUE_ENTRY_BYTES};
 use sealpost_base::{Clock, Result, SystemClock, Timestamp};
@@ -53,11 +48,11 @@ use tokio::task::spawn_blocking;
 
 use crate::{Put, StoreMetrics, StoreStats};
 pub(crate) use failure::Damaged;
-use failure::{blocking, cannot_open, generic, unsupported};
+use failure::{blocking, cannot_open, generic};
 use files::Files;
 pub(crate) use reader::Parts;
 pub use reader::{Mark, Newer};
-use reader::{Page, ReadObject, Readers, Row};
+use reader::{ReadObject, Readers};
 pub use repair::{Remedy, Repaired};
 pub(crate) use reserve::Frees;
 use reserve::Reserve;
@@ -66,7 +61,6 @@ pub(crate) use shared::Shared;
 pub use sound::{Extent, Inspection};
 pub use store_owner::local_store_owner;
 use unsound::Unsound;
-use upload::LocalUpload;
 use writer::{Body, Guards, Mode, Outcome, Writer};
 
 /// Objects in a directory of this machine.
@@ -76,7 +70,8 @@ pub struct LocalStore {
     /// `None` where nothing can be written.
     writer: Option<Writer>,
     changes: watch::Receiver<u64>,
-    /// Held where there is no writer, so that those who wait for changes go on waiting.
+    /// Held where there is no writer, so that receivers of changes wait instead of seeing a closed
+    /// channel.
     _silent: Option<watch::Sender<u64>>,
     counters: Arc<Counters>,
     database: PathBuf,
@@ -103,9 +98,9 @@ fn inline_bytes(path: &str) -> usize {
 }
 
 impl LocalStore {
-    /// Opens the store in `dir`, made with mode 0700 if absent. Blocks the thread. On a full disk
-    /// the reserve makes room for what SQLite needs: otherwise nothing could be removed while no
-    /// process has the store open.
+    /// Opens the store in `dir`, created with mode 0700 if absent. Blocks the thread. On a full
+    /// disk SQLite may use the reserve: otherwise nothing could be removed while no process has the
+    /// store open.
     ///
     /// # Errors
     /// `Retry` if the directory or the database cannot be opened, `Invalid` if a newer version of
@@ -174,10 +169,10 @@ impl LocalStore {
         Ok(LocalStore { _silent: Some(silent), ..store })
     }
 
-    /// Looks whether the database is what was written, for at most `time`.
+    /// Checks the database for damage, for at most `time`.
     ///
     /// # Errors
-    /// If it cannot be looked at now.
+    /// If the check is not possible now.
     pub(crate) async fn inspect(&self, extent: Extent, time: Duration) -> object_store::Result<Inspection> {
         let (database, access) = (self.database.clone(), self.access);
         let inspect = move || {
@@ -240,12 +235,13 @@ impl LocalStore {
         })
     }
 
-    /// Counts the commits of other processes (or other instances) to this directory, looked for every 200 ms.
+    /// Counts the commits of other processes (or other instances) to this directory, checked every
+    /// 200 ms.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.clone()
     }
 
-    /// Log entries that came to the store since `mark`, whoever wrote them.
+    /// Log entries that any process wrote since `mark`.
     ///
     /// # Errors
     /// What SQLite says.
@@ -279,14 +275,14 @@ impl LocalStore {
         Ok(row.file.map(|name| self.files.file(&name)))
     }
 
-    /// Gives room that removed objects took inside of files and the database back to the disk, of
-    /// the database if it is worth it.
+    /// Returns space of removed objects inside files and the database to the disk, of the database
+    /// if it is worth it.
     ///
     /// # Errors
     /// What SQLite says; everything is as it was then.
     pub(crate) async fn shrink(&self) -> object_store::Result<()> {
-        // What was removed is given back after those who waited for it were answered: by now, when
-        // the next one is.
+        // Space of removed objects is freed after the replies to their removal: by now, when the
+        // reply to the next removal is there.
         self.writer()?.delete(Vec::new()).await?;
         let database = self.database.clone();
         spawn_blocking(move || shrink::shrink(&database)).await?.map_err(generic)
@@ -297,7 +293,7 @@ impl LocalStore {
         self.counters.metrics.clone()
     }
 
-    /// Keeps so many bytes of the disk for what frees room; 0: none.
+    /// Reserves `bytes` of the disk for writes that free space; 0: none.
     pub(crate) async fn keep_reserve(&self, bytes: u64) -> object_store::Result<()> {
         self.writer()?;
         let reserve = self.reserve.clone();
@@ -309,7 +305,7 @@ impl LocalStore {
         self.reserve.is_spent()
     }
 
-    /// Does something that writes a file, unless what room there is is kept for removing.
+    /// Writes a file, unless the free space is reserved for removals.
     async fn write_file<T: Send + 'static>(
         &self,
         write: impl FnOnce() -> io::Result<T> + Send + 'static,
@@ -318,7 +314,7 @@ impl LocalStore {
         blocking(move || reserve.admit(now).and_then(|()| write())).await
     }
 
-    /// The same for what frees room: it may use what is kept.
+    /// The same for writes that free space: they may use the reserve.
     async fn write_file_that_frees<T: Send + 'static>(
         &self,
         write: impl Fn() -> io::Result<T> + Send + 'static,
@@ -445,153 +441,6 @@ impl LocalStore {
     }
 }
 
-#[async_trait]
-impl ObjectStore for LocalStore {
-    async fn put_opts(
-        &self,
-        location: &Path,
-        payload: PutPayload,
-        options: PutOptions,
-    ) -> object_store::Result<PutResult> {
-        let mode = match options.mode {
-            PutMode::Create => Mode::Create,
-            PutMode::Overwrite => Mode::Overwrite,
-            PutMode::Update(_) => return Err(unsupported("conditional update: objects are written once")),
-        };
-        let frees = options.extensions.get::<Frees>().is_some();
-        let body = self.body(location, payload, frees).await?;
-        self.put_body(location, body, mode, frees).await
-    }
-
-    async fn put_multipart_opts(
-        &self,
-        location: &Path,
-        _: PutMultipartOptions,
-    ) -> object_store::Result<Box<dyn MultipartUpload>> {
-        self.writer()?;
-        let (files, path) = (self.files.clone(), location.clone());
-        let file = self.write_file(move || files.create_for(path.as_ref())).await?;
-        Ok(Box::new(LocalUpload::new(location.to_string(), file, self)?))
-    }
-
-    async fn get_opts(&self, location: &Path, options: GetOptions) -> object_store::Result<GetResult> {
-        let conditional = options.if_match.is_some()
-            || options.if_none_match.is_some()
-            || options.if_modified_since.is_some()
-            || options.if_unmodified_since.is_some();
-        if conditional || options.version.is_some() {
-            return Err(unsupported("conditional reads: objects never change"));
-        }
-        let range = match &options.range {
-            Some(range) => range.clone(),
-            None => GetRange::Offset(0),
-        };
-        if options.head {
-            let found = self.find(location, None, true).await?;
-            let meta = meta(location.clone(), &found.row);
-            return Ok(GetResult {
-                payload: once(Bytes::new()),
-                range: 0..0,
-                meta,
-                attributes: Default::default(),
-            });
-        }
-        let found = self.find(location, options.range, false).await?;
-        let start = match range {
-            GetRange::Bounded(range) => range.start,
-            GetRange::Offset(start) => start,
-            GetRange::Suffix(length) => found.row.size.saturating_sub(length),
-        };
-        let range = start..start + found.bytes.len() as u64;
-        let meta = meta(location.clone(), &found.row);
-        Ok(GetResult { payload: once(found.bytes), range, meta, attributes: Default::default() })
-    }
-
-    async fn get_range(&self, location: &Path, range: std::ops::Range<u64>) -> object_store::Result<Bytes> {
-        Ok(self.find(location, Some(GetRange::Bounded(range)), false).await?.bytes)
-    }
-
-    async fn delete(&self, location: &Path) -> object_store::Result<()> {
-        self.writer()?.delete(vec![location.to_string()]).await
-    }
-
-    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, object_store::Result<ObjectMeta>> {
-        self.list_from(prefix, None)
-    }
-
-    fn list_with_offset(
-        &self,
-        prefix: Option<&Path>,
-        offset: &Path,
-    ) -> BoxStream<'static, object_store::Result<ObjectMeta>> {
-        self.list_from(prefix, Some(offset))
-    }
-
-    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> object_store::Result<ListResult> {
-        let depth = prefix.map_or(0, |p| p.parts().count());
-        let mut found = ListResult { common_prefixes: Vec::new(), objects: Vec::new() };
-        let mut below = self.list_from(prefix, None);
-        while let Some(meta) = below.try_next().await? {
-            if meta.location.parts().count() == depth + 1 {
-                found.objects.push(meta);
-                continue;
-            }
-            let common: Path = meta.location.parts().take(depth + 1).collect();
-            if found.common_prefixes.last() != Some(&common) {
-                found.common_prefixes.push(common);
-            }
-        }
-        Ok(found)
-    }
-
-    async fn copy(&self, from: &Path, to: &Path) -> object_store::Result<()> {
-        self.duplicate(from, to, Mode::Overwrite).await
-    }
-
-    async fn copy_if_not_exists(&self, from: &Path, to: &Path) -> object_store::Result<()> {
-        self.duplicate(from, to, Mode::Create).await
-    }
-}
-
-impl LocalStore {
-    /// Objects below `prefix` and after `offset`, read a page at a time.
-    fn list_from(
-        &self,
-        prefix: Option<&Path>,
-        offset: Option<&Path>,
-    ) -> BoxStream<'static, object_store::Result<ObjectMeta>> {
-        let readers = self.readers.clone();
-        let (low, high) = match prefix.map(AsRef::<str>::as_ref) {
-            // '0' is the character after '/': everything below the prefix, as whole segments, is
-            // between the two.
-            Some(prefix) if !prefix.is_empty() => (format!("{prefix}/"), Some(format!("{prefix}0"))),
-            _ => (String::new(), None),
-        };
-        let after = offset.map_or("", AsRef::as_ref).max(&low).to_owned();
-        let pages = stream::try_unfold(Some(after), move |after| {
-            let (readers, high) = (readers.clone(), high.clone());
-            async move {
-                let Some(after) = after else { return Ok(None) };
-                let Page { rows, more } = readers.list(after, high).await?;
-                let next = more.then(|| rows.last().map(|(path, _)| path.clone())).flatten();
-                Ok::<_, object_store::Error>(Some((rows, next)))
-            }
-        });
-        let (unsound, now) = (self.unsound.clone(), self.clock.now());
-        let listed = move |(path, mut row): (String, Row)| {
-            // Nobody writes in the future, and whoever removes what is old would go by it.
-            row.modified = row.modified.min(now);
-            let location =
-                Path::parse(&path).map_err(|_| unsound.found(format!("{path:?} is no path"))).ok()?;
-            Some(Ok(meta(location, &row)))
-        };
-        pages
-            .map_ok(move |rows| stream::iter(rows.into_iter().filter_map(listed.clone()).collect::<Vec<_>>()))
-            .try_flatten()
-            .boxed()
-    }
-}
-
 impl fmt::Display for LocalStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "LocalStore({})", self.files.root().display())
@@ -602,19 +451,6 @@ impl fmt::Debug for LocalStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
-}
-
-/// The end of the year 9999, in milliseconds since 1970: there is no later date.
-const LATEST_MS: u64 = 253_402_300_799_000;
-
-fn meta(location: Path, row: &Row) -> ObjectMeta {
-    let modified = u64::try_from(row.modified.0).unwrap_or(0).min(LATEST_MS);
-    let modified = UNIX_EPOCH + Duration::from_millis(modified);
-    ObjectMeta { location, last_modified: modified.into(), size: row.size, e_tag: None, version: None }
-}
-
-fn once(bytes: Bytes) -> GetResultPayload {
-    GetResultPayload::Stream(stream::once(async { Ok(bytes) }).boxed())
 }
 
 #[cfg(test)]

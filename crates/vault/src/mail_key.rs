@@ -1,5 +1,5 @@
-//! The mail key: what a node reads while nobody is logged in, queued outbound mail first of all, is
-//! sealed under it.
+//! The mail key seals data that a node reads while no user is logged in, queued outbound mail first
+//! of all.
 //!
 //! It is 32 random bytes in the file `mail.key` of the data directory, beside `server.key`; each
 //! node has a copy, and no store ever has one. So a stolen bucket or backup says nothing of mail

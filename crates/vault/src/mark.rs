@@ -1,10 +1,10 @@
-//! What is said of positions of a log beside it: there is a checkpoint, a position is passed over,
-//! older keys are vouched for.
+//! Small objects beside a log about its positions: there is a checkpoint, a position is skipped,
+//! entries of older keys count.
 //!
 //! Every node acts on these, also without a key of the account: it does not append, or trims. So a
-//! MAC under a key of `server.key` covers each, with the account, the position and the kind; what
-//! has none was written by somebody else and says nothing ([`judge`]). The number in the name of a
-//! mark is a tag under the same key, so that a listing alone tells what somebody else planted
+//! MAC under a key of `server.key` covers each, with the account, the position and the kind; an
+//! object without it was written by another program and counts nothing ([`judge`]). The number in
+//! the name of a mark is a tag under the same key, so that a listing alone shows planted ones
 //! ([`judge_name`], decision 71). Format: `docs/format/checkpoint.md`.
 
 use sealpost_base::{AccountId, Position, Random};
@@ -50,7 +50,7 @@ impl Kind {
 pub enum Verdict<'a> {
     /// A process of this installation wrote it; what it says beyond its kind.
     Authentic(&'a [u8]),
-    /// The same, if it was there when its key was retired: whoever has that key can make others.
+    /// The same, if it existed when its key was retired: a holder of that key can make others.
     Retired(&'a [u8]),
     /// Nothing that this installation wrote there, or not as it was written. Why, for the operator.
     Noise(String),
@@ -80,16 +80,17 @@ pub fn witness(key: &LogKey, account: AccountId, position: Position) -> Sealed {
 /// What the number in the name of a mark says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NameVerdict {
-    /// A process of this installation chose it: the object is what its name says, whatever is in it.
+    /// A process of this installation chose it: the object matches its name, whatever its content.
     Authentic,
     /// The same under a key that was retired.
     Retired,
-    /// Somebody else chose it, or an earlier version, whose numbers were random: the object has to tell.
+    /// Another program chose it, or an earlier version, whose numbers were random: the content
+    /// decides.
     Unknown,
 }
 
-/// The number in the name of a new mark. Nobody else can choose it, so nothing is at that path
-/// before. Of attestations a log may have several, so half of theirs is random.
+/// The number in the name of a new mark. No other program can choose it, so no object is at that
+/// path before. A log may have several attestations, so half of their number is random.
 pub fn number(key: &LogKey, account: AccountId, position: Position, kind: Kind, random: &dyn Random) -> u64 {
     let nonce = match kind {
         Kind::Attestation => random.next_u64() as u32,
@@ -128,13 +129,14 @@ fn number_of(kind: Kind, nonce: u32, mac: &[u8; MAC_BYTES]) -> u64 {
     if kind == Kind::Attestation { u64::from(nonce) << 32 | tag >> 32 } else { tag }
 }
 
-/// What a writer's ballot of that round ends with after that nonce, in the log of `account`: nobody
-/// else can tell.
+/// The end of the name of a writer's ballot of that round after that nonce, in the log of
+/// `account`: no other program can compute it.
 pub fn ballot_tag(key: &LogKey, account: AccountId, round: u32, nonce: u32) -> u32 {
     ballot_tag_of(&key.sign(&[BALLOT_LABEL, &ballot_parts(account, round, nonce)]))
 }
 
-/// Whether it ends with `tag`, under any of the keys: what was written in a ballot is never written again.
+/// Whether it ends with `tag`, under any of the keys: the content of a ballot is never written
+/// again.
 pub fn is_ballot_tag(key: &LogKey, account: AccountId, round: u32, nonce: u32, tag: u32) -> bool {
     let parts = ballot_parts(account, round, nonce);
     key.verify_any(&[BALLOT_LABEL, &parts], |mac| ballot_tag_of(mac) == tag).is_some()
@@ -271,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn the_number_in_a_name_is_bound_to_key_account_position_and_kind() {
+    fn a_marks_number_binds_key_account_position_and_kind() {
         let random = SeededRandom::new(4);
         let old = keys();
         let rotated = old.with_next(&random).unwrap().rotated();

@@ -1,12 +1,12 @@
 //! One sealed message object: its raw bytes, its searchable text and its structure, each readable by itself.
 //!
 //! Every message has its own random key, which lives in the event that points to the message. A
-//! [`MessageWriter`] seals while bytes arrive and holds a few chunks at most, whatever the size of
-//! the message; a [`MessageReader`] opens only the chunks it is asked for. Small ones that are
-//! there whole are sealed and stored many at a time ([`SealedMessage`]). Of a message with an
-//! evicted body the rest stays ([`MessageStub`]), and readers ask elsewhere for the body
-//! ([`EvictedBodies`]). What is read was authenticated: account, object, section, number and the
-//! end of each section are bound to every chunk. Format: `docs/format/message-object.md`.
+//! [`MessageWriter`] seals while bytes arrive and holds a few chunks at most, for any size of the
+//! message; a [`MessageReader`] opens only the requested chunks. Small complete messages are sealed
+//! and stored many at a time ([`SealedMessage`]). A message with an evicted body keeps a stub
+//! ([`MessageStub`]), and readers fetch the body from its source ([`EvictedBodies`]). All data read
+//! was authenticated: account, object, section, number and the end of each section are bound to
+//! every chunk. Format: `docs/format/message-object.md`.
 
 mod evicted;
 mod footer;

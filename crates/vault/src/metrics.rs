@@ -1,4 +1,4 @@
-//! What a store measures of itself, for whoever watches.
+//! Metrics of a store.
 
 use sealpost_base::metrics::{Counter, Histogram};
 

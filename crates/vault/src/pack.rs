@@ -1,5 +1,5 @@
-//! Packs: sealed pieces of many message objects, byte for byte, in one object, so that whoever
-//! reads many messages of a remote store asks once. They are derived from the objects and are never
+//! Packs: sealed pieces of many message objects, byte for byte, in one object, so that a reader of
+//! many messages of a remote store makes one request. They are derived from the objects and never
 //! needed.
 //!
 //! A pack has a sealed directory and a body. The directory names each piece's message, where in the
@@ -93,13 +93,13 @@ pub fn seal(
     Ok(Sealed::new(object))
 }
 
-/// A pack whose directory holds, whatever it says; for fuzzing.
+/// A pack whose directory is valid, with any content; for fuzzing.
 pub(crate) fn with_directory(sealed: &Sealed, body: &[u8]) -> Bytes {
     let size = (sealed.len() as u32).to_be_bytes();
     [&MAGIC, &size[..], sealed.as_ref(), body].concat().into()
 }
 
-/// The parts of a pack, directory and body: what can be told without a key.
+/// The parts of a pack, directory and body: readable without a key.
 ///
 /// # Errors
 /// `Corrupt` if it is none.
@@ -263,7 +263,7 @@ mod tests {
         }
     }
 
-    /// A damaged piece says so, and the others are read.
+    /// A damaged piece is reported, and the others are read.
     #[test]
     fn damage_to_one_piece_leaves_the_others() {
         let mut damaged = sealed(&[member(1, 50), member(2, 60)]).unwrap().to_vec();

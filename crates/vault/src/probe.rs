@@ -18,11 +18,11 @@ use crate::{Put, Sealed, Store};
 pub enum Conditions {
     /// It is refused, also when several come at once: one wins.
     Kept,
-    /// It is accepted, and replaces what was there.
+    /// It is accepted, and replaces an existing object.
     Ignored,
     /// It is refused if it comes later, but of several at once more than one was accepted.
     Raced,
-    /// The server wants no conditional writes at all, even if nothing is there.
+    /// The server accepts no conditional writes at all, even if no object is there.
     Refused,
 }
 
@@ -41,12 +41,12 @@ impl Conditions {
 pub struct Probe {
     /// What conditional writes are worth.
     pub conditions: Conditions,
-    /// What was written is in the next listing.
+    /// A written object is in the next listing.
     pub lists_what_was_written: bool,
     /// What was removed is not in the next listing.
     pub forgets_what_was_removed: bool,
-    /// Versions of what was removed are kept, and whoever reads the bucket can have them; `false`
-    /// where the store does not say.
+    /// Versions of removed objects are kept, and readers of the bucket can have them; `false` where
+    /// the store does not show it.
     pub keeps_removed: bool,
     /// Ranges of objects are answered with exactly these bytes.
     pub reads_ranges: bool,
@@ -69,7 +69,7 @@ pub struct Probe {
 pub(crate) enum Effort {
     /// As at every start.
     Quick,
-    /// As when somebody asks.
+    /// As for an explicit check.
     Thorough,
 }
 
@@ -214,7 +214,7 @@ async fn race(store: &Store, path: &str, random: &dyn Random, racers: usize) -> 
     let mut created = 0;
     let mut truthful = true;
     for (put, object) in puts.into_iter().zip(&objects) {
-        // Who hears of a failure does not know.
+        // A caller that gets the error does not know the outcome.
         if matches!(put, Ok(Put::Created)) {
             created += 1;
             truthful &= found[..] == *object.as_ref();
@@ -223,7 +223,7 @@ async fn race(store: &Store, path: &str, random: &dyn Random, racers: usize) -> 
     Ok(created <= 1 && truthful)
 }
 
-/// A conditional write failed: whether one without a condition goes through.
+/// A conditional write failed: tries one without a condition.
 async fn without(store: &Store, below: &str, failed: Error, random: &dyn Random) -> Result<Conditions> {
     let Some(plain) = store.without_conditions() else { return Err(failed) };
     match plain.put_new(&format!("{below}/plain"), object(random)).await {
@@ -232,8 +232,8 @@ async fn without(store: &Store, below: &str, failed: Error, random: &dyn Random)
     }
 }
 
-/// What a probe found, once all that it may have written is removed. What cannot be removed is said
-/// with what failed before, or to the log.
+/// The result of a probe, once every object that it may have written is removed. If a removal
+/// fails, the error joins an earlier one, or is logged.
 async fn cleared<T>(store: &Store, below: &str, done: Result<T>) -> Result<T> {
     let left = clear(store, below, done.is_err()).await;
     match (done, left) {

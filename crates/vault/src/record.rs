@@ -109,8 +109,8 @@ pub fn open_record(keys: &ServerKeys, path: &str, object: &[u8]) -> Result<Vec<u
     Records::new(keys).open(path, object)
 }
 
-/// What an object says that looks like a record, whoever wrote it: for telling records apart, and
-/// for nothing else. `None` if it is none.
+/// The content of an object that looks like a record, of any writer: only for telling records
+/// apart. `None` if it is none.
 pub fn unverified_record(object: &[u8]) -> Option<&[u8]> {
     let (plaintext, _) = object.strip_prefix(&MAGIC)?.split_last_chunk::<MAC_BYTES>()?;
     Some(plaintext)

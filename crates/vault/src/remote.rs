@@ -7,8 +7,8 @@
 //! `AlreadyExists` for another's object only, as long as the network lets it find out; else it
 //! fails, and the outcome is unknown.
 //!
-//! Whole answers are held while they are received (the callers bound what they ask for), so that a
-//! body that breaks off is asked for again like everything else.
+//! Whole replies are held while they are received (the callers bound their size), so that a request
+//! whose body breaks off is repeated like any other.
 
 mod azure;
 mod client;
@@ -74,7 +74,7 @@ struct Shared {
 /// What "409 Conflict" says to a conditional write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Conflict {
-    /// Somebody else's write is under way, and it is open what becomes of it: S3.
+    /// Another writer's request is under way, and its outcome is open: S3.
     Open,
     /// There is something.
     Exists,
@@ -139,8 +139,8 @@ impl Shared {
             let (payload, options) = (payload.clone(), options.clone());
             async move {
                 match self.put(path, payload.clone(), options).await {
-                    // Not to be told to anybody: an earlier attempt may have arrived, or nothing
-                    // may be there.
+                    // Not an answer for the caller: an earlier attempt may have arrived, or no
+                    // object may exist.
                     Err(e) if self.conflict == Conflict::Open && conflicts(&e) => {
                         Err(Error::Generic { store: "remote", source: Box::new(e) })
                     }
@@ -155,8 +155,7 @@ impl Shared {
         self.retrier.run("writing", put).await
     }
 
-    /// Writes an object, once. An answer whose ETag is not that of what was written is believed if
-    /// it can be read.
+    /// Writes an object, once. A reply with a different ETag is accepted if reading confirms it.
     async fn put(&self, path: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
         let put = self.bucket.put_opts(path, payload.clone(), options).await?;
         let payload = Bytes::from(payload);
@@ -173,7 +172,8 @@ impl Shared {
         }
     }
 
-    /// Whether what exists is what was written, when `exists` was the answer to writing it again.
+    /// Whether the existing object has the written bytes, after `exists` was the reply to a
+    /// repeated write.
     async fn is_there(&self, path: &Path, payload: PutPayload, exists: Error) -> Result<PutResult> {
         let payload = Bytes::from(payload);
         let mut before = None;
@@ -288,7 +288,7 @@ impl ObjectStore for Remote {
 }
 
 /// A listing, a page at a time. It has a request under way only while its reader waits for a page;
-/// after a failure it goes on behind the last object that it had.
+/// after a failure it continues behind its last object.
 fn list(
     shared: Arc<Shared>,
     prefix: Option<&Path>,

@@ -9,7 +9,7 @@ use crate::cipher;
 
 /// Bytes that hold no plaintext of an account: the only thing a [`crate::Store`] accepts.
 ///
-/// There is no public constructor: whoever holds one got it from one of this crate's `seal` functions.
+/// There is no public constructor: every value comes from one of this crate's `seal` functions.
 #[derive(Clone)]
 pub struct Sealed(Bytes);
 

@@ -51,7 +51,7 @@ pub enum Purpose {
     Record,
     /// What a node remembers of a store, outside of it.
     Watermark,
-    /// What all who use a bucket go by.
+    /// The state that all nodes of a bucket share.
     Store,
 }
 

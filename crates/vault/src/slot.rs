@@ -45,7 +45,7 @@ impl fmt::Display for SlotId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
 #[cbor(index_only)]
 pub enum SlotKind {
-    /// A password that somebody chose.
+    /// A password chosen by a person.
     #[n(0)]
     Password,
     /// A generated secret for one program (an app password).
@@ -381,7 +381,7 @@ impl StretchMemory {
         let params = Params::new(memory_kib, passes, lanes, Some(32)).ok()?;
         let blocks = params.block_count();
         if self.0.len() < blocks {
-            // What was there goes first: both together would be more than was acquired.
+            // The earlier buffer is freed first: both together would exceed the reservation.
             self.0 = Zeroizing::default();
             self.0 = Zeroizing::new(vec![Block::new(); blocks]);
         }

@@ -1,7 +1,7 @@
 //! Messages between two places: a delivery to several accounts is received once, before it is known
 //! whose it will be, and sealed under a key that exists in this process's memory alone.
 //!
-//! What a crash leaves below `spool/` cannot be read by anybody; [`sweep`] removes it.
+//! Objects that a crash leaves below `spool/` cannot be opened; [`sweep`] removes them.
 
 use std::ops::Range;
 

@@ -8,6 +8,7 @@
 mod append_mode;
 mod batch;
 mod e_tags;
+mod maintenance;
 mod open;
 mod size_limit;
 mod transfer;
@@ -20,7 +21,6 @@ use std::error::Error as StdError;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -52,13 +52,13 @@ pub(crate) use upload::Upload;
 #[derive(Clone)]
 pub struct Store(Arc<Shared>, DiskUse);
 
-/// What writes may use of a local disk.
+/// The part of a local disk that writes may use.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum DiskUse {
-    /// All but what is kept for removing.
+    /// All but the reserve.
     #[default]
     Ordinary,
-    /// That too: what is written frees room.
+    /// The reserve too, for writes that free space.
     Reserve,
 }
 
@@ -70,56 +70,40 @@ struct Shared {
     append_mode: AppendMode,
     e_tags: Arc<ETags>,
     packs: bool,
-    /// Held so that receivers of a store nobody else can change wait for ever instead of seeing a
-    /// closed channel.
+    /// Held so that receivers of a store that no other process can change wait for ever instead of
+    /// seeing a closed channel.
     silent: watch::Sender<u64>,
     part_bytes: usize,
     puts: AtomicU64,
     bytes: AtomicU64,
-    /// What the sizes of messages are sealed under.
+    /// The keys that seal the sizes of messages.
     sizes: OnceLock<Vec<Secret>>,
-    /// A write was answered with the number of a version, as by stores that keep what is removed.
+    /// A reply to a write named a version: the store keeps removed objects.
     keeps_removed: AtomicBool,
     metrics: Arc<StoreMetrics>,
-    /// For measuring, and nothing else.
+    /// For measurements only.
     clock: SystemClock,
 }
 
 impl Store {
-    /// The same store for writes that free room, such as the log entry of an expunge: on a full
-    /// disk they may use what is kept for that.
+    /// The same store for writes that free space, such as the log entry of an expunge: on a full disk
+    /// they may use the reserve.
     #[must_use]
     pub fn freeing(&self) -> Self {
         Store(self.0.clone(), DiskUse::Reserve)
     }
 
-    /// Keeps so many bytes of a local store's disk for what frees room; 0: none.
-    ///
-    /// # Errors
-    /// What the file system says.
-    pub async fn keep_reserve(&self, bytes: u64) -> Result<()> {
-        match self.0.local.clone() {
-            Some(local) => local.keep_reserve(bytes).await.map_err(|e| error("the reserve on the disk", e)),
-            None => Ok(()),
-        }
-    }
-
-    /// Whether a local store's disk is full, and what is kept for removing is in use.
-    pub fn is_disk_full(&self) -> bool {
-        self.0.local.as_ref().is_some_and(|local| local.is_disk_full())
-    }
-
-    /// Its cache, if it has one and objects of that path are kept there.
+    /// The cache, if the store has one and caches objects of that path.
     fn cache_for(&self, path: &str) -> Option<&Cache> {
         self.0.cache.as_ref().filter(|_| Cache::covers(path))
     }
 
-    /// How writers to this store find out which of them was first.
+    /// How writers to this store decide which of them was first.
     pub fn append_mode(&self) -> AppendMode {
         self.0.append_mode
     }
 
-    /// The directory that a local store is in.
+    /// The directory of a local store.
     pub fn directory(&self) -> Option<&std::path::Path> {
         self.0.local.as_deref().map(LocalStore::directory)
     }
@@ -130,24 +114,23 @@ impl Store {
         self.0.sizes.get_or_init(|| keys.derived(b"message sizes"));
     }
 
-    /// Whether it was told a key for sizes.
+    /// Whether the store has keys that seal sizes.
     pub fn seals_sizes(&self) -> bool {
         !self.sizes_keys().is_empty()
     }
 
-    /// Those keys: the first one seals, all open.
+    /// The keys for sizes: the first one seals, all open.
     pub(crate) fn sizes_keys(&self) -> &[Secret] {
         self.0.sizes.get().map_or(&[], Vec::as_slice)
     }
 
-    /// Whether the store was seen to keep versions of what is removed, from where whoever reads it
-    /// can take them; a bucket says so with each write. Google's stores do not say it.
+    /// Whether the store keeps versions of removed objects, as the replies of a bucket to writes show:
+    /// a reader of the bucket can restore them. Google's stores do not show it.
     pub fn keeps_removed(&self) -> bool {
         self.0.keeps_removed.load(Ordering::Relaxed)
     }
 
-    /// Whether messages are packed here ([`crate::pack`]): each question takes a while, and many
-    /// are to be avoided.
+    /// Whether messages are packed in this store ([`crate::pack`]), because each request takes long.
     pub fn wants_packs(&self) -> bool {
         self.0.packs
     }
@@ -210,7 +193,7 @@ impl Store {
         Ok(object)
     }
 
-    /// As [`Store::put_again`] if `is_sound` says so of the object; whether it was written.
+    /// As [`Store::put_again`] if `is_sound` accepts the object; whether it was written.
     ///
     /// # Errors
     /// As [`Store::put_again`].
@@ -322,7 +305,7 @@ impl Store {
     /// The last object below `prefix` (whole path segments), by its path; `None` if there is none.
     ///
     /// # Errors
-    /// What the store says; `NotFound` if the object went while it was looked for; `Corrupt` as
+    /// Errors of the store; `NotFound` if the object was removed meanwhile; `Corrupt` as
     /// [`Store::read`].
     pub async fn last(&self, prefix: &str) -> Result<Option<(String, Bytes)>> {
         if let Some(local) = &self.0.local {
@@ -396,75 +379,8 @@ impl Store {
         self.timed(&self.0.metrics.deletes, delete).await.map_err(|e| error("several", e))
     }
 
-    /// Gives room that removed objects took inside of a file back to the disk, if it is worth it
-    /// and this backend keeps any.
-    ///
-    /// # Errors
-    /// What the store says; everything is as it was then.
-    pub async fn shrink(&self) -> Result<()> {
-        match &self.0.local {
-            Some(local) => local.shrink().await.map_err(|e| error("the database", e)),
-            None => Ok(()),
-        }
-    }
-
-    /// Looks whether the local store's database is what was written, for at most `time`; of other
-    /// backends nothing is said.
-    ///
-    /// # Errors
-    /// What the store says if it cannot be looked at.
-    pub async fn inspect(&self, extent: Extent, time: Duration) -> Result<Inspection> {
-        match &self.0.local {
-            Some(local) => local.inspect(extent, time).await.map_err(|e| error("the database", e)),
-            None => Ok(Inspection::default()),
-        }
-    }
-
-    /// Files of the local store that held account records and have no object any more: a process
-    /// was killed before it had erased them. Paths below the store's directory; none of other
-    /// backends.
-    ///
-    /// # Errors
-    /// What the store says if it cannot be looked at.
-    pub async fn left_slots(&self) -> Result<Vec<String>> {
-        match &self.0.local {
-            Some(local) => local.left_slots().await.map_err(|e| error("files of account records", e)),
-            None => Ok(Vec::new()),
-        }
-    }
-
-    /// Erases what [`Store::left_slots`] names; how many files.
-    ///
-    /// # Errors
-    /// As [`Store::left_slots`]; if the database is damaged nothing is erased.
-    pub async fn erase_left_slots(&self) -> Result<usize> {
-        match &self.0.local {
-            Some(local) => local.erase_left_slots().await.map_err(|e| error("files of account records", e)),
-            None => Ok(0),
-        }
-    }
-
-    /// Writes nothing any more if that is damage: where an index hides rows, what is written might
-    /// lie beside what is there.
-    pub fn write_only_if_sound(&self, found: &Inspection) {
-        if let Some(local) = &self.0.local {
-            local.write_only_if_sound(found);
-        }
-    }
-
-    /// Repairs the database of the local store in `dir`, which no process has open.
-    ///
-    /// # Errors
-    /// `NotFound` if there is none; `Conflict` if a process has it open; `Corrupt` if nothing of it
-    /// can be read; `Retry` for what the disk says. Everything is as it was then.
-    pub async fn repair(dir: &std::path::Path) -> Result<Repaired> {
-        let dir = dir.to_owned();
-        let repaired = tokio::task::spawn_blocking(move || LocalStore::repair(&dir)).await;
-        repaired.map_err(|e| Error::internal("the repair panicked").with_source(e))?
-    }
-
-    /// Counts the changes that others made to the store, as far as the backend can tell: the local
-    /// one sees commits of other processes within a fifth of a second, the others never ring.
+    /// Counts the changes that other processes made to the store. The local backend counts them within
+    /// 200 ms; other backends count none.
     pub fn changes(&self) -> watch::Receiver<u64> {
         match &self.0.local {
             Some(local) => local.changes(),
@@ -472,16 +388,15 @@ impl Store {
         }
     }
 
-    /// Whether [`Store::changes`] counts what others change.
+    /// Whether [`Store::changes`] counts changes of other processes.
     pub fn tells(&self) -> bool {
         self.0.local.is_some()
     }
 
-    /// Log entries that came to the store since `mark`, whoever wrote them; `None` from a backend
-    /// that cannot tell.
+    /// Log entries that any process wrote since `mark`; `None` from a backend that cannot list them.
     ///
     /// # Errors
-    /// What the store says.
+    /// Errors of the store.
     pub async fn newer(&self, mark: Mark) -> Result<Option<Newer>> {
         match &self.0.local {
             Some(local) => local.newer(mark).await.map(Some).map_err(|e| error("the changes", e)),
@@ -489,11 +404,11 @@ impl Store {
         }
     }
 
-    /// When an object was written last, by the store's clock; `None` from an empty store, and from
-    /// a backend that cannot tell without a listing of everything.
+    /// The time of the last write, by the store's clock; `None` from an empty store, and from a backend
+    /// that would have to list everything.
     ///
     /// # Errors
-    /// What the store says.
+    /// Errors of the store.
     pub async fn written_last(&self) -> Result<Option<Timestamp>> {
         match &self.0.local {
             Some(local) => local.written_last().await.map_err(|e| error("the time of the last write", e)),
@@ -501,7 +416,7 @@ impl Store {
         }
     }
 
-    /// What this store has done since it was opened.
+    /// Counts of the work of this store since it was opened.
     pub fn stats(&self) -> StoreStats {
         match &self.0.local {
             Some(local) => local.stats(),
@@ -513,12 +428,12 @@ impl Store {
         }
     }
 
-    /// How long it takes, and what of it failed.
+    /// Times of requests, and counts of failures.
     pub fn metrics(&self) -> &StoreMetrics {
         &self.0.metrics
     }
 
-    /// Does `work` and notes how long that took.
+    /// Does `work` and records its time.
     async fn timed<T>(
         &self,
         histogram: &Histogram,
@@ -595,7 +510,7 @@ pub fn is_of_full_disk(error: &Error) -> bool {
     false
 }
 
-/// Without what the crate puts in front, "Generic local error": it says nothing.
+/// The error without the prefix "Generic local error" of the crate `object_store`.
 fn plain(e: Box<dyn StdError + Send + Sync>) -> Box<dyn StdError + Send + Sync> {
     match e.downcast::<object_store::Error>() {
         Ok(e) => match *e {

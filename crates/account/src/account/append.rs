@@ -1,4 +1,4 @@
-//! Appending messages: what several sessions append to one account at once goes into one log entry.
+//! Appending messages: concurrent appends of several sessions to one account share one log entry.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
@@ -23,8 +23,8 @@ pub struct NewMessage {
     pub received: Timestamp,
 }
 
-/// Says whether a log with that state may hold so much more. Asked where the log ends, so that
-/// appends which come at once do not each find room for one.
+/// Whether a log with that state may hold so much more. Called at the end of the log, so that
+/// concurrent appends cannot each pass the limit.
 pub type Check = Arc<dyn Fn(&AccountState, Usage) -> Result<()> + Send + Sync>;
 
 pub(super) struct Waiting {
@@ -71,8 +71,8 @@ impl Account {
         Ok((placed.uid_validity, placed.uids))
     }
 
-    /// As [`Account::append`], for whoever has to know which log entry it was, if `check` allows
-    /// it. What is refused is removed from the store.
+    /// As [`Account::append`], for a caller that needs the position of the log entry, if `check`
+    /// permits it. The message is removed from the store after a refusal.
     ///
     /// # Errors
     /// As [`Account::append`], and what `check` says.
@@ -194,7 +194,8 @@ impl Account {
     }
 
     async fn append_waiting(&self) {
-        // Whoever comes while another one appends waits here, and finds its message appended or goes next.
+        // An append waits here while another one runs; then its message is appended already, or is
+        // next.
         let mut batch: Vec<Waiting> = Vec::new();
         let committed = self
             .commit(|state| {
@@ -225,12 +226,12 @@ impl Account {
                     };
                     let aged = waiting.check_age().map_err(|e| (e.kind(), e.to_string()));
                     let result = result.and_then(|placed| aged.map(|()| placed));
-                    // Whoever stopped waiting does not need the answer.
+                    // A cancelled caller does not need the reply.
                     let _ = waiting.done.send(result);
                 }
             }
             Err(e) => {
-                // It may have failed before it came to decide; somebody must be told all the same.
+                // It may have failed before its decision; the caller needs an error all the same.
                 if batch.is_empty() {
                     batch = self.next_appends();
                 }

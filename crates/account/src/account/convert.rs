@@ -1,5 +1,5 @@
-//! A mailbox becomes a share: its messages are sealed anew into the share's log, then one entry in
-//! the account's log switches the name.
+//! Turns a mailbox into a share: seals its messages again for the share's log, then switches the
+//! name with one entry in the account's log.
 //!
 //! Until that entry is there the mailbox is what it was, and the share is a log that nothing links
 //! to; after it the share is complete: the entry is decided on a state in which the mailbox is as
@@ -13,7 +13,7 @@ use crate::event::{Event, FlagAction, Flags, Message};
 use crate::metadata::{self, Holder, Refused};
 use crate::share::{About, Link, check_can_be_linked};
 
-/// How often what changed meanwhile is copied before the mailbox is said to be too busy.
+/// How often concurrent changes are copied before the mailbox counts as too busy.
 const ROUNDS: usize = 64;
 /// Messages that go into the share's log together.
 const BATCH: usize = limits::ENTRY_RECORDS;
@@ -32,14 +32,15 @@ struct ShareFill<'a> {
 
 impl Account {
     /// Moves a mailbox into a share, which is an account that was never used, and links its name to
-    /// it. It is one of those that no name leads to ([`crate::share::unlinked`]): whoever deletes
-    /// those that are left over gives it up first.
+    /// it. The share is one without a name ([`crate::share::unlinked`]): a process that deletes
+    /// leftover shares cancels it first.
     ///
     /// # Errors
     /// `NotFound` if there is no such mailbox, `Invalid` for the inbox, `Limit` if there are too
-    /// many links, `Retry` if the mailbox changes faster than it is copied, or the share was given
-    /// up meanwhile, `Corrupt` if a message cannot be read, and what the store says. The mailbox is
-    /// then what it was, unless the store failed at the very last step: that may turn up as done.
+    /// many links, `Retry` if the mailbox changes faster than it is copied or the share was
+    /// cancelled meanwhile, `Corrupt` if a message cannot be read, and errors of the store. The
+    /// mailbox is then unchanged, unless the store failed at the last step: that may turn out to
+    /// have succeeded.
     pub async fn move_into_share(
         &self,
         mailbox: MailboxId,

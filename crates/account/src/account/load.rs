@@ -28,7 +28,7 @@ const LOAD_ATTEMPTS: usize = 5;
 const BROKEN_PAUSE: Duration = Duration::from_millis(100);
 /// Chunks of a checkpoint read at once.
 const READ_AHEAD: usize = 8;
-/// Entries that are read before it is asked whether they are those that count.
+/// Entries that are read between two checks that they are the entries in force.
 const GROUP: usize = 16;
 /// Every so many entries it is weighed what they made.
 const WEIGH_ENTRIES: u64 = 64;
@@ -140,8 +140,8 @@ impl Account {
         Ok(())
     }
 
-    /// Starts from the checkpoint again: the log was trimmed beyond what the state includes, is
-    /// broken, or says how it goes on.
+    /// Starts from the checkpoint again: the log was trimmed beyond the state, is broken, or names
+    /// its continuation.
     ///
     /// # Errors
     /// As [`Account::follow`]. The state is what it was then.
@@ -198,7 +198,7 @@ impl Scale<'_> {
 async fn expected_bytes(journal: &Journal, keys: &AccountKeys) -> Result<usize> {
     let newest = journal.checkpoints().await?.first().copied();
     let checkpoint = match newest {
-        // Loading it finds out whether it is damaged, and says so.
+        // Loading the account detects and reports damage.
         Some(newest) => {
             journal.checkpoint(keys, newest).await.map_or_else(|_| Vec::new(), |found| found.chunks)
         }
@@ -457,7 +457,7 @@ fn read_entry(id: AccountId, keys: &AccountKeys, entry: &Entry) -> Result<Said> 
     Ok(Said::Nothing)
 }
 
-/// Keeps structures that came with deliveries: they are asked for next.
+/// Caches structures that came with deliveries: clients request them next.
 fn keep_structures(env: &AccountEnv, id: AccountId, said: Said) {
     let Said::Events(_, batch) = said else { return };
     for event in batch.events {

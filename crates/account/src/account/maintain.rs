@@ -1,5 +1,5 @@
-//! Checkpoints, trimming, and what happens after the grace period. Always in the background, never
-//! in a client's way for longer than it takes to look at the state once.
+//! Checkpoints, trimming, and the work after the grace period. Always in the background, and never
+//! delaying a client for longer than one read of the state takes.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,7 +25,7 @@ const MESSAGES_PER_EVENT: usize = 16;
 const MESSAGES_PER_EVENT_COLLECTED: usize = 2;
 
 /// Objects removed right after the end of their grace period. More than that are left to the next
-/// look at all objects, so that they need not all be remembered.
+/// listing of all objects, so that they need not all be remembered.
 const REMOVED_AT_ONCE: usize = 65_536;
 
 /// Of those that are not known one in so many is remembered.
@@ -138,7 +138,7 @@ impl Account {
         let (began, events) = (self.env.clock().monotonic(), work.since_checkpoint as u64);
         let names = self.state().chunk_names();
         let journal = &self.head.journal;
-        // The lock on `work` keeps the state as it is; readers go on.
+        // The lock on `work` keeps the state unchanged; readers continue.
         let chunk = |name: &str| self.state().chunk(name);
         journal.write_checkpoint(&self.keys, work.tail(), names, chunk).await?;
         work.since_checkpoint = 0;
@@ -195,8 +195,8 @@ impl Account {
         self.collect_uploads(self.store_time().await?).await?;
         let memory = self.env.budget().acquire(most.saturating_mul(COLLECTED_BYTES)).await;
         let most = (memory.bytes() / COLLECTED_BYTES).clamp(1, most.max(1));
-        // Whatever the grace period: an object may be older than the event that will refer to it by
-        // as long as a client takes for the rest of its command.
+        // Independent of the grace period: an object may be older than the event that will refer to
+        // it by the time that a client takes for the rest of its command.
         let period = self.env.grace().max(UNDER_WAY);
         // Not all parts are equally large.
         let each = (most - most / 8).max(1);
@@ -232,9 +232,8 @@ impl Account {
         if unknown.is_empty() {
             return Ok(0);
         }
-        // An event that refers to an object as old as that is old too: reading on is enough to know
-        // it, but only when the object has been listed. Until then this node may have stood still
-        // for any time.
+        // An event that refers to an object as old as that is old too, so reading the log suffices,
+        // but only after the listing: until then this node may have been suspended for any time.
         self.refresh().await?;
         let known = self.known_objects(part);
         unknown.retain(|(id, _, _)| known.binary_search(id).is_err());

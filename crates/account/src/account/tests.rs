@@ -7,7 +7,7 @@ use sealpost_base::{FakeClock, SeededRandom, Timestamp};
 use super::*;
 use crate::accounts::Accounts;
 
-/// How long somebody is waited for who is expected at once.
+/// The timeout for events that must happen at once.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 async fn account() -> Arc<Account> {
@@ -18,7 +18,7 @@ async fn account() -> Arc<Account> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn others_go_on_while_a_change_of_many_rows_is_decided() {
+async fn small_requests_continue_while_a_large_change_is_decided() {
     let account = account().await;
     let (say, said) = channel();
     let deciding = tokio::spawn(async move {
@@ -33,7 +33,7 @@ async fn others_go_on_while_a_change_of_many_rows_is_decided() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn who_waits_for_a_change_of_many_rows_keeps_nobody_waiting() {
+async fn a_wait_for_a_large_change_blocks_no_other_request() {
     let account = account().await;
     let (say, said) = channel();
     let changing = tokio::spawn(async move {
@@ -48,9 +48,9 @@ async fn who_waits_for_a_change_of_many_rows_keeps_nobody_waiting() {
     assert!(changing.await.unwrap());
 }
 
-/// Without a thread: as many as there may be would keep the runtime from going on.
+/// Without a thread: as many as there may be would block the runtime.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn many_wait_for_a_change_of_many_rows_without_a_thread_each() {
+async fn many_requests_wait_for_a_large_change_without_threads() {
     let account = account().await;
     let (begun, has_begun) = tokio::sync::oneshot::channel();
     let (say, said) = channel();

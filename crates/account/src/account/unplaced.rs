@@ -30,7 +30,8 @@ impl Unplaced {
         &self.messages
     }
 
-    /// All of them, to be placed: from here on an event may refer to them, whatever is answered.
+    /// Takes all of them for placing: from here on an event may refer to them, whatever the outcome
+    /// of the append.
     pub(super) fn into_messages(mut self) -> Vec<NewMessage> {
         std::mem::take(&mut self.messages)
     }

@@ -1,5 +1,4 @@
-//! AccountMemory for loaded accounts: their part of the memory, who has how much of it, and who
-//! waits for some.
+//! The memory of loaded accounts: the size of each, and the loads that wait.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,19 +8,18 @@ use sealpost_base::{Error, Result};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
-/// How often those who have some are asked for it while somebody waits.
+/// How often sessions are asked to release accounts while a load waits.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
 /// How long an account waits to be loaded while others are in use.
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// While somebody waits for much, those who need little pass, for whom there is memory: until they
-/// have taken this part of it together, so that it comes to an end.
+/// While a load waits for much memory, small loads pass it if they fit, until together they have
+/// taken this part of the memory; so the wait ends.
 const PASSING: usize = 16;
-/// While no more than this part of it is used, or than a few accounts take, there is ample memory
-/// for accounts that nobody uses at the moment.
+/// While less than this part is in use, or what a few accounts take, idle accounts may stay loaded.
 const AMPLE: usize = 64;
 const AMPLE_BYTES: usize = 1 << 20;
-/// After so long of that it is no longer for those who have some to say when they are done.
+/// After waiting this long, sessions no longer choose when to release their accounts.
 const SEVERE: Duration = Duration::from_secs(2);
 
 /// The part of the memory that loaded accounts have. Cloning shares it.
@@ -34,15 +32,15 @@ struct Shared {
     /// How much of that is lent.
     lent: AtomicUsize,
     freed: Notify,
-    /// Held by the one that waits; others wait for their turn, in the order in which they came.
+    /// Held by the first waiting load; others wait in the order of their arrival.
     turn: tokio::sync::Mutex<()>,
-    /// What those have taken who passed since somebody's turn came.
+    /// The bytes of the loads that passed since the first one in the queue began to wait.
     passed: Mutex<usize>,
     /// Since when it has waited, for its turn too.
     since: Mutex<Option<Instant>>,
 }
 
-/// Somebody waits, for as long as this lives.
+/// A load that waits, for as long as this value lives.
 struct Waits<'a>(&'a AccountMemory);
 
 /// How short the memory for loaded accounts is.
@@ -131,8 +129,8 @@ impl AccountMemory {
         self.since().is_some_and(|since| since.elapsed() >= SEVERE)
     }
 
-    /// Takes `bytes`, or all there is if that is less, waiting for it. `evict` is told how much is
-    /// missing, again and again while some is.
+    /// Reserves `bytes`, or all memory if that is less, and waits for it. `evict` gets the number
+    /// of missing bytes, repeatedly while some are missing.
     ///
     /// # Errors
     /// `Retry` if others need what they have for too long.
@@ -145,7 +143,7 @@ impl AccountMemory {
         let taken = async {
             let _turn = self.0.turn.lock().await;
             *self.passed() = 0;
-            // Those in front had their time: who stands still has kept this one waiting as well.
+            // The loads before it had their time: a stalled one delayed this one as well.
             let _waits = Waits::since(self, came);
             loop {
                 let freed = self.0.freed.notified();
@@ -173,7 +171,7 @@ impl AccountMemory {
         })
     }
 
-    /// Takes `bytes` past those who wait, if they are little.
+    /// Reserves `bytes` before waiting loads, if they are few.
     fn pass(&self, bytes: usize) -> Option<Reservation> {
         let mut passed = self.passed();
         if *passed + bytes > self.0.bytes / PASSING {
@@ -336,14 +334,14 @@ mod tests {
         assert!(memory.pass(1).is_none(), "there is memory, for the one that waits");
         held.set(1200);
         assert_eq!(much.await.unwrap().unwrap().bytes(), 300);
-        // Nobody waits any more.
+        // No load waits any more.
         drop(little);
         assert_eq!(memory.reserve(1, |_| ()).await.unwrap().bytes(), 1);
         assert!(memory.pass(1).is_some());
     }
 
     #[test]
-    fn a_part_of_it_is_for_those_that_may_come_back() {
+    fn a_part_is_reserved_for_accounts_that_were_loaded_before() {
         let (small, large) = (AccountMemory::new(4 << 20), AccountMemory::new(640 << 20));
         assert_eq!((small.ample(), large.ample()), (1 << 20, 10 << 20));
         let half = small.try_reserve(2 << 20).unwrap();

@@ -19,9 +19,9 @@ impl Default for LoadLimiter {
 }
 
 impl LoadLimiter {
-    /// Waits for those who came before.
+    /// Waits for earlier loads.
     pub(crate) async fn next(&self) -> Option<LoadPermit<'_>> {
-        // Nobody closes it.
+        // The semaphore is never closed.
         self.0.acquire().await.ok()
     }
 }

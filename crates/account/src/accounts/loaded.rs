@@ -1,7 +1,7 @@
-//! The accounts that are loaded, in the order in which they were last used. Each stays for a while
-//! after its last session, for clients that come back at once, unless its room is wanted: the
-//! longer the more it took to load it. When many are loaded, those that nobody uses and that are
-//! quick to load have a part of the room, and no more.
+//! The loaded accounts, in the order of their last use. Each stays for a while after its last
+//! session, for clients that reconnect soon, unless its memory is needed: the longer the more it
+//! took to load it. When many are loaded, idle accounts that are quick to load share a part of the
+//! memory.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -16,14 +16,14 @@ const KEEP: Duration = Duration::from_secs(5);
 /// So many times as long as it took to load it, it stays in addition: half a second for a thousand
 /// messages on a local disk, a minute for an account in a bucket far away.
 const KEEP_TIMES: u32 = 500;
-/// And at most: time passes for a server that stands still as well.
+/// The upper bound of that time: the clock also advances while the server is suspended.
 const KEEP_MOST: Duration = Duration::from_secs(600);
 /// How long an account that is in use stays at least: loading must not be all that is done.
 const LEAST: Duration = Duration::from_millis(250);
 
 pub(super) struct LoadedAccounts {
     lru: LruCache<AccountId, (Duration, Arc<Account>)>,
-    /// Those whose sessions were asked to let go of them.
+    /// Accounts whose sessions were asked to release them.
     asked: Vec<Weak<Account>>,
 }
 
@@ -37,7 +37,7 @@ impl Default for LoadedAccounts {
 pub(super) type Evicted = Vec<Arc<Account>>;
 
 impl LoadedAccounts {
-    /// Keeps an account that was just opened, unless it is about to go: then whoever holds it last
+    /// Keeps an account that was just opened, unless it is about to be unloaded: then its last user
     /// unloads it.
     pub(super) fn keep(&mut self, account: Arc<Account>, now: Duration) -> Option<Arc<Account>> {
         if account.is_leaving() {
@@ -52,9 +52,8 @@ impl LoadedAccounts {
         self.lru.contains(&id)
     }
 
-    /// Those that nobody has opened for long; and of those that nobody uses and that are quick to
-    /// load, the ones that were used least recently, until the others take no more than `ample`
-    /// bytes.
+    /// Accounts that have been idle for long; and of idle accounts that are quick to load, the
+    /// least recently used, until the others take no more than `ample` bytes.
     pub(super) fn expire(&mut self, now: Duration, ample: usize) -> Evicted {
         let is_old = |since: &Duration, account: &Account| now.saturating_sub(*since) > keep(account.took());
         let mut taken = 0;
@@ -70,7 +69,7 @@ impl LoadedAccounts {
         gone.iter().filter_map(|id| self.lru.pop(id)).map(|(_, account)| account).collect()
     }
 
-    /// Lets go of all.
+    /// Releases all.
     pub(super) fn clear(&mut self) -> Evicted {
         std::mem::replace(&mut self.lru, LruCache::unbounded())
             .into_iter()
@@ -78,9 +77,9 @@ impl LoadedAccounts {
             .collect()
     }
 
-    /// Lets go of those that were used least recently and are not in use, until `bytes` are free.
-    /// If that is not enough, also of others: sessions are asked to do the same after their
-    /// command, and the last one unloads it.
+    /// Unloads the least recently used idle accounts until `bytes` are free. If they do not
+    /// suffice, sessions of others are asked to release them after their command, and the last one
+    /// unloads the account.
     pub(super) fn evict(&mut self, bytes: usize) -> Evicted {
         let asked: Vec<_> = self.asked.drain(..).filter_map(|asked| asked.upgrade()).collect();
         let oldest_first = || self.lru.iter().rev().map(|(_, (_, account))| account);

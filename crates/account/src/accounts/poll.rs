@@ -1,8 +1,7 @@
-//! Looking for what other nodes append, where the store does not tell: every few seconds at the
-//! logs of accounts that have sessions here, and at once where somebody says there is something.
-//! Decision 29.
+//! Polls for entries of other nodes, where the store does not report them: every few seconds the
+//! logs of accounts with sessions here, and at once a log that a notification names. Decision 29.
 //!
-//! One listing for each account looked at, a bounded number at a time; none for accounts without
+//! One listing for each polled account, a bounded number at a time; none for accounts without
 //! sessions here.
 
 use std::collections::HashMap;
@@ -19,19 +18,19 @@ use tokio::time::{sleep, timeout};
 use super::{Accounts, Shared, lock};
 use crate::log_end::LogEnd;
 
-/// How often it is looked, if nobody tells.
+/// The polling interval without notifications.
 const OFTEN: Duration = Duration::from_secs(5);
-/// How often it is looked although somebody tells: a message may be lost.
+/// The polling interval with notifications: one may be lost.
 const SELDOM: Duration = Duration::from_secs(300);
-/// Logs looked at at once.
+/// Logs that are listed at once.
 const AT_ONCE: usize = 8;
-/// Between two looks at one log.
+/// The pause between two listings of one log.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 
 /// How it is polled.
 #[derive(Default)]
 pub(super) struct Polls {
-    /// Somebody tells what other nodes append.
+    /// Whether notifications of other nodes' entries arrive.
     told: AtomicBool,
     /// The store tells by itself.
     store_tells: AtomicBool,
@@ -39,7 +38,7 @@ pub(super) struct Polls {
     listens: Arc<Notify>,
     /// Rings when it is to be polled otherwise.
     changed: Arc<Notify>,
-    /// Logs that are being looked at because somebody said so, and whether somebody has said so again since.
+    /// Logs that are being read after a notification, and whether another one arrived since.
     looking: Mutex<HashMap<AccountId, bool>>,
 }
 
@@ -65,13 +64,14 @@ impl Drop for Polls {
 }
 
 impl Accounts {
-    /// What this process appends from now on: account and position. Who is too slow misses some.
+    /// Entries that this process appends from now on: account and position. A slow receiver misses
+    /// some.
     pub fn appended(&self) -> broadcast::Receiver<(AccountId, Position)> {
         self.0.appended.subscribe()
     }
 
-    /// Whether to look often for what other nodes append, or seldom, because somebody tells
-    /// ([`Accounts::look`]). Either way it is looked now, as what came before may have been missed.
+    /// Sets the polling interval: short, or long while notifications arrive ([`Accounts::look`]).
+    /// Either way it polls at once, because earlier entries may have been missed.
     pub fn poll_often(&self, often: bool) {
         let before = self.0.polls.told.swap(!often, Ordering::Relaxed);
         if before == often {
@@ -82,8 +82,8 @@ impl Accounts {
         }
     }
 
-    /// Somebody says that another node has appended to this account. It is looked into if the
-    /// account is in use here: one look at a time, and not at once after another.
+    /// Handles the notification that another node has appended to this account. If the account is
+    /// in use here, its log is read: one read at a time, with a pause between two.
     pub fn look(&self, id: AccountId) {
         let Some(head) = lock(&self.0.heads).by_account.get(&id).cloned() else { return };
         head.is_behind();
@@ -115,7 +115,7 @@ impl Accounts {
         });
     }
 
-    /// Whether a loaded account may lack what other nodes appended: nobody looked lately.
+    /// Whether a loaded account may lack entries of other nodes: its log was not read recently.
     pub(super) fn is_stale(&self, id: AccountId) -> bool {
         let polls = &self.0.polls;
         if polls.store_tells.load(Ordering::Relaxed) {

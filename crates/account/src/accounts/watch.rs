@@ -1,5 +1,5 @@
-//! What other processes append: the bells of the accounts concerned are rung, so that whoever
-//! listens reads on.
+//! Entries of other processes: they ring the bells of the accounts concerned, so that listeners
+//! read the log.
 //!
 //! The store says which log entries are new, so a change costs what it brings, however many
 //! accounts are listened to.
@@ -26,7 +26,7 @@ pub(super) async fn watch(accounts: Weak<Shared>) {
     }
 }
 
-/// Nobody listens yet to what came before.
+/// No session listens yet to earlier entries.
 async fn first_mark(store: &Store) -> Mark {
     match store.newer(Mark::default()).await {
         Ok(Some(newer)) => newer.mark,
@@ -59,7 +59,7 @@ async fn notify(accounts: &Accounts, mark: &mut Mark) -> Result<()> {
     }
 }
 
-/// Looks at the logs of all accounts that somebody listens to.
+/// Reads the logs of all accounts that have listeners.
 async fn look_everywhere(accounts: &Accounts) -> Result<()> {
     let heads: Vec<Arc<LogEnd>> = lock(&accounts.0.heads).by_account.values().cloned().collect();
     for head in heads.into_iter().filter(|head| Arc::strong_count(head) > 2) {

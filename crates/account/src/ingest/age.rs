@@ -1,8 +1,8 @@
 //! How old the object of a message is to which no event refers yet.
 //!
-//! Objects like that are collected when they are old ([`UNDER_WAY`]), by any node: a message whose
-//! delivery took longer, because this node stood still, may be gone when the event that refers to
-//! it is appended. So it is given up long before that.
+//! Any node collects objects without an event when they are old ([`UNDER_WAY`]). If this node was
+//! suspended during a delivery, the object may be removed when the event that refers to it is
+//! appended. So a delivery is abandoned long before that.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,8 +13,8 @@ use sealpost_base::{Clock, Error, Result, Timestamp};
 /// that takes long, but not nearly as long ([`crate::ingest`]).
 pub(crate) const UNDER_WAY: Duration = Duration::from_secs(24 * 3600);
 
-/// When the storing of a message began, by both clocks: one of them goes on while a process or a
-/// machine stands still.
+/// The time at which the storing of a message began, by two clocks: one of them continues while a
+/// process or a machine is suspended.
 #[derive(Clone)]
 pub(crate) struct Age {
     clock: Arc<dyn Clock>,

@@ -18,7 +18,7 @@ pub enum Holder {
     Mailbox(MailboxId),
 }
 
-/// A change of an entry, told by its name.
+/// A change of an entry, distinguished by its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     /// When.

@@ -54,8 +54,8 @@ pub enum Applied {
 impl AccountState {
     /// Applies all events of the entry at `position`; what each did, in order.
     ///
-    /// From an entry that was sealed to the public key only deliveries and offers count: whoever
-    /// made it need not have been the owner.
+    /// In an entry sealed to the public key only deliveries and offers count: its writer need not
+    /// be the owner.
     pub fn apply(&mut self, position: Position, origin: Origin, batch: &Batch) -> Vec<Applied> {
         self.position = position;
         let allowed = |event: &Event| {
@@ -236,7 +236,7 @@ impl AccountState {
         if self.mailbox(to).is_none() {
             return Applied::Nothing;
         }
-        // They are tombstones no longer, so what pointed to message and flags goes on pointing to them.
+        // They are tombstones no longer, so references to message and flags stay valid.
         let mut placements = Placements::default();
         self.tombstones.retain(|tombstone| {
             let wanted = tombstone.at >= since && tombstone.mailbox != NOWHERE;

@@ -1,8 +1,8 @@
 //! What happened lately, oldest first and packed, a bounded number of times: each row begins with a
 //! log position.
 //!
-//! When there are too many, the older half is forgotten, whole positions at a time. What is asked
-//! about a position before that gets "too long ago" for an answer, never half of the truth.
+//! Beyond the limit the older half is dropped, whole positions at a time. A query about an earlier
+//! position gets the reply "too long ago", never an incomplete one.
 
 use sealpost_base::{Position, limits};
 

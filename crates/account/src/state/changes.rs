@@ -1,8 +1,8 @@
-//! What changed since a log position, as JMAP asks for it (RFC 8620 §5.2): messages, threads, mailboxes.
+//! The changes since a log position, for JMAP (RFC 8620 §5.2): messages, threads, mailboxes.
 //!
-//! The answer is made of the rows that changed since then and of bounded tombstones
-//! ([`super::visible`]). `None` means that the position is too long ago: some of what went away
-//! since then is forgotten, and a client asks for everything anew (cannotCalculateChanges).
+//! The reply consists of the rows that changed since then and of bounded tombstones
+//! ([`super::visible`]). `None` means that the position is too long ago: some tombstones since then
+//! were dropped, and a client fetches everything again (cannotCalculateChanges).
 //!
 //! A shared mailbox is a log of its own: what becomes of its messages is in the changes of that
 //! log, and a message that moved there is destroyed here and created there, under the same id.
@@ -47,14 +47,14 @@ pub enum MailboxChanged {
 }
 
 impl AccountState {
-    /// What became of messages after `since`, up to a position before which at most `most` of them
+    /// The changes of messages after `since`, up to a position before which at most `most` of them
     /// changed. A message is created when it gets its first visible placement, and destroyed when
-    /// it loses its last one; changes of its flags and mailboxes are updates. A change that is
-    /// followed by another one after that position may be told with that one alone. `None` if
-    /// `since` is too long ago, or more than `most` messages changed at one position.
+    /// it loses its last one; changes of its flags and mailboxes are updates. A change that another
+    /// one follows after that position may be reported with that one alone. `None` if `since` is
+    /// too long ago, or more than `most` messages changed at one position.
     ///
-    /// Looks at the rows of all mailboxes that changed since then, a column of each; takes 48 bytes
-    /// for each message that changed, of at most twice `most`, and for each tombstone since then.
+    /// Reads one column of the rows of all mailboxes that changed since then; takes 48 bytes for
+    /// each message that changed, of at most twice `most`, and for each tombstone since then.
     pub fn email_changes(&self, since: Position, most: usize) -> Option<Changes<ObjectId>> {
         let mut found = ChangeCollector::new(since, most);
         for departure in self.departed.messages.since(since)?.map(Departure::unpack) {
@@ -85,8 +85,8 @@ impl AccountState {
     /// one, or have others than before; otherwise as [`AccountState::email_changes`]. `None` also
     /// if there are no maps ([`crate::Account::with_maps`]).
     ///
-    /// Costs what [`AccountState::email_changes`] does, and goes through the messages of each
-    /// thread that changed.
+    /// Costs as much as [`AccountState::email_changes`], and reads the messages of each thread that
+    /// changed.
     pub fn thread_changes(&self, since: Position, most: usize) -> Option<Changes<ThreadId>> {
         let maps = self.maps()?;
         let mut found = ChangeCollector::new(since, most);
@@ -142,8 +142,8 @@ impl AccountState {
     }
 
     /// Messages that lost their last visible placement after `since`, each with its thread, whether
-    /// or not they were there before. `None` if that is too long ago. A client that knows another
-    /// copy of one, in another log, has to be told.
+    /// or not they existed before. `None` if that is too long ago. A client that knows another copy
+    /// of one, in another log, must learn of it.
     pub fn departed_since(&self, since: Position) -> Option<impl Iterator<Item = (ObjectId, ThreadId)>> {
         let departed = self.departed.messages.since(since)?.map(Departure::unpack);
         Some(departed.map(|departure| (departure.object, departure.thread)))

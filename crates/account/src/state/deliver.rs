@@ -1,4 +1,4 @@
-//! Where a delivery goes: the node that appends it cannot read the account, so
+//! The mailbox of a delivery: the node that appends it cannot read the account, so
 //! [`AccountState::apply`] decides.
 //!
 //! [`AccountState::apply`]: super::AccountState::apply
@@ -13,9 +13,9 @@ use crate::share_name::is_of_others;
 use crate::{name, ops};
 
 impl AccountState {
-    /// The mailbox that a delivery for `target` goes to, made if `create` says so and it may be;
-    /// the inbox if there is none, if the name is none, or if it is a link: mail is sealed for this
-    /// account alone, so it does not go into a share.
+    /// The mailbox for a delivery to `target`, created if `create` says so and it is permitted. The
+    /// inbox, if there is no such mailbox, if the name is not valid, or if it is a link: mail is
+    /// sealed for this account alone, so a delivery does not enter a share.
     pub(super) fn destination(&mut self, target: Option<&Target>, create: bool) -> MailboxId {
         let wanted = match target {
             None => None,
@@ -29,10 +29,9 @@ impl AccountState {
         wanted.unwrap_or_else(|| self.inbox().id)
     }
 
-    /// Makes a mailbox for a delivery, with those above it, and subscribes to it, so that clients
-    /// show what is in it. `None` if it may not be: the name is not allowed or another user's,
-    /// there are too many mailboxes, or it would be below a link, where its owner decides who sees
-    /// it.
+    /// Creates a mailbox for a delivery, with those above it, and subscribes to it, so that clients
+    /// show it. `None` if it is not permitted: the name is not allowed or another user's, there are
+    /// too many mailboxes, or it would be below a link, whose owner decides who sees it.
     fn make_for_delivery(&mut self, name: &str) -> Option<MailboxId> {
         if name::check(name).is_err() || is_of_others(name) {
             return None;

@@ -1,5 +1,5 @@
-//! Whether flags can be stored: what [`super::AccountState::apply`] would leave out for want of
-//! room is refused before it is logged, for all messages of a change together.
+//! Whether flags can be stored: flags that [`super::AccountState::apply`] would leave out because
+//! of a limit are refused before they are logged, for all messages of a change together.
 
 use std::collections::{HashMap, HashSet};
 
@@ -21,7 +21,7 @@ pub struct FlagRoom<'a> {
 }
 
 impl<'a> FlagRoom<'a> {
-    /// Room in that state.
+    /// The free space for flags in that state.
     pub fn new(state: &'a AccountState) -> Self {
         FlagRoom { state, new_keywords: HashMap::new(), new_sets: HashSet::new(), new_set_keywords: 0 }
     }
@@ -47,7 +47,7 @@ impl<'a> FlagRoom<'a> {
         flags: &Flags,
     ) -> Result<()> {
         let flags = match action {
-            // What nobody has cannot be taken away.
+            // Flags that no placement has cannot be removed.
             FlagAction::Remove => self.known(flags),
             FlagAction::Add | FlagAction::Replace => self.set_of(flags)?,
         };

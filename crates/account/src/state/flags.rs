@@ -1,4 +1,4 @@
-//! Keywords and sets of flags, interned: a placement holds four bytes whatever flags it has.
+//! Keywords and sets of flags, interned: a placement holds four bytes for any set of flags.
 //!
 //! Sets are counted and their numbers reused, lowest first, so that replay gives the same numbers every time.
 
@@ -100,7 +100,7 @@ impl FromIterator<KeywordId> for KeywordSet {
     }
 }
 
-/// What a hash table takes that has room for so many entries: an eighth of it is kept free, and
+/// The memory of a hash table with a capacity of so many entries: an eighth of it is kept free, and
 /// each place has a byte besides.
 fn table_bytes<T>(capacity: usize) -> usize {
     capacity * 8 / 7 * (size_of::<T>() + 1)
@@ -126,8 +126,8 @@ impl FlagTable {
         Self::restore(Vec::new(), vec![Some(FlagSet::default())])
     }
 
-    /// From the keywords and the sets by number (`None` for a free number). Uses are counted anew with
-    /// [`FlagTable::retain`].
+    /// Builds the table from the keywords and the sets by number (`None` for a free number).
+    /// [`FlagTable::retain`] counts the uses again.
     pub(crate) fn restore(keywords: Vec<String>, sets: Vec<Option<FlagSet>>) -> Self {
         let by_name =
             keywords.iter().zip(0..).map(|(name, id)| (name.to_ascii_lowercase(), KeywordId(id))).collect();
@@ -198,7 +198,7 @@ impl FlagTable {
         self.keywords.get(usize::from(id.0)).map_or("", String::as_str)
     }
 
-    /// Named flags as a set; keywords that are new are added while there is room.
+    /// Named flags as a set; new keywords are added up to the limit.
     pub(crate) fn intern_names(&mut self, flags: &Flags) -> FlagSet {
         let mut keywords = BTreeSet::new();
         for name in &flags.keywords {

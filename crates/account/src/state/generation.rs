@@ -24,10 +24,11 @@ impl AccountState {
         }
     }
 
-    /// Applies what counts of an entry that was decided on UIDs of another generation, because its
-    /// writer did not know of damage that others found, or they not of what it had read. Whatever
-    /// names messages by UIDs, or a mailbox that would change or go, does nothing: they may be
-    /// others. New messages count; in the inbox, if there is no such mailbox.
+    /// Applies those events of an entry that count although it was decided on UIDs of another
+    /// generation: its writer did not know of damage that others found, or others did not know
+    /// entries that it had read. Events that name messages by UIDs, or would change or delete a
+    /// mailbox, do nothing: the UIDs may mean other messages. New messages count; in the inbox, if
+    /// there is no such mailbox.
     fn apply_of_another_generation(&mut self, position: Position, origin: Origin, batch: &Batch) {
         let counts = self.decided_on(self.generation.next(), batch);
         self.apply(position, origin, &counts);

@@ -1,10 +1,11 @@
-//! Which mailbox is above which: names say it, and JMAP wants it by id (RFC 8621 §2, parentId).
+//! The parents of mailboxes: their names show it, and JMAP needs them by id (RFC 8621 §2,
+//! parentId).
 //!
 //! A name above mailboxes need not be a mailbox's: IMAP deletes a mailbox and leaves its inferiors
 //! (RFC 9051 §6.3.5). JMAP has to show something there: a **nonexistent parent**, which has no
-//! messages and an id made of its name ([`crate::object_id::nonexistent_parent_id`]). When one
-//! comes or goes is not told one by one: it is rare, and a client asks for all mailboxes then
-//! ([`super::changes`]).
+//! messages and an id made of its name ([`crate::object_id::nonexistent_parent_id`]). Its
+//! appearance and disappearance are not reported one by one: they are rare, and a client then
+//! fetches all mailboxes ([`super::changes`]).
 
 use std::collections::BTreeSet;
 
@@ -40,8 +41,8 @@ impl AccountState {
         }
     }
 
-    /// The names above mailboxes that no mailbox has, by name. Goes through the names of all
-    /// mailboxes; there are at most [`sealpost_base::limits::MAILBOX_LEVELS`] of them for each.
+    /// The names above mailboxes that no mailbox has, by name. Reads the names of all mailboxes;
+    /// there are at most [`sealpost_base::limits::MAILBOX_LEVELS`] of them for each.
     pub fn nonexistent_parents(&self) -> impl Iterator<Item = &str> {
         let mut before = "";
         self.by_name.keys().flat_map(move |name| {

@@ -42,8 +42,8 @@ impl AccountState {
         Applied::Done
     }
 
-    /// Makes a link for a share that somebody gives. Whoever that was can neither replace a mailbox
-    /// nor make more than the limits, that of one owner and that of all.
+    /// Makes a link for a share that another user gives. That user can neither replace a mailbox
+    /// nor exceed the limits, that of one owner and that of all.
     pub(super) fn take_offer(
         &mut self,
         link: &Link,
@@ -81,9 +81,9 @@ impl AccountState {
         Applied::Created(id)
     }
 
-    /// Whether there are so many links of others that this account never subscribed to that one
-    /// more would be too many: its owner alone decides what fills its list, and strangers leave
-    /// room for shares of its own.
+    /// Whether this account has too many links of other users that it never subscribed to for one
+    /// more: its owner decides what fills the list, and strangers cannot use up the limit for its
+    /// own shares.
     fn has_unaccepted(&self, offered: &Link, most: UnacceptedLinks) -> bool {
         let (mut of_one, mut of_all) = (0, 0);
         for (mailbox, link) in self.links() {
@@ -95,7 +95,7 @@ impl AccountState {
         of_one >= most.of_one || of_all >= most.of_all
     }
 
-    /// Makes a link for a share that a mailbox became, which cannot be told any more.
+    /// Makes a link for a share whose former mailbox is unknown.
     pub(super) fn take_found(&mut self, link: &Link) -> Applied {
         let known = self.links().any(|(_, known)| known.share == link.share);
         if known || self.links().count() >= limits::LINKS || self.mailboxes.len() >= limits::MAILBOXES {
@@ -109,7 +109,7 @@ impl AccountState {
         Applied::Created(id)
     }
 
-    /// `wanted`, or the same with a number if another mailbox has that name.
+    /// The name `wanted`, or the same with a number if another mailbox has it.
     fn free_name(&self, wanted: &str) -> Option<String> {
         let numbered = (2..=NAME_ATTEMPTS).map(|n| format!("{wanted} {n}"));
         let mut names = std::iter::once(wanted.to_owned()).chain(numbered);

@@ -220,7 +220,7 @@ impl Mailbox {
         self.rows.iter().map(Row::unpack)
     }
 
-    /// The first row whose flags are such. Where many have the same it is asked once for them.
+    /// The first row whose flags match. Each distinct set of flags is tested once.
     pub fn first_with(&self, mut is_such: impl FnMut(FlagSetId) -> bool) -> Option<Row> {
         let mut last = None;
         let found = self.rows.find_by::<FLAGS>(|flags| {

@@ -1,9 +1,9 @@
 //! What JMAP looks things up in: message by object, placements of a message, messages of a thread,
 //! and the counts of each mailbox.
 //!
-//! Nothing of it is stored, and nothing of it decides anything: it is made of the state when it is
-//! first needed ([`crate::Account::with_maps`]), kept up by every change after that, and goes with
-//! the account. A message takes about 10 bytes more then, at most [`MAP_BYTES`].
+//! The maps are not stored, and decide nothing: they are built from the state when first needed
+//! ([`crate::Account::with_maps`]), updated by every change after that, and dropped with the
+//! account. A message takes about 10 bytes more then, at most [`MAP_BYTES`].
 
 mod counts;
 mod numbers;
@@ -34,11 +34,11 @@ pub(super) struct Maps {
     objects: Numbers,
     /// Message numbers by thread.
     threads: Numbers,
-    /// `None`: to be counted anew, after a change of much.
+    /// `None`: to be counted again, after a large change.
     counts: Option<Counts>,
 }
 
-/// The maps of a state, to look things up in. No look-up goes through more than what it finds.
+/// The maps of a state. No lookup reads more than its result.
 #[derive(Clone, Copy)]
 pub struct MapsView<'a> {
     state: &'a AccountState,
@@ -68,7 +68,8 @@ impl<'a> MapsView<'a> {
         self.maps.threads.with_key(thread.0, key).map(MessageNumber)
     }
 
-    /// What is in a mailbox. `None` if all has to be counted anew ([`crate::Account::with_maps`]).
+    /// The counts of a mailbox. `None` if all must be counted again
+    /// ([`crate::Account::with_maps`]).
     pub fn counts(self, mailbox: MailboxId) -> Option<MailboxCounts> {
         self.maps.counts.as_ref().map(|counts| counts.of(mailbox))
     }
@@ -149,8 +150,8 @@ impl AccountState {
         self.maps.as_ref().is_some_and(|maps| maps.counts.is_some())
     }
 
-    /// Makes the maps, or what is missing of them. Goes through all messages and all placements: of
-    /// an account that is loaded, [`crate::Account::with_maps`] does it.
+    /// Builds the missing maps. Reads all messages and all placements: for an account that is
+    /// loaded, [`crate::Account::with_maps`] does it.
     pub fn make_maps(&mut self) {
         if self.maps.is_none() {
             let messages = &self.messages;
@@ -173,7 +174,7 @@ impl AccountState {
         }
     }
 
-    /// All of the maps have to be made anew, if there are any.
+    /// Drops all maps, to be built again.
     pub(super) fn drop_maps(&mut self) {
         self.maps = None;
     }

@@ -48,7 +48,7 @@ pub(crate) struct MessageTable {
     /// Each of the numbers that share their number divided by [`NUMBERS`]; those without any
     /// message are left out.
     blocks: Vec<Block>,
-    /// The objects that messages were sealed anew from, for those that were.
+    /// The original objects of messages that were sealed again.
     origins: BTreeMap<u32, ObjectId>,
     len: usize,
     unused: usize,
@@ -269,7 +269,7 @@ impl MessageTable {
         self.origins.values().copied()
     }
 
-    /// The message with that object. Looks at all of them.
+    /// The message with that object. Reads all messages.
     pub(crate) fn with_object(&self, object: ObjectId) -> Option<MessageNumber> {
         self.blocks.iter().find_map(|block| {
             let at = (0..block.len()).find(|at| block.object(*at) == object)?;

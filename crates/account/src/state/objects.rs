@@ -15,8 +15,8 @@ pub(super) struct Objects {
     /// Of names and values.
     bytes: usize,
     changes: VecDeque<Change>,
-    /// Changes up to here may have been forgotten. Not part of a checkpoint: whoever starts from
-    /// one knows of no change before it.
+    /// Changes up to here may have been dropped. Not part of a checkpoint: a process that starts
+    /// from one knows no earlier change.
     forgotten: Position,
 }
 
@@ -64,7 +64,7 @@ impl Objects {
         true
     }
 
-    /// Removes what belongs to a mailbox that is gone. Nobody is told: so is the mailbox.
+    /// Removes the objects of a deleted mailbox, without notices: its deletion is reported.
     pub(super) fn remove_of(&mut self, holder: Holder) {
         let prefix = format!("{}/", holder.prefix());
         let names: Vec<String> = self

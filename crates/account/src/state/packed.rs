@@ -98,7 +98,7 @@ impl Packed {
         (self.len > 0 && self.slope == 0 && self.width == 0 && self.apart == 0).then_some(self.base)
     }
 
-    /// Puts another number there. Mostly there is room for it where the old one is; else all are packed anew.
+    /// Replaces a number, mostly in place; if it needs more bits, all numbers are packed again.
     pub(super) fn set(&mut self, i: usize, number: u64) {
         if self.get(i) == number {
             return;

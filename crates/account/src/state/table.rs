@@ -1,7 +1,7 @@
 //! Rows of numbers, sorted by the first of them, in packed blocks: what mailboxes and tombstones are made of.
 //!
-//! The last rows wait unpacked, few enough that a mailbox with little in it takes little, so that a
-//! delivery is not a block that is packed anew.
+//! The last rows wait unpacked, few enough that a small mailbox takes little memory, so that a
+//! delivery does not pack a block again.
 
 mod block;
 pub(super) mod sorted;
@@ -184,8 +184,8 @@ impl<const C: usize> Table<C> {
         self.range(self.start(), self.end())
     }
 
-    /// The first numbers of the rows from one place on, as runs of one after the other: a block
-    /// without holes is one, whatever its size.
+    /// The first numbers of the rows from one index on, as runs of consecutive ones: a block
+    /// without gaps is one run, whatever its size.
     pub(super) fn runs_from(&self, from: RowPosition, mut each: impl FnMut(u64, u64)) {
         let before = |block| if block == from.block { from.at } else { 0 };
         for (n, block) in self.blocks.iter().enumerate().skip(from.block) {
@@ -203,7 +203,7 @@ impl<const C: usize> Table<C> {
         self.waiting.iter().skip(before(self.blocks.len())).for_each(|row| each(row[0], row[0]));
     }
 
-    /// The first row of which that number is such: a block in which all are the same is looked at once.
+    /// The first row whose number matches: a block in which all are equal is tested once.
     pub(super) fn find_by<const N: usize>(&self, mut is_such: impl FnMut(u64) -> bool) -> Option<[u64; C]> {
         let found = self.blocks.iter().find_map(|block| {
             let at = match block.0[N].same() {
@@ -331,7 +331,7 @@ impl<const C: usize> Table<C> {
         self.waiting.shrink_to_fit();
     }
 
-    /// Shows all rows to `keep`, which may change them, and keeps those for which it says so.
+    /// Passes all rows to `keep`, which may change them, and keeps those for which it returns true.
     pub(super) fn retain(&mut self, mut keep: impl FnMut(&mut [u64; C]) -> bool) {
         let old = std::mem::take(self);
         let mut open = Vec::with_capacity(MOST);

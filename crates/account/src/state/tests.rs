@@ -339,7 +339,7 @@ proptest! {
     }
 
     #[test]
-    fn what_vanished_and_what_changed_leads_from_any_old_view_to_the_new_one(
+    fn expunged_and_changed_rows_update_any_view(
         log in prop::collection::vec(events(), 1..40),
         then in 0usize..40,
     ) {
@@ -377,7 +377,7 @@ fn names_of(state: &AccountState) -> Vec<&str> {
 }
 
 #[test]
-fn only_deliveries_and_offers_count_in_an_entry_sealed_to_the_public_key() {
+fn entries_sealed_to_the_public_key_hold_deliveries_and_offers() {
     let mut state = AccountState::new(ACCOUNT);
     let root = sealpost_vault::RootKey::generate(&sealpost_base::SeededRandom::new(1));
     let link = crate::share::Link { share: AccountId([7; 16]), root, owner: Some("o@x".to_owned()) };

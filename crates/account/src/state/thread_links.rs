@@ -26,7 +26,7 @@ pub(super) struct ThreadLinks {
     by_link: HashTable<u16>,
 }
 
-/// Numbers that are told apart: more than there are links at a time.
+/// Distinct numbers: more than there are links at a time.
 const NUMBERS: u64 = 1 << 16;
 const _: () = assert!((limits::THREAD_LINKS_KNOWN as u64) < NUMBERS);
 

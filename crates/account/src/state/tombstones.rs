@@ -71,7 +71,7 @@ impl Tombstones {
         self.0.extend(tombstone.into_iter().map(|tombstone| tombstone.pack()));
     }
 
-    /// Shows all to `keep`, which may change them, and keeps those for which it says so.
+    /// Passes all to `keep`, which may change them, and keeps those for which it returns true.
     pub(super) fn retain(&mut self, mut keep: impl FnMut(&mut Tombstone) -> bool) {
         self.0.retain(|row| {
             let mut tombstone = Tombstone::unpack(*row);

@@ -2,8 +2,8 @@
 //! (RFC 8621 §4.1.1); when each became visible, and which have gone.
 //!
 //! Every change of a visible placement passes here. A message that loses its last one leaves a
-//! tombstone, with the position at which it had become visible, so that what a client knew at any
-//! later position can be told ([`super::changes`]).
+//! tombstone, with the position at which it had become visible, so that its removal can be reported
+//! to a client from any later position ([`super::changes`]).
 
 use sealpost_base::{ObjectId, Position};
 
@@ -96,7 +96,7 @@ impl Visibility<'_> {
         }
     }
 
-    /// As [`Visibility::lose`], of one that has another in its place: what is left needs no telling.
+    /// As [`Visibility::lose`], for one that another replaces: no tombstone is needed.
     pub(super) fn moved(&mut self, message: MessageNumber) {
         self.take(message);
     }

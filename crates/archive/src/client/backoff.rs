@@ -8,8 +8,8 @@ use super::peer_fault::{PeerFault, peer_fault};
 use super::server_seen::is_unreached;
 use super::suggested_wait;
 
-/// Doubles with every attempt that did not help, up to 256 times the first wait, and begins anew
-/// after progress. Waits as long as a server asks for. A quarter is random, so that many clients do
+/// Doubles with every attempt that did not help, up to 256 times the first wait, and begins again
+/// after progress. Waits as long as a server requests. A quarter is random, so that many clients do
 /// not return at once.
 ///
 /// A server that violates the protocol will not be better in a minute: it is tried as often,

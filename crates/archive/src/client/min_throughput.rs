@@ -23,7 +23,7 @@ impl MinThroughput {
         MinThroughput { within, waited: Duration::ZERO, bytes: 0 }
     }
 
-    /// An answer is complete, or a response line of it: counting begins anew.
+    /// A reply is complete, or a response line of it: counting begins again.
     pub(super) fn begin(&mut self) {
         (self.waited, self.bytes) = (Duration::ZERO, 0);
     }

@@ -20,7 +20,8 @@ pub struct Selected {
     pub highestmodseq: u64,
     /// MAILBOXID
     pub mailboxid: Option<String>,
-    /// Flags that can be changed for good; `None`: the server does not say, all can (RFC 9051 §7.1).
+    /// Flags that can be changed permanently; `None`: the server does not report it, all can (RFC
+    /// 9051 §7.1).
     pub permanent_flags: Option<Vec<PermanentFlag>>,
 }
 

@@ -14,7 +14,7 @@ use crate::backup::Source;
 /// When TLS begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Security {
-    /// Never. Everybody on the network path can read mail and password.
+    /// Never. Every host on the network path can read mail and password.
     None,
     /// After STARTTLS (RFC 3501 §6.2.1); servers without it are refused.
     StartTls,

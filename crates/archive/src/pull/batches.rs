@@ -137,8 +137,8 @@ impl Batches {
         }
     }
 
-    /// The server refused a command and did not send these: they are asked for in two halves, and a
-    /// single one is given up.
+    /// The server refused a command and did not send these: they are requested in two halves, and a
+    /// single one fails.
     pub(super) fn refused(&mut self, set: UidSet, reason: &str) {
         match (set.len(), set.first()) {
             (0, _) | (_, None) => {}
@@ -150,8 +150,7 @@ impl Batches {
         }
     }
 
-    /// The server does not send these now. One that was asked for alone is given up after some
-    /// attempts.
+    /// The server does not send these now. One that was requested alone fails after some attempts.
     pub(super) fn later(&mut self, set: UidSet, reason: &str) {
         match (set.len(), set.first()) {
             (0, _) | (_, None) => {}

@@ -2,11 +2,11 @@
 //! get the UIDs of the record of restores, also if the server's folder was renamed since.
 //!
 //! Only a few header fields are fetched: the server may be another one than that of the record, set
-//! up anew with the same UIDVALIDITY, so the message behind a UID is checked. In their original
-//! folder, messages get other UIDs. If they were put into a folder that was created anew (another
+//! up again with the same UIDVALIDITY, so the message behind a UID is checked. In their original
+//! folder, messages get other UIDs. If they were put into a folder that was created again (another
 //! UIDVALIDITY), or that the server lists under another name, the backup has them in a superseded
-//! folder, or in one that the server does not have: they move from there. Messages that
-//! were put below a folder that the restore named stay additional ones.
+//! folder, or in one that the server does not have: they move from there. Messages that were put
+//! below a folder that the restore named stay additional ones.
 
 use std::collections::{BTreeMap, HashSet};
 

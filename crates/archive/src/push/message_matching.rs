@@ -21,8 +21,7 @@ pub(super) struct Pairs {
 }
 
 impl Pairs {
-    /// Those of `extra` that look the same as messages `there` that the source has: they cannot be
-    /// told apart.
+    /// Those of `extra` that look the same as messages `there` that the source has.
     pub(super) fn alike(&self, there: &Contents) -> UidSet {
         let mark = |message: &Message| (message.key, message.like.size, message.like.date);
         let extra: Vec<&Message> =
@@ -145,8 +144,7 @@ impl<'a> Pairing<'a> {
     }
 }
 
-/// Unpaired messages that are the same as far as can be told, where the source's INTERNALDATE is
-/// not known.
+/// Unpaired messages that look the same, where the source's INTERNALDATE is not known.
 fn undated(source: &Contents, there: &Contents, paired: &[bool], taken: &[bool]) -> Vec<(usize, usize)> {
     let wanted = source.without_id.iter().filter(|message| !message.dated);
     let wanted = wanted.filter_map(|message| Some((source.find(message.uid)?, message.key)));

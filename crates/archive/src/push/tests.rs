@@ -113,7 +113,7 @@ async fn a_message_is_read_once_to_be_restored() {
     assert_eq!(backup.reads.load(Ordering::Relaxed), 8);
 }
 
-/// A server was set up anew with less mail: the backup's messages of the old one are put back,
+/// A server was set up again with less mail: the backup's messages of the old one are restored,
 /// beside the present ones.
 #[tokio::test]
 async fn superseded_folders_are_restored_once() {
@@ -380,7 +380,7 @@ async fn a_source_that_ends_is_gone_on_with() {
     let to = Script::start(Box_::with(0), "LITERAL+ MULTIAPPEND", &[]).await;
     let report = migrate_between(&from, &to).await;
     assert_eq!((sorted(&to), counts(&report).2), (sorted(&from), 0));
-    // Only the one that it never sends completely is given up.
+    // Only the one that it never sends completely fails.
     let from = Script::start(mailbox(), "", &[Fault::CutAt(20)]).await;
     let to = Script::start(Box_::with(0), "LITERAL+ MULTIAPPEND", &[]).await;
     let report = migrate_between(&from, &to).await;

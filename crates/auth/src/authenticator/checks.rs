@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_too_many_is_busy_and_a_panic_fails_one_check() {
+    async fn an_excess_check_is_busy_and_a_panic_fails_one() {
         let checks = Checks::new(1, 1, Budget::new(64 * CHECK_BYTES)).unwrap();
         let turn = checks.turn(anyone()).await.unwrap();
         let mut second = Box::pin(checks.turn(anyone()));

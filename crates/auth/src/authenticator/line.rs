@@ -29,7 +29,7 @@ impl<P: Ord + Copy, T> Line<P, T> {
         Line { free: at_once, most_waiting, waiting: BTreeMap::new(), next: 0 }
     }
 
-    /// Enters the queue; `told` notifies the entry if it has to wait.
+    /// Enters the queue; `told` is notified if it has to wait.
     pub fn enter(&mut self, priority: P, told: T) -> Entry<P, T> {
         if self.free > 0 {
             self.free -= 1;

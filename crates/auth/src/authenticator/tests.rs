@@ -554,7 +554,7 @@ async fn a_login_verifies_only_the_slot_that_it_opens() {
         world.login("me@x", right).await.unwrap();
     }
     assert_eq!(unverified().await.1, version, "once is enough");
-    // Whatever was withdrawn leaves no copy.
+    // A withdrawn secret leaves no copy.
     let record = world.directory.get(&name).await.unwrap();
     assert!(world.directory.withdrawn_copies(&record).await.unwrap().is_empty());
 }

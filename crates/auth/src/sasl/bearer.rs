@@ -103,7 +103,7 @@ fn oauthbearer(message: &[u8], server_name: Option<&str>) -> Result<Credentials,
             b"auth" if auth.is_some() => return Err(Wrong::Syntax),
             b"auth" => auth = Some(value),
             b"host" => host = Some(value),
-            // RFC 7628 §3.1: unknown ones are passed over.
+            // RFC 7628 §3.1: unknown ones are skipped.
             _ => {}
         }
     }

@@ -58,7 +58,7 @@ impl Failures {
         self.last = Some(now);
     }
 
-    /// An attempt has ended, whatever came of it.
+    /// An attempt has ended, with any outcome.
     pub fn end(&mut self) {
         // The table may have evicted the entry since it began.
         self.under_way = self.under_way.saturating_sub(1);

@@ -22,14 +22,14 @@ pub use files::{Format, write};
 
 /// Names of generated sets, and their descriptions.
 pub const NAMES: [(&str, &str); 5] = [
-    ("mailbox-100", "the 100 mails of a real inbox: 23 MB, 700 bytes to 6 MB"),
+    ("mailbox-100", "100 messages with the sizes of a real inbox: 23 MB, 700 bytes to 6 MB"),
     (
         "inbox",
-        "any number, of sizes as 2,327 mails of a real person had: median 15 kB, mean 126 kB, up to 20 MB",
+        "any number, with the sizes of 2,327 messages of a real user: median 15 kB, mean 126 kB, up to 20 MB",
     ),
     ("tiny", "any number, with bodies of 52 bytes"),
     ("small", "any number, no two alike, of 1 to 2 kB: threads, lists, alternatives, small attachments"),
-    ("personal", "the same with sizes as `inbox` has them"),
+    ("personal", "the same with the sizes of `inbox`"),
 ];
 
 /// Different messages of `inbox` that are kept in memory.

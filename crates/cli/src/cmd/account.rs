@@ -1,7 +1,7 @@
-//! `sealpost account`: who has an account here, and the secrets that open it.
+//! `sealpost account`: the accounts of this server, and the secrets that open them.
 //!
-//! Whoever changes a secret opens the account with another one first: the operator has no way
-//! around its owner's key, and neither has this command.
+//! A change of a secret first opens the account with another one: the operator has no way around
+//! its owner's key, and neither has this command.
 
 mod allow_from;
 mod app_password;

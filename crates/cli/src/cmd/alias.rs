@@ -259,7 +259,7 @@ async fn remove(alias: &str, targets: &[String], global: &Global) -> Result<Exit
     Ok(ExitCode::SUCCESS)
 }
 
-/// The aliases that lead to no account without `gone`, which was removed; says so.
+/// Removes `gone`, a removed account, from aliases that lead to no other one; reports it.
 pub(super) async fn useless_without(data_dir: &DataDir, gone: &Address) -> Result<Vec<String>> {
     let left = data_dir.directory.aliases_left_without(gone).await?;
     let names: Vec<String> = left.iter().map(|alias| alias.name.to_string()).collect();

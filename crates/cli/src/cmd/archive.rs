@@ -1,4 +1,4 @@
-//! `sealpost archive`: a backup of a mailbox that lives on somebody else's server.
+//! `sealpost archive`: backups of mailboxes on other servers.
 //!
 //! What talks to the server and what is on disk is in `sealpost_archive`; here are the options,
 //! what is remembered of an account ([`remembered`]), and what people see.
@@ -42,7 +42,8 @@ use crate::global::Global;
   sealpost archive pull
   sealpost archive verify work
   sealpost archive schedule work
-  sealpost archive pull --host imap.example.org --user jane --password-file secret --format maildir --into copy")]
+  sealpost archive pull --host imap.example.org --user jane --password-file secret \\
+      --format maildir --into copy")]
 pub struct Args {
     #[command(subcommand)]
     command: Command,

@@ -1,20 +1,21 @@
 //! `sealpost backup`: a store, or one account of it, into another store.
 //!
-//! Objects never change, so a copy is what is missing. What makes it consistent while the server
-//! writes is the order: first what refers to others is listed (manifests, then log entries, so that
-//! no checkpoint is of what is behind the end of the log; records), then everything else is listed
-//! and copied, then what was listed first, logs in their order. So whatever the copy refers to is
-//! in it, but for messages that the server gave up meanwhile. It says so in the log before it
-//! removes them; so a log that grew is listed anew, with what came.
+//! Objects never change, so the command copies the missing ones. Their order makes the copy
+//! consistent while the server writes. First it lists objects that refer to others: manifests, then
+//! log entries, so that no checkpoint lies behind the end of the log, and records. Then it lists and
+//! copies everything else, and at last the objects listed first, logs in their order. So every
+//! reference in the copy leads to an object in the copy, except for messages that the server removes
+//! meanwhile. The server logs a removal before it removes, so the command lists a log that grew
+//! again.
 //!
-//! What cannot be read at FROM (damaged, not allowed, a disk that fails) is named, and everything
-//! else is copied. A log ends before an entry that cannot be read, because one with a gap would be
-//! worse: checkpoints of what comes later stay away too. So does a record at a version that cannot
-//! be read.
+//! The command reports objects that it cannot read at FROM (damage, permissions, a failing disk) and
+//! copies all others. The copy of a log ends before an unreadable entry, because a log with a gap
+//! would be worse; checkpoints behind it are not copied either. The copy of a record ends before an
+//! unreadable version.
 //!
-//! Where TO was used itself, and its log went on differently, nothing of that log is copied: it
-//! would end what TO has had since. That cannot be told once FROM's log was trimmed beyond the end
-//! of TO's.
+//! If TO was used itself and its log has diverged, the command copies nothing of that log: it would
+//! overrule the changes at TO. It cannot detect this once FROM's log was trimmed beyond the end of
+//! TO's.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -31,14 +32,15 @@ use sealpost_directory::unverified_account;
 use sealpost_journal::{entries_of, queue_entries_of};
 use sealpost_vault::store::{Extent, Transfer, Unreadable};
 use sealpost_vault::{ListedObject, Store};
-use serde::Serialize;
 
 use crate::config::Config;
 use crate::data_dir::DataDir;
 use crate::exit::{FAILED, Usage};
 use crate::global::Global;
-use crate::output::{counted, warn};
+use crate::output::warn;
 use crate::store::{Purpose, is_store};
+use paths::{POSITION_DIGITS, checkpoints, directory, end, is_beside, is_checkpoint, is_derived, kind, name};
+use summary::Summary;
 
 /// Arguments of `sealpost backup`.
 #[derive(clap::Args)]
@@ -73,54 +75,29 @@ pub struct Args {
 
 /// Objects that are copied at the same time.
 const AT_ONCE: usize = 8;
-/// How often an account is begun anew because the server removed what was to be copied.
+/// Attempts to copy an account while the server removes objects.
 const PASSES: usize = 10;
-/// How often what a log refers to is looked through, because the log grew meanwhile.
+/// How often the objects of a log are listed while the log grows.
 const WALKS: usize = 3;
 /// Folders of which each holds a log: accounts, and the queues of nodes.
 const LOGS: [&str; 2] = ["acct", "queue"];
-/// What nobody refers to, what lasts a moment, and what is said of one store and not of another.
+/// Folders that are not copied: probes, temporary objects, and objects about one store only.
 const LEFT_OUT: [&str; 4] = ["probe", "server", "spool", "store"];
 
-/// Digits of a position in the name of a log entry or a manifest.
-const POSITION_DIGITS: usize = 16;
-/// What the names of objects in the folder of manifests begin with that say which entries count
-/// although their key was retired.
+/// The first character of attestations in the folder of manifests: they say which entries of a
+/// retired key count.
 const ATTESTATION: char = 'k';
 
+mod paths;
 mod repaired;
+mod summary;
 
-/// What became of objects that were copied in their order.
+/// The result of copying objects in their order.
 struct Ordered {
-    /// None of them was removed meanwhile.
+    /// The server removed none of them meanwhile.
     none_gone: bool,
-    /// The first one that could not be read: what follows is not in the copy.
+    /// The first unreadable one; the copy has none of the following ones.
     ends_before: Option<String>,
-}
-
-/// What was done.
-#[derive(Debug, Default, Serialize)]
-struct Summary {
-    from: String,
-    to: String,
-    accounts: u64,
-    copied: u64,
-    bytes: u64,
-    already: u64,
-    /// Objects that the server removed meanwhile.
-    gone: u64,
-    /// Objects that are not the same at TO, and stayed.
-    differing: BTreeSet<String>,
-    /// Objects at FROM that cannot be read.
-    unreadable: BTreeSet<String>,
-    /// The same, of those that the server makes anew: nothing is lost.
-    unreadable_derived: BTreeSet<String>,
-    /// Objects that were not copied because one before them cannot be read.
-    held_back: BTreeSet<String>,
-    /// Log entries that TO was repaired without: it would contradict itself with them.
-    repaired_without: BTreeSet<String>,
-    /// What is wrong with the database of FROM: its listings may lack objects.
-    damage: Vec<String>,
 }
 
 struct StoreBackup {
@@ -128,18 +105,18 @@ struct StoreBackup {
     from: Store,
     to: Store,
     summary: Summary,
-    /// Accounts whose log went on differently at TO: what FROM says of their usage is not true there.
+    /// Accounts whose log at TO has diverged: usage records of FROM would be wrong there.
     forked: BTreeSet<String>,
     bar: ProgressBar,
 }
 
-/// Runs it.
+/// Runs the command.
 pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let config = Config::load(global)?;
     require(&config, &args)?;
     let from = open(&config, &args.from, Purpose::Read).await?;
     let to = open(&config, &args.to, Purpose::Change).await?;
-    // What no listing shows is not copied, and nothing else would tell.
+    // Objects that a damaged listing omits are not copied, and nothing else would show it.
     let damage = from.inspect(Extent::Newest, DATABASE_START_TIME).await?.damage;
     let summary = Summary { from: args.from.clone(), to: args.to.clone(), damage, ..Summary::default() };
     let mut copy =
@@ -164,7 +141,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     Ok(if summary.is_complete() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
-/// Opening a local store makes it: what is to be copied has to be there.
+/// Checks that the source exists: opening a local store would create it.
 fn require(config: &Config, args: &Args) -> Result<()> {
     for store in [&args.from, &args.to] {
         if let Some(file) = local(config, store)?.filter(|path| path.exists() && !path.is_dir()) {
@@ -214,8 +191,8 @@ impl StoreBackup {
             .iter()
             .filter(|root| !LOGS.contains(&root.as_str()) && !LEFT_OUT.contains(&root.as_str()))
             .collect();
-        // Which records there are is looked up before the accounts: an account that is made later
-        // is not in the copy at all.
+        // Records are listed before accounts, so that an account created later is not in the copy at
+        // all.
         let mut listed = Vec::new();
         for root in &records {
             listed.push(self.list(root).await?);
@@ -225,7 +202,7 @@ impl StoreBackup {
                 self.log(&format!("{root}/{id}")).await?;
             }
         }
-        // The original sends what its queues hold; a copy must not send it again.
+        // The original sends the mails in its queues; the copy must not send them again.
         sealpost_queue::mark_copy(&self.to).await?;
         for objects in listed {
             self.records(objects).await?;
@@ -261,7 +238,7 @@ impl StoreBackup {
         Ok(())
     }
 
-    /// The log of an account, a share or a queue, which is in `folder`, and all that it refers to.
+    /// Copies the log of an account, a share or a queue in `folder`, and all objects that it refers to.
     async fn log(&mut self, folder: &str) -> Result<()> {
         let is_account = folder.starts_with("acct/");
         self.summary.accounts += u64::from(is_account);
@@ -283,7 +260,7 @@ impl StoreBackup {
                 }
                 (manifests, log) = now;
             }
-            // What follows is behind a gap in the log there until the checkpoint is there that covers it.
+            // Before TO has this checkpoint, later entries would be behind a gap in its log.
             let mut none_gone = true;
             if let Some(first) = self.before_the_log(folder, &manifests).await? {
                 none_gone = self.in_order(vec![first]).await?.none_gone;
@@ -291,7 +268,7 @@ impl StoreBackup {
             let vouching = manifests.iter().filter(|object| name(&object.path).starts_with(ATTESTATION));
             none_gone &= self.in_order(vouching.cloned().collect()).await?.none_gone;
             let log = self.without_repaired(folder, log).await?;
-            // An entry that was removed has become part of a checkpoint that was not there yet.
+            // A removed entry has become part of a checkpoint that was not listed yet.
             let entries = self.in_order(log).await?;
             let manifests = match &entries.ends_before {
                 None => manifests,
@@ -305,7 +282,7 @@ impl StoreBackup {
         anyhow::bail!("{folder} changed too quickly to be copied")
     }
 
-    /// The log at FROM without what the one at TO was repaired without.
+    /// The log at FROM without the entries that a repair of the log at TO left out.
     async fn without_repaired(
         &mut self,
         folder: &str,
@@ -326,7 +303,7 @@ impl StoreBackup {
         Ok(log)
     }
 
-    /// The checkpoints' manifests of an account and its log, as it was no earlier.
+    /// The manifests of an account, and then its log, which is at least as new.
     async fn log_and_manifests(&self, folder: &str) -> Result<(Vec<ListedObject>, Vec<ListedObject>)> {
         let manifests = self.list(&format!("{folder}/manifest")).await?;
         Ok((manifests, self.list(&format!("{folder}/log")).await?))
@@ -339,14 +316,14 @@ impl StoreBackup {
         Ok(checkpoints(manifests).next().filter(|oldest| name(&oldest.path) > end).cloned())
     }
 
-    /// Everything else of an account, of checkpoints what these manifests name; with `again`, what
-    /// came since.
+    /// Copies all other objects of an account, and of checkpoints those that these manifests name;
+    /// with `again`, only objects written since.
     async fn objects(&mut self, folder: &str, manifests: &[ListedObject], again: bool) -> Result<()> {
         for kind in self.from.names_below(folder).await? {
             match kind.as_str() {
                 "log" | "manifest" => {}
-                // Of one that is being written there would be parts without a manifest: in the way
-                // of the one that TO writes there.
+                // An unfinished checkpoint has parts without a manifest; TO could not write its own
+                // checkpoint at that position.
                 "snap" => {
                     for manifest in checkpoints(manifests) {
                         let position = name(&manifest.path);
@@ -359,21 +336,21 @@ impl StoreBackup {
         Ok(())
     }
 
-    /// Where the log of an account at TO and the one at FROM went on differently; `None` if one of
-    /// them is what the other was once.
+    /// The entry at which the logs of an account at TO and at FROM diverge; `None` if one of them is
+    /// an earlier state of the other.
     async fn fork(&self, folder: &str) -> Result<Option<String>> {
         let Ok(owner) = name(folder).parse::<AccountId>() else { return Ok(None) };
         let entries_of = if folder.starts_with("acct/") { entries_of } else { queue_entries_of };
         let [from, to] = [&self.from, &self.to]
             .map(|store| (store, entries_of(store.clone(), owner, Arc::new(SystemRandom))));
         let mut missing = None;
-        // What is listed while it is trimmed may have a gap.
+        // A listing may have a gap while the log is trimmed.
         for _ in 0..2 {
             let (here, there) = (from.1.listed().await?, to.1.listed().await?);
             let (Some(last), Some(other)) = (here.last(), there.last()) else { return Ok(None) };
             let is_behind = other.position <= last.position;
             let (end, longer, of) = if is_behind { (other, &here, from.0) } else { (last, &there, to.0) };
-            // What was before it was trimmed.
+            // The entries before it were trimmed.
             if longer.first().is_none_or(|first| first.position > end.position) {
                 return Ok(None);
             }
@@ -381,7 +358,7 @@ impl StoreBackup {
             let named = of.list(&format!("{folder}/log"), None);
             let named = named.try_any(|object| std::future::ready(object.path == path)).await?;
             if named {
-                // What cannot be read is another matter.
+                // Unreadable entries are reported elsewhere.
                 let read = (from.0.read_confirmed(&path).await, to.0.read_confirmed(&path).await);
                 return Ok(Some(path).filter(|_| matches!(read, (Ok(here), Ok(there)) if here != there)));
             }
@@ -390,7 +367,7 @@ impl StoreBackup {
         Ok(missing)
     }
 
-    /// Records: those that are gone were replaced by newer versions.
+    /// Copies records. Versions that disappear meanwhile were replaced by newer ones.
     async fn records(&mut self, mut listed: Vec<ListedObject>) -> Result<()> {
         listed.retain(|object| {
             let account = directory(object).and_then(|directory| directory.strip_prefix("usage/"));
@@ -411,15 +388,15 @@ impl StoreBackup {
         Ok(())
     }
 
-    /// Whether the store at TO has another account of that name. Of each record the last versions
-    /// are kept, so there may be none that both have; the newest one would put the account at FROM
-    /// in the place of the one at TO.
+    /// Whether TO has a different account of that name. A store keeps only the last versions of a
+    /// record, so the two stores may have none in common, and the newest one of FROM would replace the
+    /// account at TO.
     async fn is_of_another(&self, directory: &str) -> Result<bool> {
         let (from, to) = (account_of(&self.from, directory).await?, account_of(&self.to, directory).await?);
         Ok(from.zip(to).is_some_and(|(from, to)| from != to))
     }
 
-    /// Leaves out the versions of a record: the first one is of another history, the others follow it.
+    /// Leaves out all versions of a record: the first one differs, the others follow it.
     fn hold_back(&mut self, directory: &str, listed: &mut Vec<ListedObject>) {
         let versions = listed.extract_if(.., |object| self::directory(object) == Some(directory));
         for (at, object) in versions.enumerate() {
@@ -432,8 +409,8 @@ impl StoreBackup {
         Ok(self.from.list(prefix, None).try_collect().await?)
     }
 
-    /// Those of an account's checkpoints whose position is below that of the log entry `end`, which
-    /// is not in the copy.
+    /// The checkpoints of an account below the position of the log entry `end`, which the copy does not
+    /// have.
     fn up_to(&mut self, end: &str, manifests: Vec<ListedObject>) -> Vec<ListedObject> {
         let end = name(end).get(..POSITION_DIGITS).unwrap_or_default();
         let is_below = |o: &ListedObject| !is_checkpoint(o) || name(&o.path) < end;
@@ -443,14 +420,14 @@ impl StoreBackup {
         below
     }
 
-    /// Copies objects one after the other, those first that come first, so that what is there of
-    /// them has no gaps: what follows one that cannot be read, beside it, is not copied; of
-    /// checkpoints' manifests each stands for itself.
+    /// Copies objects one after the other in their order, so that the copy has no gaps: objects behind
+    /// an unreadable one in the same directory are not copied. Manifests of checkpoints are independent
+    /// of each other.
     async fn in_order(&mut self, objects: Vec<ListedObject>) -> Result<Ordered> {
         let mut done = Ordered { none_gone: true, ends_before: None };
         let there = self.there(&objects).await?;
-        // Of what is there the last one is compared byte by byte: an entry carries the hash of the
-        // one before, and so on.
+        // The last existing one is compared byte by byte: an entry has the hash of the one before,
+        // so this covers all of them.
         let is_last = |at: usize| {
             let next: Option<&ListedObject> = objects.get(at + 1);
             next.is_none_or(|next| {
@@ -472,11 +449,11 @@ impl StoreBackup {
                 _ => self.from.transfer(&object.path, object.size, &self.to).await?,
             };
             done.none_gone &= transfer != Transfer::Gone;
-            // What was there already leaves no gap; but versions that follow another one are not
-            // those of the record there.
+            // An object that TO has already leaves no gap; but versions behind a differing one belong
+            // to another record.
             let ends = match transfer {
                 Transfer::Unreadable(_) => !known && kind(&object.path) != Some("manifest"),
-                // Two histories: what follows here does not follow what is there.
+                // Two histories: later objects of FROM do not continue those of TO.
                 Transfer::Differs => !object.path.starts_with("acct/") || kind(&object.path) == Some("log"),
                 _ => false,
             };
@@ -489,7 +466,7 @@ impl StoreBackup {
         Ok(done)
     }
 
-    /// Which of `objects` are at TO, by path and size, and what else is beside them.
+    /// The objects at TO in the directories of `objects`, by path and size.
     async fn there(&self, objects: &[ListedObject]) -> Result<BTreeSet<(String, u64)>> {
         let directories: BTreeSet<&str> = objects.iter().filter_map(directory).collect();
         let mut there = BTreeSet::new();
@@ -502,8 +479,8 @@ impl StoreBackup {
         Ok(there)
     }
 
-    /// Copies everything below `prefix` that is missing, several objects at a time. Both listings
-    /// are walked together, so it holds neither. What is there is looked at, but not `again`.
+    /// Copies all missing objects below `prefix`, several at a time. It reads both listings in step,
+    /// so it holds neither. Existing objects are compared, unless `again`.
     async fn unordered(&mut self, prefix: &str, again: bool) -> Result<()> {
         let mut there = self.to.list(prefix, None).peekable();
         let mut here = self.from.list(prefix, None);
@@ -559,7 +536,7 @@ impl StoreBackup {
         self.bar.set_message(format!("{copied} copied ({}), {already} were there", HumanBytes(*bytes)));
     }
 
-    /// Names it, once.
+    /// Reports the object, once.
     fn note_unreadable(&mut self, path: &str, why: Unreadable) {
         let (kept, what) = match is_derived(path) {
             true => (&mut self.summary.unreadable_derived, "cannot be read; the server makes it again"),
@@ -576,53 +553,8 @@ impl StoreBackup {
     }
 }
 
-impl Summary {
-    /// Whether all that counts is at TO.
-    fn is_complete(&self) -> bool {
-        let names = [&self.differing, &self.unreadable, &self.repaired_without];
-        names.iter().all(|names| names.is_empty()) && self.damage.is_empty()
-    }
-
-    fn to_text(&self) -> String {
-        let Summary { from, to, accounts, copied, bytes, already, gone, .. } = self;
-        let (bytes, logs) = (HumanBytes(*bytes), counted(*accounts, "log", "logs"));
-        let copied = counted(*copied, "object", "objects");
-        let already = counted(*already, "was", "were");
-        let mut text =
-            format!("{from} to {to}: {logs}; {copied} copied and read back ({bytes}), {already} there");
-        if *gone > 0 {
-            text.push_str(&format!(", {} removed meanwhile", counted(*gone, "was", "were")));
-        }
-        let kinds = [
-            (self.unreadable.len(), "not copied: unreadable"),
-            (self.held_back.len(), "not copied: behind an unreadable or differing one"),
-            (self.repaired_without.len(), "not copied: left out by a repair of the log at the destination"),
-            (
-                self.unreadable_derived.len(),
-                "of derived data not copied: unreadable; the server makes such objects again",
-            ),
-        ];
-        for (count, what) in kinds.into_iter().filter(|(count, _)| *count > 0) {
-            text.push_str(&format!("\n{} {what}", counted(count, "object", "objects")));
-        }
-        for path in &self.differing {
-            text.push_str(&format!("\ndiffers: {path}"));
-        }
-        for what in &self.damage {
-            text.push_str(&format!("\nthe database of {from} is damaged: {what}"));
-        }
-        if !self.damage.is_empty() {
-            text.push_str(
-                "\nobjects may be missing from the backup; repair the store (sealpost store \
-                           repair), and run the command again",
-            );
-        }
-        text
-    }
-}
-
-/// An object that both stores list with the same size: what is short of bytes at TO is copied
-/// again, the others are read if `verify` says so.
+/// Compares an object that both stores list with the same size: an incomplete one at TO is copied
+/// again, the others are read if `verify` is set.
 async fn compared(
     from: &Store,
     object: &ListedObject,
@@ -636,55 +568,17 @@ async fn compared(
     }
 }
 
-/// The account that the newest readable version of a record is about.
+/// The account in the newest readable version of a record.
 async fn account_of(store: &Store, directory: &str) -> Result<Option<AccountId>> {
     let mut versions: Vec<ListedObject> = store.list(directory, None).try_collect().await?;
     while let Some(newest) = versions.pop() {
-        // What cannot be read is named when it is copied.
+        // Unreadable versions are reported when they are copied.
         let object = store.read(&newest.path).await.unwrap_or_default();
         if let Some(account) = unverified_account(&object) {
             return Ok(Some(account));
         }
     }
     Ok(None)
-}
-
-/// The last object of a listing.
-fn end(listed: &[ListedObject]) -> Option<&str> {
-    listed.last().map(|object| object.path.as_str())
-}
-
-/// What an object's path is without its last part.
-fn directory(object: &ListedObject) -> Option<&str> {
-    object.path.rsplit_once('/').map(|(directory, _)| directory)
-}
-
-fn name(path: &str) -> &str {
-    path.rsplit_once('/').map_or(path, |(_, name)| name)
-}
-
-/// What an object of an account is: the third part of its path.
-fn kind(path: &str) -> Option<&str> {
-    path.strip_prefix("acct/")?.split('/').nth(1)
-}
-
-/// Whether a manifest is a checkpoint's: marks of ballots have no position.
-fn is_checkpoint(manifest: &ListedObject) -> bool {
-    name(&manifest.path).len() == POSITION_DIGITS
-}
-
-/// Those of an account's manifests that are, the oldest one first.
-fn checkpoints(manifests: &[ListedObject]) -> impl Iterator<Item = &ListedObject> {
-    manifests.iter().filter(|manifest| is_checkpoint(manifest))
-}
-
-/// Whether the server makes it anew out of messages: packs, and segments of the index.
-fn is_derived(path: &str) -> bool {
-    matches!(kind(path), Some("pack" | "idx"))
-}
-
-fn is_beside(one: &ListedObject, other: &ListedObject) -> bool {
-    directory(one) == directory(other)
 }
 
 fn progress(global: &Global) -> ProgressBar {

@@ -28,7 +28,7 @@ use sealpost_bench::report::{compare, doubts};
 use crate::exit::Usage;
 use crate::global::Global;
 
-/// How wide tables are printed where nobody says how wide the terminal is.
+/// The width of tables where the width of the terminal is unknown.
 const WIDTH: usize = 110;
 /// The widest that they are printed on one.
 const WIDEST: usize = 180;
@@ -40,12 +40,12 @@ const WIDEST: usize = 180;
                         `sealpost bench show NAME` prints one as a template. docs/guide/bench.md explains \
                         scenarios and results.\n
 Examples:
-  sealpost bench run fetch --sealpost                       starts a server, and removes it afterwards
+  sealpost bench run fetch --sealpost                       a temporary Sealpost
   sealpost bench run thunderbird --imap mail.example.org:143 --users-file users --out report
   sealpost bench run lmtp --lmtp 127.0.0.1:2424 --user me@localhost --write-inbox --rate 200
   sealpost bench run login --null                           the limit of the load generator itself
-  sealpost bench trace --messages 10000                     every command that real clients were seen to send
-  sealpost bench seeds                                      Aerogramme's published figures beside ours
+  sealpost bench trace --messages 10000                     every command of real clients
+  sealpost bench seeds                                      beside Aerogramme's figures
   sealpost bench compare before.json after.json
   sealpost bench compare ours.json theirs.json --out both   both servers on one page"
 )]
@@ -71,7 +71,7 @@ enum Command {
     Run(Box<run::Args>),
     /// Repeat the measurements that Aerogramme's authors published; print their figures beside ours
     Seeds(Box<seeds::Args>),
-    /// Time every FETCH and SEARCH that real clients were seen to send, over whole mailboxes
+    /// Time every FETCH and SEARCH of a trace of real clients, over whole mailboxes
     Trace(Box<trace::Args>),
     /// Write a data set as a Maildir or mbox file
     Data(data::Args),
@@ -132,8 +132,8 @@ fn terminal() -> (usize, bool) {
     (if columns == 0 { WIDTH } else { columns.min(WIDEST) }, !plain)
 }
 
-/// The text of a file; `None` if it has more than `most` bytes. What has no size that could be
-/// asked for, such as a pipe or a device, is read no further than that either.
+/// The text of a file; `None` if it has more than `most` bytes. A file of unknown size, such as a
+/// pipe or a device, is read no further than that either.
 fn bounded_text(path: &Path, most: u64) -> Result<Option<String>> {
     let mut text = Vec::new();
     let read = File::open(path).and_then(|file| file.take(most + 1).read_to_end(&mut text));

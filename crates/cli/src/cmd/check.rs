@@ -1,11 +1,11 @@
 //! `sealpost check`: reads everything back and says what is wrong.
 //!
-//! It only reads. It goes on past damage, and what it reports names the object. Without an
-//! account's password it checks what needs no key: the authentication of records, the chain of the
-//! log, that every object can be read and ends as it should, and what the mail key opens: queues and
-//! keys of domains. With it, everything: seals,
-//! checkpoints against the log, UID rules, and structure and text of every message against its
-//! bytes. It works while the server runs: what changes under it is looked at again.
+//! It only reads. It continues behind damage, and names the object in each report. Without an
+//! account's password it checks everything that needs no key: the authentication of records, the
+//! chain of the log, that every object is readable and complete, and data under the mail key:
+//! queues and keys of domains. With it, everything: seals, checkpoints against the log, UID rules,
+//! and structure and text of every message against its bytes. It works while the server runs:
+//! objects that change meanwhile are checked again.
 
 mod database;
 mod log;
@@ -118,7 +118,7 @@ async fn wanted(data_dir: &DataDir, names: &[String], report: &mut Report) -> Re
     Ok(records)
 }
 
-/// The account's key, if there is a password that opens it. A person who named the account is asked.
+/// The account's key, if a password opens it. Prompts if the account was named.
 async fn open(record: &AccountRecord, secret: Option<&Secret>, args: &Args) -> Result<Option<Unlocked>> {
     let named = !args.account.is_empty();
     let secret = match secret {
@@ -189,7 +189,7 @@ struct Log {
     id: AccountId,
     /// What is recorded of its key.
     public: PublicKey,
-    /// It is an account's, whose record was looked at already.
+    /// It belongs to an account whose record was checked already.
     is_account: bool,
     root: Option<RootKey>,
 }
@@ -240,8 +240,8 @@ async fn log_of(data_dir: &DataDir, log: Log, report: &mut Report) -> Result<Opt
     if missing.is_empty() {
         return Ok(Some(state));
     }
-    // The server may have removed messages whose time was over while this looked for them: then
-    // they are not in the account any more either.
+    // The server may have removed expired messages during the check: then they are not in the
+    // account any more either.
     let now = log::examine(data_dir, &journal, Some(&keys)).await.ok().and_then(|again| again.state);
     messages::report_missing(log.id, &missing, now.as_ref().unwrap_or(&state), report);
     Ok(Some(state))

@@ -56,11 +56,11 @@ enum Command {
   sealpost domain show example.org
   sealpost domain show example.org --zone")]
     Show(DomainArgs),
-    /// Compare the DNS records of a domain with those that are wanted
+    /// Compare the DNS records of a domain with the required ones
     Check(check::Args),
     /// Replace the keys of a domain: run it twice, before and after publishing the new records
     Rotate(rotate::Args),
-    /// Remove the keys of a domain: its mail is signed no more
+    /// Remove the keys of a domain: its mail is no longer signed
     #[command(after_help = "Accounts and aliases of the domain stay.\n
 Example:
   sealpost domain remove example.org")]
@@ -187,7 +187,7 @@ struct DomainRow {
     accounts: u64,
     aliases: u64,
     keys: Vec<KeyRow>,
-    /// Why its keys cannot be told.
+    /// Why its keys cannot be listed.
     problem: Option<String>,
 }
 
@@ -281,7 +281,7 @@ async fn remove(domain: &str, global: &Global) -> Result<ExitCode> {
     let removed = Removed { domain: domain.to_string(), done: "removed" };
     global.output().done(&removed, |removed| {
         format!(
-            "removed the keys of {}: within a minute its mail is signed no more; leave their DNS records for a \
+            "removed the keys of {}: its mail is no longer signed, within a minute; leave their DNS records for a \
              week, for mail that is on its way",
             removed.domain
         )

@@ -1,9 +1,8 @@
 //! `sealpost export`: an account's mail as mbox files or a Maildir, which `sealpost import` and
 //! other programs read.
 //!
-//! Streams: a page of rows and a piece of one message are held at a time. A message that is damaged
-//! is reported and left out whole, and the rest goes on. Nothing that is there already is
-//! overwritten.
+//! Streams: it holds a page of rows and a piece of one message at a time. A damaged message is
+//! reported and left out whole, and the export continues. It overwrites no existing file.
 
 mod maildir;
 mod mbox;
@@ -204,7 +203,7 @@ fn is_of_the_disk(e: &anyhow::Error) -> bool {
     errors.any(|e| matches!(e.kind(), StorageFull | QuotaExceeded | ReadOnlyFilesystem))
 }
 
-/// The mailboxes that were asked for, all if none was.
+/// The requested mailboxes, all by default.
 fn mailboxes(state: &AccountState, wanted: &[String]) -> Result<Vec<(MailboxId, String)>> {
     if wanted.is_empty() {
         return Ok(state.mailboxes().map(|m| (m.id(), m.name().to_owned())).collect());

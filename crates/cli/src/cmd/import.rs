@@ -1,9 +1,8 @@
 //! `sealpost import`: mail from mbox files, Maildirs and `.eml` files into an account.
 //!
 //! An import may be interrupted at any point, by SIGKILL too, and run again: a message object is
-//! durable before the log entry that refers to it, and what is imported already is told from the
-//! account itself (`known.rs`), so there is no state of the import that could be lost or disagree
-//! with it.
+//! durable before the log entry that refers to it, and the account itself shows what is imported
+//! already (`known.rs`), so there is no state of the import that could be lost or disagree with it.
 //!
 //! A thread reads the archives (`reader.rs`), messages are stored several at a time and placed in
 //! the order of the archive, many to one log entry (`pipeline.rs`, `placing.rs`). Memory does not
@@ -223,7 +222,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     Ok(if summary.failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
-/// The archives at the paths of the command line. What is no mail is said.
+/// The archives at the paths of the command line. Files that are no mail are reported.
 fn find(args: &Args, summary: &mut Summary) -> Result<Vec<FoundArchive>> {
     let (mut all, bar) = (Vec::new(), ProgressBar::hidden());
     for path in &args.from {
@@ -252,8 +251,8 @@ fn find(args: &Args, summary: &mut Summary) -> Result<Vec<FoundArchive>> {
     Ok(all)
 }
 
-/// Writes down how much the account holds now, for deliveries to go by: nobody else knows it
-/// without counting.
+/// Writes the usage record of the account, for deliveries: without the key they would have to
+/// count.
 async fn write_down_usage(
     data_dir: &DataDir,
     accounts: &Accounts,
@@ -294,7 +293,7 @@ impl Lock {
             if file.try_lock().is_err() {
                 return Ok(None);
             }
-            // Whoever had it may have removed the file before it was ours.
+            // Its previous holder may have removed the file before we locked it.
             let same =
                 std::fs::metadata(&path).is_ok_and(|m| file.metadata().is_ok_and(|f| f.ino() == m.ino()));
             Ok(same.then_some(file))

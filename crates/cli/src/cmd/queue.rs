@@ -1,7 +1,7 @@
 //! `sealpost queue`: mail that waits to be sent, and what the operator does about it.
 //!
-//! A command only reads queues. What it wants changed it asks of the node that runs the queue, and
-//! waits until that was done.
+//! A command only reads queues. It sends changes as requests to the node that runs the queue, and
+//! waits until that has made them.
 
 mod ask;
 mod change;
@@ -40,19 +40,19 @@ enum Command {
     List(list::Args),
     /// Show queued mail: recipients, attempts, the last replies
     Show(show::Args),
-    /// Send mail now, however long it was to wait
+    /// Send mail now instead of at its next attempt
     Retry(change::Retry),
     /// Do not send mail that is queued now, until it is released
     Hold(change::Hold),
     /// Send mail that is held
     Release(change::Release),
-    /// Give mail up, and report that to its senders
+    /// Fail mail now, and report that to its senders
     Bounce(change::Bounce),
     /// Remove mail without a report to its senders
     Remove(change::Remove),
-    /// Hold mail as it comes, by a rule that ends by itself
+    /// Hold matching new mail, by a rule with an end
     Suspend(rules::Suspend),
-    /// Withdraw rules of `suspend`, and send what they hold
+    /// Withdraw rules of `suspend`, and send the mail that they hold
     Resume(rules::Resume),
 }
 

@@ -71,7 +71,7 @@ impl From<SocketAddr> for Endpoint {
     }
 }
 
-/// Serves until it is told to stop.
+/// Serves until a signal stops it.
 pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let mut config = Config::load(global)?;
     config.bound_memory(&args.memory);
@@ -96,7 +96,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     }
     let ready = Ready::of(&data_dir, server.addresses());
     if let Err(error) = global.output().done(&ready, |ready| ready.to_text()) {
-        // A full disk behind standard output, or nobody who reads it, is no reason to serve no mail.
+        // A full disk behind standard output, or a closed pipe, does not stop the server.
         tracing::warn!(%error, "cannot write the listening addresses to standard output");
     }
     Ok(running::until_stopped(server, signals, ServiceManager::from_environment()).await)

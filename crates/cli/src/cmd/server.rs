@@ -58,11 +58,12 @@ enum KeyCommand {
     after_help = "On one node: stop the server, rotate, start the server. After an interruption, run the \
                         command again.\n
 On several nodes:
-  1. On one node, run rotate --prepare. Copy server.key to all nodes and restart each: they accept both keys.
+  1. On one node, run rotate --prepare. Copy server.key to all nodes and restart each: they accept
+     both keys.
   2. On the same node, run rotate. Copy server.key to all nodes and restart each.
-  3. When all nodes have restarted, run rotate --finish on the same node: entries that a node still writes
-     under the old key do not count. Copy server.key to all nodes and restart each: from then on the old
-     key authenticates nothing new.\n
+  3. When all nodes have restarted, run rotate --finish on the same node: entries that a node still
+     writes under the old key do not count. Copy server.key to all nodes and restart each: from then
+     on the old key authenticates nothing new.\n
 Keep the last server.key in the backup. Authorized URLs (URLAUTH) stop working with the key that made them.\n
 Examples:
   sealpost server key rotate
@@ -94,7 +95,7 @@ struct Rotated {
     /// Records that there are, and those that were written again.
     records: u64,
     again: u64,
-    /// Objects of logs that the older keys go on counting for.
+    /// Objects of logs that continue to count under the older keys.
     vouched_for: u64,
     /// What is to be done next.
     next: &'static str,
@@ -116,7 +117,8 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
 async fn rotate(args: &RotateArgs, global: &Global) -> Result<()> {
     let data_dir = DataDir::open(global).await?;
     let mut keys = data_dir.key.clone();
-    // What was prepared is in use on other nodes: they have to be told before the old key goes.
+    // Other nodes use the prepared key: they must have the new configuration before the old key is
+    // retired.
     let one_by_one = args.prepare || keys.next().is_some() || (keys.is_rotating() && !args.finish);
     if args.prepare {
         keys = keys.with_next(&*data_dir.random)?;
@@ -141,7 +143,7 @@ async fn rotate(args: &RotateArgs, global: &Global) -> Result<()> {
         let next = "copy server.key to all nodes, restart each, and then run `sealpost server key rotate --finish` here";
         return told(global, &keys, done, 0, next);
     }
-    // While they still count for whatever is there.
+    // While they still count for all existing objects.
     let vouched_for = vouch(&data_dir, &keys).await?;
     keys = keys.settled();
     keep(&data_dir, &keys).await?;
@@ -159,7 +161,7 @@ fn config_store(global: &Global) -> Result<StoreConfig> {
 async fn vouch(data_dir: &DataDir, keys: &ServerKeys) -> Result<u64> {
     let (key, mut objects) = (LogKey::of(keys), 0);
     for id in data_dir.store.names_below("acct").await? {
-        // Whatever else has such a name is no account's, and `sealpost check` names it.
+        // Other objects with such a name belong to no account, and `sealpost check` reports them.
         let Ok(account) = id.parse::<AccountId>() else { continue };
         let journal = Journal::new(data_dir.store.clone(), account, &key, data_dir.random.clone());
         objects += journal.attest().await.with_context(|| format!("the log of acct/{id}"))? as u64;

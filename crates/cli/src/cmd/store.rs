@@ -1,4 +1,4 @@
-//! `sealpost store`: the store itself, whatever is in it.
+//! `sealpost store`: the store itself, with any content.
 
 mod confirm_clock;
 mod confirm_restore;

@@ -24,7 +24,7 @@ use crate::global::Global;
 const PERIOD: Duration = Duration::from_secs(1);
 /// Sessions and accounts in one snapshot for programs.
 const ROWS: usize = 100;
-/// The width of text that goes to no terminal.
+/// The width of output without a terminal.
 const PLAIN_WIDTH: usize = 140;
 
 /// Arguments of `sealpost top`.
@@ -120,7 +120,7 @@ async fn watch(mut source: Source, mut order: SessionOrder) -> Result<()> {
                     before = now.replace(stats);
                     gone = None;
                 }
-                // A server that is started anew is watched on.
+                // Continues after a restart of the server.
                 Err(e) if now.is_some() => gone = Some(format!("{e:#}")),
                 Err(e) => return Err(e),
             },

@@ -1,4 +1,4 @@
-//! `sealpost trace`: a mail from its acceptance to what became of it.
+//! `sealpost trace`: a mail from its acceptance to its delivery or failure.
 
 use std::process::ExitCode;
 

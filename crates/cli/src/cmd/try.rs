@@ -54,7 +54,7 @@ pub struct Args {
     password_file: Option<PathBuf>,
 }
 
-/// Serves until it is told to stop.
+/// Serves until a signal stops it.
 pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let mut config = Config::load_named(global)?;
     config.bound_memory(&args.memory);

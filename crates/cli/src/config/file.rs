@@ -44,7 +44,8 @@ impl ConfigFile {
         Some(ConfigFile { path, named_by: NamedBy::Option })
     }
 
-    /// `--dir` names the data: it must not end up in the store of a file that nobody has named.
+    /// `--dir` names the data: it must not end up in the store of a file that the user did not
+    /// name.
     fn among(global: &Global, environment: Option<OsString>, usual: &Path) -> Option<Self> {
         let usual = || {
             (global.dir.is_none() && usual.exists())
@@ -84,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_option_comes_before_the_environment_and_that_before_the_usual_file() {
+    fn options_precede_the_environment_and_that_the_default_file() {
         let dir = tempfile::tempdir().unwrap();
         let (there, missing) = (dir.path().join("sealpost.toml"), dir.path().join("none.toml"));
         std::fs::write(&there, "").unwrap();

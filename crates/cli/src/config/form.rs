@@ -299,7 +299,7 @@ impl<T: TryFrom<u64> + TryInto<u64> + Copy> Form<T> for Size {
 pub struct Span;
 
 const TIMES: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
-/// A century, in milliseconds: whatever is longer is a mistake.
+/// A century, in milliseconds: a longer time is a mistake.
 const LONGEST_MS: u64 = 100 * 366 * 86_400_000;
 
 impl Form<Duration> for Span {

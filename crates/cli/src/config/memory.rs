@@ -1,4 +1,4 @@
-//! The bound on memory: `--memory`, what is too little, and how its division is said.
+//! The bound on memory: `--memory`, its minimum, and how its division is printed.
 
 use sealpost_base::MemoryDivision;
 

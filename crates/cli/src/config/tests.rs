@@ -54,7 +54,7 @@ fn what_is_in_force_can_be_read_again() {
 }
 
 #[test]
-fn every_key_is_in_a_section_that_is_explained_and_none_twice() {
+fn every_key_is_once_in_a_described_section() {
     for (at, key) in KEYS.iter().enumerate() {
         assert!(keys::SECTIONS.iter().any(|(section, _)| *section == key.section()), "{}", key.name);
         assert_eq!(keys::position(key.name), Some(at));

@@ -1,10 +1,10 @@
 //! The way of a log line to standard error: through a bounded queue and one thread, so that no
 //! writer of a line ever waits.
 //!
-//! Standard error may be a pipe whose reader stalls or is gone, or a file on a full disk. A line
+//! Standard error may be a pipe whose reader stalls or has ended, or a file on a full disk. A line
 //! that finds the queue full, and one that cannot be written, is lost and counted. The first line
-//! that gets through again is followed by one that says how many were lost. Nothing here fails or
-//! panics, whatever happens to standard error.
+//! that is written again is followed by one with the number of lost lines. Nothing here fails or
+//! panics, for any error of standard error.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Write};
@@ -18,7 +18,7 @@ use tracing_subscriber::fmt::MakeWriter;
 
 /// What a line takes beside its text, in bytes.
 const LINE_BYTES: usize = size_of::<Vec<u8>>();
-/// How long to wait for a pipe that takes nothing now and was told not to wait itself.
+/// How long to wait for a full non-blocking pipe.
 const BETWEEN_TRIES: Duration = Duration::from_millis(20);
 
 /// Where lines wait; cloning shares it.
@@ -32,7 +32,7 @@ struct Shared {
     metrics: Arc<LogMetrics>,
 }
 
-/// What is to be said of the log itself.
+/// A report about the log itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Note {
     /// So many lines were lost.
@@ -51,15 +51,15 @@ struct QueueState {
     lines: VecDeque<Vec<u8>>,
     notes: Vec<Note>,
     bytes: usize,
-    /// Lines that were lost, which nobody was told of yet.
+    /// Lost lines that are not reported yet.
     lost: u64,
     /// The thread has taken lines that it has not written yet.
     writing: bool,
 }
 
 impl Queue {
-    /// An empty queue, and the thread that writes to `sink` what comes into it. Lost lines are
-    /// counted in `metrics`. What is to be said of the log itself is said by `tell`, which logs.
+    /// An empty queue, and the thread that writes its lines to `sink`. Lost lines are counted in
+    /// `metrics`. `tell`, which logs, reports on the log itself.
     ///
     /// # Errors
     /// If no thread can be started.
@@ -99,8 +99,8 @@ impl Queue {
         self.0.metrics.lost.increment();
     }
 
-    /// Says something of the log itself, on the thread that writes it: whoever is about to log
-    /// cannot log that.
+    /// Reports on the log itself, on the thread that writes it: a thread inside a log call cannot
+    /// log that.
     pub fn note(&self, note: Note) {
         self.lock().notes.push(note);
         self.0.changed.notify_all();
@@ -197,7 +197,7 @@ impl<W: Write> Sink<W> {
     }
 }
 
-/// Standard error, without the lock that whoever else writes there would wait for.
+/// Standard error, without the lock that other writers could hold.
 pub struct StandardError;
 
 impl Write for StandardError {
@@ -218,7 +218,7 @@ mod tests {
 
     const SOON: Duration = Duration::from_secs(20);
 
-    /// Writes wait until the test takes what was written, or says how they fail.
+    /// Writes wait until the test takes their bytes, or makes them fail.
     struct Held {
         written: SyncSender<Vec<u8>>,
         outcomes: Receiver<io::Result<usize>>,

@@ -1,10 +1,10 @@
 //! Errors that come again and again are logged once an hour, and counted.
 //!
-//! An error is damage, or a bug in Sealpost; neither goes away by itself, and whoever asks for a
-//! damaged message once more would add a line each time. So a line of level `ERROR` is not written
-//! again within an hour, whoever is about to write it, and a place in the program writes a bounded
-//! number of different ones in that time: an account with a hundred thousand damaged messages must
-//! not fill the disk. `sealpost check` names them all.
+//! An error is damage, or a bug in Sealpost; neither disappears by itself, and each request for a
+//! damaged message would add a line. So a line of level `ERROR` is not written again within an
+//! hour, by any task, and a place in the program writes a bounded number of different ones in that
+//! time: an account with a hundred thousand damaged messages must not fill the disk. `sealpost
+//! check` reports them all.
 //!
 //! Warnings may be worth repeating, as what they tell of may go away. But clients bring them about
 //! too, with each command that fails, so of those a place writes a bounded number as well. Lines of
@@ -33,7 +33,7 @@ use super::queue::{Note, Queue};
 /// How long a line is not written again.
 const PERIOD: Duration = Duration::from_secs(60 * 60);
 
-/// What was written lately.
+/// The recent lines.
 pub struct Repeats {
     metrics: Arc<LogMetrics>,
     clock: Arc<dyn Clock>,
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_written_once_an_hour_and_counted_each_time() {
+    fn an_error_is_logged_hourly_and_always_counted() {
         static NOTED: Mutex<Vec<Note>> = Mutex::new(Vec::new());
         let (file, metrics) = (File::default(), Arc::<LogMetrics>::default());
         let clock = Arc::new(FakeClock::new(Timestamp(0)));

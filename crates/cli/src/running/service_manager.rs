@@ -1,4 +1,4 @@
-//! What systemd is told of a server (`sd_notify(3)`, `Type=notify`): that it is ready, that it
+//! Notifications to systemd (`sd_notify(3)`, `Type=notify`): that the server is ready, that it
 //! stops, and while it is alive that it is (`WatchdogSec=`).
 //!
 //! A datagram to the socket that `NOTIFY_SOCKET` names is the whole protocol, so no library is
@@ -12,7 +12,7 @@ use std::time::Duration;
 use sealpost_server::Context;
 use tokio::time::{MissedTickBehavior, interval};
 
-/// Who started this process, if it wants to be told.
+/// The service manager of this process, if it wants notifications.
 #[derive(Clone)]
 pub struct ServiceManager(Option<Arc<NotifySocket>>);
 
@@ -54,10 +54,10 @@ impl ServiceManager {
         self.tell("STOPPING=1");
     }
 
-    /// Tells as often as is wanted that the server is alive, as long as every accept loop says so
-    /// itself. Ends at once if nobody wants to know.
+    /// Notifies at the required interval that the server is alive, as long as every accept loop
+    /// answers. Ends at once without a watchdog.
     ///
-    /// It is a task of the runtime that serves: if that runs no tasks, nothing is told.
+    /// It is a task of the runtime that serves: if that runs no tasks, it sends nothing.
     pub async fn watch(self, ctx: Arc<Context>) {
         let Some(period) = self.0.as_ref().and_then(|told| told.watchdog) else { return };
         // As sd_watchdog_enabled(3) advises.

@@ -1,8 +1,8 @@
 //! The signals that a server listens to, on a thread with a small runtime of its own.
 //!
-//! If the workers of the server's runtime are all busy for ever, nobody there would see a signal,
-//! and nobody would notice that the time to stop is over. This thread does, and ends the process:
-//! what was acknowledged is safe.
+//! If the workers of the server's runtime are all busy for ever, no task there would see a signal,
+//! or notice that the time to stop is over. This thread does, and ends the process: acknowledged
+//! data is safe.
 
 use std::time::Duration;
 
@@ -41,8 +41,8 @@ struct Caught {
 }
 
 impl Signals {
-    /// From now on these signals no longer end the process by themselves. After the first that says
-    /// stop, the process ends within `grace` and a moment, whatever else it does.
+    /// From now on these signals no longer end the process by themselves. After the first one that
+    /// stops, the process ends within `grace` and a moment in any case.
     ///
     /// # Errors
     /// If the system does not let them be caught.

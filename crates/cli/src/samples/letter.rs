@@ -1,4 +1,4 @@
-//! The start of a sample: who writes when, deterministic from its number.
+//! The start of a sample: sender and date, deterministic from its number.
 
 use sealpost_base::Timestamp;
 use sealpost_mime::MessageBuilder;

@@ -51,7 +51,7 @@ fn eight_bit(me: &str) -> Sample {
     let letter = Letter(93);
     let mut raw = letter.raw_head("Bj\u{f6}rn <bjorn@example.se>", me);
     raw.push_str("Subject: Hej fr\u{e5}n G\u{f6}teborg\r\n\r\nV\u{e4}dret \u{e4}r fint.\r\n");
-    // Every character is below U+0100: these are its bytes in ISO 8859-1, and nothing says so.
+    // Every character is below U+0100: these are its bytes in ISO 8859-1, without a declaration.
     let raw = raw.chars().map(|c| c as u8).collect();
     Sample::inbox(&letter, raw)
 }
@@ -63,7 +63,7 @@ fn long_line(me: &str) -> Sample {
     Sample::inbox(&letter, raw.into_bytes())
 }
 
-/// A multipart whose last boundary is missing, and a part in a charset that nobody knows.
+/// A multipart whose last boundary is missing, and a part in an unknown charset.
 fn unclosed(me: &str) -> Sample {
     let letter = Letter(95);
     let raw = format!(

@@ -6,7 +6,7 @@ use sealpost_mime::Entity;
 use super::Sample;
 use super::letter::{ADA, GRACE, JOERG, Letter};
 
-/// Where the mailing list goes.
+/// The mailbox of the mailing list.
 pub const LISTS: &str = "Lists/Knots";
 
 /// The samples.

@@ -1,4 +1,4 @@
-//! What is wrong with a store, in plain words, and what to do about it: for whoever has just set it up.
+//! Explains why a store cannot be used, and the remedy, for the operator who sets it up.
 
 use sealpost_base::Error;
 use sealpost_vault::Refusal;
@@ -22,8 +22,8 @@ struct Named<'a> {
 }
 
 impl StoreConfig {
-    /// The same failure of the store at `url`, in words of the configuration if a remote store has
-    /// refused something or cannot be reached; what it said itself goes to the log.
+    /// The same failure of the store at `url`, in terms of the configuration if a remote store has
+    /// refused a request or cannot be reached; its own message is logged.
     pub fn explained(&self, url: &str, e: anyhow::Error) -> anyhow::Error {
         let failure = e.chain().find_map(|cause| cause.downcast_ref::<Error>());
         let (Some(refusal), Some(named)) = (failure.and_then(Refusal::of), self.named(url)) else { return e };

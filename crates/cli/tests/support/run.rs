@@ -117,7 +117,7 @@ impl Server {
         self.ready[protocol]["port"].as_u64().unwrap()
     }
 
-    /// Whether IMAP lets somebody in.
+    /// Whether an IMAP login succeeds.
     pub fn logs_in(&self, password: &str) -> bool {
         let imap = &self.ready["imap"];
         let port = u16::try_from(imap["port"].as_u64().unwrap()).unwrap();

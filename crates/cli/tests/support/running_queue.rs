@@ -1,4 +1,5 @@
-//! A queue that runs in the test, on the data of a [`Home`](super::run::Home); its mail goes nowhere.
+//! A queue that runs in the test, on the data of a [`Home`](super::run::Home); its mail is never
+//! sent.
 #![allow(dead_code, reason = "every test uses a part of it")]
 
 use std::path::Path;

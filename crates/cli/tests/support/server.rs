@@ -20,7 +20,7 @@ pub fn sealpost(dir: &Path, args: &[&str]) -> Command {
 pub struct Server {
     child: Child,
     pub ready: Value,
-    /// Kept open: a server must not fail because nobody reads what it prints.
+    /// Kept open: a server must not fail because its output is not read.
     stdout: BufReader<std::process::ChildStdout>,
 }
 

@@ -70,7 +70,7 @@ fn with_public_key_of(slot: &Slot, other: &Slot) -> Slot {
 }
 
 #[tokio::test]
-async fn a_new_root_key_is_never_sealed_to_a_planted_slot() {
+async fn no_new_root_key_is_sealed_to_a_planted_slot() {
     let victim = Victim::new().await;
     let (slot, token) = victim.planted();
     victim.forge(|record| record.slots.push(slot.clone())).await;
@@ -294,7 +294,7 @@ async fn a_record_without_a_list_gets_one() {
     }
 }
 
-/// A thief who may write and not remove has servers remove nothing.
+/// A thief with write access alone does not make servers remove anything.
 #[tokio::test]
 async fn a_replaced_record_makes_no_server_remove_the_owners_slots() {
     let victim = Victim::new().await;

@@ -7,7 +7,7 @@ use super::*;
 
 /// A stranger who measures logins does not learn which names have an account.
 #[tokio::test]
-async fn a_login_with_a_wrong_name_makes_the_requests_of_one_with_a_right_name() {
+async fn logins_with_wrong_and_right_names_make_equal_requests() {
     for conditional in [ConditionalPut::Keeps, ConditionalPut::Ignores] {
         let server = FakeS3::start(conditional, 1000).await;
         let world = Fixture { store: bucket(&server).await, ..Fixture::new() };

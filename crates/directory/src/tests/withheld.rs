@@ -24,10 +24,10 @@ pub(super) async fn bucket(server: &FakeS3) -> Store {
     store.pin_append_mode(None).await.unwrap().0
 }
 
-/// The attack: an object at the next version that is encrypted with a key of the attacker's, or gone
-/// for everybody but the listing.
+/// The attack: an object at the next version that is encrypted with a key of the attacker's, or
+/// missing for all requests but listings.
 #[tokio::test]
-async fn a_record_is_used_beside_an_object_that_is_never_given_out() {
+async fn a_record_works_beside_an_object_the_store_withholds() {
     for status in [400, 403, 404] {
         let server = FakeS3::start(ConditionalPut::Keeps, 1000).await;
         let world = Fixture { store: bucket(&server).await, ..Fixture::new() };
@@ -40,7 +40,7 @@ async fn a_record_is_used_beside_an_object_that_is_never_given_out() {
             false => Fault::None,
         });
         assert!(directory.get(&me).await.unwrap().slots == record.slots, "{status}");
-        // The next version goes behind it.
+        // The next version is written behind it.
         directory.set_password(&me, &root, secret("two")).await.unwrap();
         assert_eq!(kind(world.directory().unlock(&me, secret("one"))).await, Kind::Denied);
         world.directory().unlock(&me, secret("two")).await.unwrap();

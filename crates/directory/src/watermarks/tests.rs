@@ -15,7 +15,7 @@ fn id(n: u32) -> AccountId {
 }
 
 #[test]
-fn what_goes_back_is_refused_until_it_is_back_or_confirmed() {
+fn an_older_version_is_refused_until_restored_or_confirmed() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("watermarks");
     let marks = Watermarks::load(&path, &keys()).unwrap();
@@ -86,7 +86,7 @@ fn only_what_was_seen_last_is_remembered() {
         marks.saw(id(account), Position(5));
         marks.record(&format!("accounts/{account}"), Some(5)).unwrap();
     }
-    // Lists of slots have room of their own.
+    // Lists of slots have a limit of their own.
     marks.record("slots/first", Some(7)).unwrap();
     marks.record("accounts/last", Some(5)).unwrap();
     marks.save().unwrap();

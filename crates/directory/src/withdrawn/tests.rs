@@ -95,8 +95,8 @@ async fn make(change: Change, fixture: &Fixture) -> Result<()> {
     }
 }
 
-/// Kills the change after each call to the store. Whatever is left of a withdrawn slot is named,
-/// and gone after the next look.
+/// Kills the change after each call to the store. Every copy of a withdrawn slot is reported, and
+/// removed by the next maintenance.
 #[tokio::test]
 async fn a_killed_withdrawal_is_finished_at_every_step() {
     for change in [Change::Password, Change::Revoke, Change::Recovery, Change::Purge] {

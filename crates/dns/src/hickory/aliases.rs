@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_chain_whose_beginning_is_lost_is_followed_step_by_step() {
+    async fn a_cname_chain_without_its_start_is_followed_stepwise() {
         let answer = found("first").await.unwrap();
         assert_eq!(answer.records, [Record::A(Ipv4Addr::new(192, 0, 2, 1))]);
         assert_eq!((answer.owner.as_str(), answer.secure), ("end", false), "one step is not signed");

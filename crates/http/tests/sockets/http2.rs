@@ -1,4 +1,4 @@
-//! HTTP/2, as hyper speaks it and as nobody should.
+//! HTTP/2, as hyper speaks it and as no client should.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -91,7 +91,7 @@ async fn a_stream_whose_client_takes_nothing_ends() {
 }
 
 #[tokio::test]
-async fn requests_of_an_address_and_streams_of_a_connection_are_bounded() {
+async fn requests_per_address_and_streams_per_connection_are_bounded() {
     let server = TestServer::start(|_| {}).await;
     let streams = HTTP_STREAMS as usize;
     let mut waiting = Vec::new();
@@ -157,7 +157,7 @@ async fn is_cut_off(server: &TestServer, most: u32, flood: impl Fn(u32) -> Vec<u
 }
 
 #[tokio::test]
-async fn what_waits_for_a_clients_window_is_drawn_until_it_is_given_up() {
+async fn data_waiting_for_a_window_holds_memory_until_a_timeout() {
     let server = TestServer::start(|s| s.timeouts.write = Duration::from_secs(1)).await;
     let mut client = server.connect_tls(b"h2").await;
     // RFC 9113 §6.5.2: streams begin with a window of one byte.
@@ -216,7 +216,7 @@ async fn a_head_without_an_end_ends_the_connection() {
 }
 
 #[tokio::test]
-async fn pings_do_not_keep_a_connection_on_which_nothing_is_asked() {
+async fn pings_do_not_keep_a_connection_without_requests() {
     let server = TestServer::start(|s| s.timeouts.http = Duration::from_millis(300)).await;
     let mut client = server.connect_tls(b"h2").await;
     let preface = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(), frame(SETTINGS, 0, 0, &[])].concat();

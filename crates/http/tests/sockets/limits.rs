@@ -75,7 +75,7 @@ async fn slow_heads_bodies_and_idle_clients_are_not_waited_for() {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_read_holds_little_and_not_for_long() {
+async fn a_stalled_client_holds_little_and_not_for_long() {
     let server = TestServer::start(|s| s.timeouts.write = 2 * SHORT).await;
     let mut client = server.connect().await;
     client.write_all(format!("GET /large {HOST}\r\n").as_bytes()).await.unwrap();
@@ -88,7 +88,7 @@ async fn a_client_that_does_not_read_holds_little_and_not_for_long() {
 }
 
 #[tokio::test]
-async fn a_slow_body_is_cut_off_when_others_wait_for_memory() {
+async fn a_slow_body_is_cancelled_when_others_need_memory() {
     let memory = sealpost_base::MemoryDivision { work: 4 << 20, ..Default::default() };
     let change = |s: &mut sealpost_session::Settings| {
         (s.memory, s.timeouts.http_request) = (memory, Duration::from_secs(600));

@@ -172,7 +172,7 @@ pub async fn answer(stream: &mut (impl AsyncRead + Unpin)) -> Answer {
     tokio::time::timeout(SOON, read).await.expect("no response came")
 }
 
-/// Whether the server ends the connection, after whatever else it says.
+/// Whether the server ends the connection, after any other response.
 pub async fn ends(stream: &mut (impl AsyncRead + Unpin)) -> bool {
     let mut rest = [0; 4096];
     let read = async { while matches!(stream.read(&mut rest).await, Ok(bytes) if bytes > 0) {} };

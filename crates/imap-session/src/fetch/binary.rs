@@ -18,7 +18,7 @@ use super::section::{SectionBytes, locate};
 pub(super) enum Size {
     /// So many bytes; 0 for a part that is not there.
     Bytes(u64),
-    /// Nobody knows.
+    /// Unknown.
     UnknownEncoding,
 }
 

@@ -13,8 +13,9 @@ use sealpost_mime::structure::StoredStructure;
 
 use super::items::{FetchField, HeaderPart, Plan};
 use super::ranges::{Opened, OpenedBytes};
+use super::response::{Response, send};
+use super::rows::FetchRow;
 use super::section::cut;
-use super::{FetchRow, Response, send};
 use crate::connection::End;
 use crate::responses::Responses;
 use crate::selected::Selected;

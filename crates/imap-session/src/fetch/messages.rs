@@ -1,5 +1,4 @@
-//! The messages of a FETCH that are read themselves, while the responses for those before them are
-//! written.
+//! Reads the messages of a FETCH ahead, while the responses of earlier ones are written.
 
 use std::sync::Arc;
 
@@ -9,13 +8,15 @@ use sealpost_mailbox::read_ahead::ReadAhead;
 use super::derived::Sources;
 use super::items::Plan;
 use super::pipeline::stopped;
-use super::{FetchRow, Trouble, write_message};
+use super::response::write_message;
+use super::rows::FetchRow;
+use super::trouble::Trouble;
 use crate::connection::End;
 use crate::reply::Failure;
 use crate::responses::Responses;
 use crate::selected::Selected;
 
-/// The messages of one FETCH that are read themselves.
+/// The messages of one FETCH that derived data cannot answer.
 pub(super) struct Messages {
     pub(super) sources: Arc<Sources>,
     reading: ReadAhead<FetchRow, Plan>,
@@ -29,19 +30,19 @@ impl Messages {
         Messages { sources: Arc::new(sources), reading }
     }
 
-    /// How many were pushed and are not answered.
+    /// The number of pushed messages without a response.
     pub(super) fn len(&self) -> usize {
         self.reading.len()
     }
 
-    /// These are read next.
+    /// Reads these messages next.
     pub(super) async fn push(&mut self, plan: &Plan, rows: Vec<FetchRow>) {
         let Sources { packs, headers, structures } = &*self.sources;
-        // Who waits for memory holds none; what the others let go of is known to `ReadAhead`.
+        // A request that waits for memory must hold none; `ReadAhead` releases that of the others.
         headers.release();
         let pushed = rows.iter().map(|row| row.number);
         let numbers: Vec<MessageNumber> = self.reading.waiting().chain(pushed).collect();
-        // Where segments may have all of it, they are expected already.
+        // Segments that may have everything are expected already.
         let is_expected = plan.is_derived() && plan.reads_structure();
         if (plan.reads_outline() || plan.reads_structure()) && !is_expected {
             structures.expect(numbers.iter().copied()).await;
@@ -50,7 +51,7 @@ impl Messages {
         self.reading.push(rows);
     }
 
-    /// The responses for them, up to the last so many.
+    /// Writes the responses of all but the last `left` messages.
     pub(super) async fn write(
         &mut self,
         selected: &Selected,
@@ -66,7 +67,7 @@ impl Messages {
                 return Err(End::Shutdown.into());
             }
             write_message(selected, responses, &mut prepared, plan, trouble).await?;
-            // What was drawn for it is for what is written of it too.
+            // The reservation of the message also covers its unsent response.
             responses.relieve().await?;
         }
         Ok(())

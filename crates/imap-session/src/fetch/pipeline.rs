@@ -1,4 +1,4 @@
-//! What FETCH has [`sealpost_mailbox::read_ahead`] prepare of each message.
+//! The parts of each message that [`sealpost_mailbox::read_ahead`] prepares for FETCH.
 
 use bytes::Bytes;
 use sealpost_account::{Message, MessageNumber};
@@ -7,16 +7,16 @@ use sealpost_imap::types::Code;
 use sealpost_mailbox::read_ahead::{self, MessageRow, MessageSource, ReadError, ReadPlan};
 use sealpost_mime::Outline;
 
-use super::FetchRow;
 use super::items::Plan;
 use super::ranges::{Opened, Reads};
+use super::rows::FetchRow;
 use crate::connection::End;
 use crate::reply::{Failure, Reply};
 
-/// A message with what is needed to answer, as far as it could be read.
+/// A message with the parts that its response needs, as far as they could be read.
 pub(super) type Prepared = read_ahead::Prepared<FetchRow, Opening>;
 
-/// What was opened of a message.
+/// The opened parts of a message.
 pub(super) struct Opening {
     pub(super) reads: Reads,
     /// The first bytes that the plan asks for.

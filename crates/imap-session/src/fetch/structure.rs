@@ -35,12 +35,12 @@ fn addresses(out: &mut Writer, list: &[StoredAddress<'_>]) {
     out.close();
 }
 
-/// How a structure is told.
+/// The form of a structure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Form {
     /// BODYSTRUCTURE, else BODY.
     pub(super) extended: bool,
-    /// How the values of parameters are told that were put together (RFC 2231 §6).
+    /// The form of parameter values that were joined (RFC 2231 §6).
     pub(super) parameters: params::Form,
 }
 

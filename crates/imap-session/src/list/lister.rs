@@ -1,9 +1,9 @@
 //! [`Lister`]: which names a LIST or LSUB returns, a batch at a time.
 //!
-//! Names are visited in their order, so that the name returned last says which levels above the
+//! Names are visited in their order, so that the name returned last shows which levels above the
 //! next name are new. A batch ends when it has many names or took much matching: other tasks never
-//! wait long for the account's state, whatever the patterns and names. A change between two batches
-//! may or may not show; no name is returned twice unless it is renamed meanwhile.
+//! wait long for the account's state, for any patterns and names. A change between two batches may
+//! or may not show; no name is returned twice unless it is renamed meanwhile.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, VecDeque};

@@ -44,7 +44,7 @@ pub(super) struct Groups {
     subtrees: HashMap<String, Wanted>,
     /// Of these alone.
     named: HashMap<String, Wanted>,
-    /// Of the server's metadata, whatever the mailboxes.
+    /// The server's metadata, for any mailboxes.
     pub(super) server_metadata: bool,
 }
 

@@ -41,7 +41,7 @@ pub(super) enum Event {
     Renamed { from: String, to: String },
 }
 
-/// More mailboxes are asked about than are watched for one client (RFC 5465 §5.8).
+/// The client names more mailboxes than are watched for one client (RFC 5465 §5.8).
 #[derive(Debug)]
 pub(super) struct Overflow;
 

@@ -21,13 +21,14 @@ pub(crate) struct Returns {
     pub(crate) save: bool,
     pub(crate) relevancy: bool,
     pub(crate) update: bool,
-    /// CONTEXT, a hint that the same will be asked again (RFC 5267 §4.2): nothing is kept for it.
+    /// CONTEXT, a hint that the client will repeat the search (RFC 5267 §4.2): nothing is kept for
+    /// it.
     context: bool,
     pub(crate) partial: Option<PartialRange>,
 }
 
 impl Returns {
-    /// Whether the result is to be saved, whatever becomes of the search.
+    /// Whether the result is to be saved, whatever the outcome of the search.
     pub(crate) fn saves(search: &Search) -> bool {
         search.returns.iter().flatten().any(|option| *option == SearchReturn::Save)
     }
@@ -202,7 +203,7 @@ impl Answer<'_> {
         Ok(())
     }
 
-    /// The highest mod-sequence of the messages returned (RFC 4731 §3.2), if it was asked for and
+    /// The highest mod-sequence of the messages returned (RFC 4731 §3.2), if it was requested and
     /// there are any.
     fn highest_modseq(&self, returns: &Returns) -> Option<ModSeq> {
         if !self.modseq {

@@ -31,7 +31,7 @@ pub enum Flag {
 /// One member of PERMANENTFLAGS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PermanentFlag {
-    /// A flag that can be changed for good.
+    /// A flag that can be changed permanently.
     Flag(Flag),
     /// `\*`: new keywords can be made.
     Any,

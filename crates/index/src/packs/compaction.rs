@@ -141,7 +141,7 @@ impl Index {
         self.pack_from(0).await
     }
 
-    /// Puts neighbours together, `least` of them at once. For who holds memory and `change`.
+    /// Merges neighbours, at least `least` of them at once. The caller holds memory and `change`.
     pub(super) async fn merge_packs(&self, kind: Packed, least: usize) -> Result<()> {
         let known = self.packs_of(kind).await?;
         let plan = {

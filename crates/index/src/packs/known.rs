@@ -49,10 +49,10 @@ impl Packed {
 pub(crate) struct Packs {
     structures: Mutex<Arc<Known>>,
     messages: Mutex<Arc<Known>>,
-    /// Held by whoever makes or removes packs, so that one process does not do it twice at once.
+    /// Held while packs are made or removed, so that one process does not do it twice at once.
     pub(super) change: AsyncMutex<()>,
     pub(super) making: AtomicBool,
-    /// Messages below this number were looked at.
+    /// Messages below this number were examined.
     pub(super) seen: AtomicU32,
 }
 

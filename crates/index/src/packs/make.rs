@@ -23,13 +23,13 @@ const AT_ONCE: usize = 8;
 /// Memory that making a pack takes: its pieces, what is written, and what is read at once.
 pub(super) const MAKING_BYTES: usize = 2 * limits::PACK_BYTES + AT_ONCE * limits::PACKED_MESSAGE_BYTES;
 
-/// How long whoever has just logged in has the store for itself before messages are read to be packed.
+/// How long a new session has the store for itself before messages are read to be packed.
 const PAUSE: Duration = Duration::from_secs(2);
 
 /// A message by its number.
 pub(super) type Numbered = (u32, Message);
 
-/// What goes into one pack: messages whose numbers ascend, with none left out between them that
+/// The content of one pack: messages whose numbers ascend, with none left out between them that
 /// could be packed.
 #[derive(Default)]
 pub(super) struct Plan {
@@ -123,8 +123,8 @@ impl Index {
         Ok(())
     }
 
-    /// Packs structures that came with deliveries. If there were any, somebody has just logged in,
-    /// and has the store for a moment before the rest is read to be packed.
+    /// Packs structures that came with deliveries. If there were any, a session has just begun, and
+    /// has the store for a moment before other messages are read to be packed.
     ///
     /// # Errors
     /// What the store says.
@@ -152,7 +152,8 @@ impl Index {
         Ok(any)
     }
 
-    /// Makes packs of the messages from `first` on that have none. For who holds memory and `change`.
+    /// Makes packs of the messages from `first` on that have none. The caller holds memory and
+    /// `change`.
     pub(super) async fn pack_from(&self, first: u32) -> Result<()> {
         let mut seen = u32::MAX;
         // Whole messages first: structures are read from their packs.
@@ -214,7 +215,7 @@ impl Index {
         Ok(written)
     }
 
-    /// Writes a pack, unless it is empty. Whoever wrote one of the same name had the same to say.
+    /// Writes a pack, unless it is empty. An existing pack of the same name has the same content.
     async fn write_pack(&self, kind: Packed, members: &[Member]) -> Result<Option<SegmentName>> {
         let (Some(first), Some(last)) = (members.first(), members.last()) else { return Ok(None) };
         let name = SegmentName { first: first.number, last: last.number, entries: members.len() as u32 };

@@ -1,7 +1,7 @@
-//! Reading many messages: from packs, where several that are wanted are in one.
+//! Reading many messages: from packs, where one has several of them.
 //!
-//! An open pack is memory of the budget, taken only if it is free: whoever reads packs never waits
-//! for memory because of them. Before waiting for other memory, let go of them
+//! An open pack is memory of the budget, taken only if it is free: a reader of packs never waits
+//! for memory because of them. Before waiting for other memory, release them
 //! ([`PackReads::release`]).
 
 use std::collections::HashMap;
@@ -22,7 +22,7 @@ use sealpost_account::MessageNumber;
 
 /// Packs that one reader has open, or on their way.
 const OPEN_PACKS: usize = 2;
-/// A request that is saved may cost as many bytes that nobody asked for.
+/// The bytes that one saved request may read in vain.
 const REQUEST_BYTES: u64 = 256 * 1024;
 
 type Opening = Shared<BoxFuture<'static, Option<Arc<Pack>>>>;
@@ -40,7 +40,7 @@ struct State {
     known: Arc<Known>,
     /// Of the packs that are worth reading: their sizes.
     worth: HashMap<SegmentName, u64>,
-    /// The one that was asked for last is last.
+    /// The most recently used one is last.
     open: Vec<(SegmentName, Opening)>,
 }
 
@@ -67,7 +67,7 @@ impl PackReads {
         })
     }
 
-    /// These messages will be asked for next: which packs are worth it.
+    /// Announces the next messages: it decides which packs are worth reading.
     pub async fn expect(&self, numbers: impl IntoIterator<Item = MessageNumber>) {
         if self.account.store().wants_packs() && self.look(numbers).await >= make::WORTH_MESSAGES {
             self.account.pack_in_background();
@@ -110,7 +110,7 @@ impl PackReads {
         }
     }
 
-    /// Lets go of all packs that are open. What readers were given, they keep.
+    /// Releases all open packs. Readers keep the bytes that they got.
     pub fn release(&self) {
         self.lock().open.clear();
     }
@@ -128,8 +128,8 @@ impl PackReads {
         state.open.iter().any(|(open, _)| *open == name) || self.permit(bytes).is_some()
     }
 
-    /// Sees to it that [`PackReads::has_room`]: lets go of the packs that are open, or does without
-    /// that one. For who holds nothing that was read from packs.
+    /// Makes [`PackReads::has_room`] true: releases the open packs, or skips that one. The caller
+    /// holds no bytes read from packs.
     pub fn make_room(&self, number: MessageNumber) {
         if self.has_room(number) {
             return;

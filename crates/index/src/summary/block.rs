@@ -25,8 +25,8 @@ pub const HEADER_FIELDS: [&str; 13] = [
     "to",
 ];
 
-/// Which parts of summaries are wanted: what is not asked for is not even decompressed. The Date
-/// field always comes.
+/// The requested parts of summaries: other parts are not even decompressed. The Date field is
+/// always included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Parts(u8);
 
@@ -42,7 +42,7 @@ impl Parts {
     /// Everything.
     pub const ALL: Parts = Parts(7);
 
-    /// Whether all of `other` is wanted.
+    /// Whether all of `other` is requested.
     pub fn contains(self, other: Parts) -> bool {
         self.0 & other.0 == other.0
     }
@@ -110,7 +110,7 @@ impl Summary {
         self.place().and_then(|place| place.sent)
     }
 
-    /// The day written in the Date field, as days since 1970-01-01, whatever its time and zone (RFC
+    /// The day written in the Date field, as days since 1970-01-01, without its time and zone (RFC
     /// 3501 §6.4.4).
     pub fn sent_day(&self) -> Option<i64> {
         let sent = self.sent()?;

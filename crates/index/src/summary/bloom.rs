@@ -1,14 +1,13 @@
-//! What a text that is too long for a segment cannot hold: its signature, a set of its runs of four
-//! bytes that says yes too often and never no too often. A search reads only the texts whose
-//! signatures say that they may hold what it looks for.
+//! The signature of a text that is too long for a segment: a set of its runs of four bytes, with
+//! false positives and no false negatives. A search reads only the texts whose signatures match.
 //!
-//! A Bloom filter with one hash, of a size that goes with the text. It has seven bits in a byte, so
-//! that it is UTF-8 as everything else in a segment is. Whoever writes a mail can fill its
-//! signature; then the mail is read, as without one.
+//! A Bloom filter with one hash, of a size in proportion to the text. It has seven bits in a byte,
+//! so that it is UTF-8 as everything else in a segment is. A sender can fill the signature of a
+//! mail; then the mail is read, as without one.
 
 use sealpost_base::limits;
 
-/// Bytes of a run. Shorter strings are not looked for here.
+/// Bytes of a run. Shorter strings match every signature.
 const GRAM: usize = 4;
 /// The smallest signature.
 const LEAST_BYTES: usize = 256;
@@ -67,7 +66,7 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(200))]
-        /// Whatever is in a text may be in it.
+        /// Every word of a text may be in it.
         #[test]
         fn never_no_too_often(
             header in "[a-z :\n]{0,80}",

@@ -82,7 +82,7 @@ struct Group {
 
 impl Group {
     /// Whether `segment`, which begins after the others, belongs to them: it overlaps, so that some
-    /// summaries are there twice, or one segment has room for all.
+    /// summaries are there twice, or one segment can hold all.
     fn takes(
         &self,
         content: Content,
@@ -115,8 +115,8 @@ fn has_all_of(other: &SegmentName, segment: &SegmentName) -> bool {
 }
 
 impl Index {
-    /// Makes segments of what is not covered, and puts the segments in order; nothing if nobody
-    /// ever asked for summaries.
+    /// Makes segments of uncovered messages, and puts the segments in order; does nothing if no
+    /// client ever requested summaries.
     ///
     /// # Errors
     /// What the store says. What is left undone is done the next time.
@@ -163,7 +163,7 @@ impl Index {
         let mut bytes = 0;
         let overlap = Group::overlap(&group);
         for name in &group {
-            // One that is gone or damaged now leaves something to be made anew.
+            // A segment that is missing or damaged now is made again later.
             let Some(segment) = self.read_segment(content, *name, Parts::ALL).await? else { return Ok(()) };
             let state = self.state();
             for (number, object, found) in segment.entries() {

@@ -12,8 +12,8 @@ pub(crate) enum Content {
     Summaries,
     /// The searchable text: of the header, of the body, or of one that is not short its signature.
     Texts,
-    /// The searchable texts that are not short, of those whose signatures say that they may hold
-    /// what is looked for; the longest are read from their messages.
+    /// The searchable texts that are not short, of those whose signatures match the query; the
+    /// longest are read from their messages.
     LongTexts,
     /// The header of each message, as it is.
     Headers,

@@ -25,17 +25,17 @@ use sealpost_account::MessageNumber;
 const AT_ONCE: usize = 8;
 /// Sealed bytes of these; one message at least.
 const AT_ONCE_BYTES: u64 = 256 * 1024;
-/// A segment is made for somebody who waits if at least this part of its messages is asked for.
+/// A segment is made during a request if it needs at least this part of its messages.
 const WANTED_PART: usize = 4;
 
-/// Whether segments are to be made first: enough of what is wanted is in none.
+/// Whether segments are to be made first: enough of the requested messages are in none.
 pub(super) async fn builds(account: &Index, content: Content, wanted: &[Wanted]) -> bool {
     uncovered(&*known(account, content).await, wanted) * WANTED_PART >= WORTH_MESSAGES
 }
 
 /// The summaries of `wanted`, in order; as many as fit into a window, at least one if there is one.
-/// Texts that no segment has are errors. If it `builds`, the memory for that is there
-/// ([`Reads::begin_building`]), and is given back when segments are made.
+/// Texts that no segment has are errors. If it `builds`, the memory for that is reserved
+/// ([`Reads::begin_building`]), and released when segments are made.
 pub(super) async fn gather(
     account: &Index,
     content: Content,
@@ -50,7 +50,7 @@ pub(super) async fn gather(
     let known = match builds {
         false => known(account, content).await,
         true => {
-            // In this order, as everywhere: who has the lock waits for no memory.
+            // In this order, as everywhere: the holder of the lock waits for no memory.
             let _change = account.segment_list(content).change.lock().await;
             // Also what others made while this waited.
             let known = known(account, content).await;
@@ -102,11 +102,11 @@ impl<'a> Cover<'a> {
 struct Gathered<'a> {
     content: Content,
     wanted: &'a [Wanted],
-    /// Of each that is wanted: where it is in the block, if it was found.
+    /// The index in the block of each requested summary, if it was found.
     places: Vec<Option<Result<u32>>>,
     block: Block,
     bytes: usize,
-    /// Those from here on are left for another time: there is no room for them.
+    /// Those from here on are left for another window: there is no memory for them.
     end: usize,
 }
 
@@ -133,7 +133,7 @@ impl<'a> Gathered<'a> {
         }
     }
 
-    /// Those that were not found yet and that there is room for.
+    /// Those that were not found yet and that fit into memory.
     fn missing(&self) -> impl Iterator<Item = (usize, Wanted)> + '_ {
         let places = self.places[..self.end].iter().enumerate();
         places.filter(|(_, place)| place.is_none()).map(|(at, _)| (at, self.wanted[at]))
@@ -188,7 +188,7 @@ impl<'a> Gathered<'a> {
         }
     }
 
-    /// Makes segments where most of what they would hold is asked for anyway.
+    /// Makes segments where the request needs most of their messages anyway.
     async fn build_missing(&mut self, account: &Index, known: &Known) {
         let mut missing: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
         let mut cover = Cover::new(known);
@@ -203,7 +203,7 @@ impl<'a> Gathered<'a> {
             let after = to.checked_add(1).map(|after| missing.split_off(&after)).unwrap_or_default();
             let here = std::mem::replace(&mut missing, after);
             let asked = here.range(from..).count();
-            // Copies of few messages take as long as many messages, as often as somebody asks.
+            // Copies of few messages cost as much as many messages, in every request.
             let placements: usize = here.range(from..).map(|(_, places)| places.len()).sum();
             let worth = worth || placements >= WORTH_MESSAGES;
             if !worth || asked * WANTED_PART < messages.len() {
@@ -268,7 +268,7 @@ fn message(account: &Index, wanted: Wanted) -> Result<Message> {
     message.ok_or_else(|| Error::not_found("the message is gone"))
 }
 
-/// The same error for somebody else.
+/// The same error for another caller.
 fn again(e: &Error) -> Error {
     Error::new(e.kind(), e.to_string())
 }

@@ -34,7 +34,7 @@ impl SegmentLists {
 #[derive(Default)]
 pub(super) struct SegmentList {
     known: Mutex<Arc<Known>>,
-    /// Held by whoever makes or removes segments, so that one process does not do it twice at once.
+    /// Held while segments are made or removed, so that one process does not do it twice at once.
     pub(super) change: AsyncMutex<()>,
     /// A task that makes segments is under way.
     pub(super) extending: AtomicBool,

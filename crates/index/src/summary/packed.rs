@@ -30,7 +30,7 @@ fn put_number(out: &mut String, number: usize) {
     out.extend(char::from_u32(low));
 }
 
-/// Reads what was packed. Bytes that nobody packed end it early; nothing fails.
+/// Reads packed numbers. Invalid bytes end it early; nothing fails.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Packed<'a>(pub(super) &'a str);
 

@@ -1,14 +1,14 @@
 //! Header segments: of a thousand messages in the order of their numbers the header as it is, or
 //! the stored structure.
 //!
-//! Clients that synchronize ask for fields of headers, envelopes and structures of whole mailboxes.
+//! Clients that synchronize request fields of headers, envelopes and structures of whole mailboxes.
 //! These are read here in long runs, one object for a thousand messages, and never from the
-//! messages themselves. Each message is compressed alone, and only what is asked for is
-//! decompressed. Headers and structures are in segments of their own, because most commands ask for
+//! messages themselves. Each message is compressed alone, and only the requested pieces are
+//! decompressed. Headers and structures are in segments of their own, because most commands need
 //! one of them.
 //!
-//! They are derived like summaries: whatever is missing or damaged is read from the message
-//! instead, with the same answer, and made again. Format: `docs/format/header.md`. Reasons:
+//! They are derived like summaries: missing or damaged pieces are read from the message instead,
+//! with the same result, and made again. Format: `docs/format/header.md`. Reasons:
 //! `docs/decisions/0075-headers-in-segments.md`.
 
 mod fuzz;

@@ -1,5 +1,5 @@
-//! Segments that are being read: the next few at once, on all processors, while the caller looks at
-//! the one before.
+//! Segments that are being read: the next few at once, on all processors, while the caller uses the
+//! one before.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -27,14 +27,14 @@ pub(super) struct Reads {
     /// Summaries of one window, in bytes; there are two windows.
     pub(super) window: usize,
     /// Messages of the next window: as many as will probably fit, so that few are read for a window
-    /// that has no room for them.
+    /// that cannot hold them.
     pub(super) messages: usize,
     /// How many segments there may be.
     room: usize,
     reads: Vec<(SegmentName, Read)>,
     /// The last window is larger than it should be, and the next one is not to be read before it is gone.
     pub(super) alone: bool,
-    /// What the last windows are in. Whoever has those summaries lets go of them at some time.
+    /// The blocks of the last windows. Holders of those summaries release them at some time.
     blocks: VecDeque<Arc<Block>>,
 }
 
@@ -48,7 +48,7 @@ enum Read {
     Done(Segment),
 }
 
-/// A task that ends when nobody waits for it any more.
+/// A task that ends when no caller waits for it any more.
 pub(super) struct Task<T>(pub(super) JoinHandle<T>);
 
 impl<T> Drop for Task<T> {
@@ -58,8 +58,8 @@ impl<T> Drop for Task<T> {
 }
 
 impl Reads {
-    /// For segments of that content, as many at once as there is room for; waits until there is
-    /// some for one. Whoever asks holds nothing of the budget.
+    /// For segments of that content, as many at once as memory permits; waits until there is enough
+    /// for one. The caller holds nothing of the budget.
     pub(super) async fn new(account: &Index, content: Content) -> Self {
         // What is sealed, and what is in it.
         let segment = 2 * content.segment_bytes();
@@ -74,8 +74,8 @@ impl Reads {
         Reads { permit, usual, window, messages: WINDOW_MESSAGES, room, alone: false, reads, blocks }
     }
 
-    /// An empty block for a window of so many messages, where an earlier one was if nobody has that
-    /// any more: fresh memory costs more than what is copied to it.
+    /// An empty block for a window of so many messages, in the memory of an earlier one that is no
+    /// longer in use: fresh memory costs more than the copies into it.
     pub(super) fn block(&mut self, parts: Parts, messages: usize) -> Block {
         let free = self.blocks.iter_mut().position(|block| Arc::get_mut(block).is_some());
         let block = free.and_then(|at| self.blocks.remove(at)).and_then(Arc::into_inner);
@@ -87,7 +87,7 @@ impl Reads {
         block
     }
 
-    /// Notes how many summaries were read for a window, how many of them it had room for, and their
+    /// Records how many summaries were read for a window, how many of them it held, and their
     /// bytes. In the order of UIDs a segment may be read for messages that only a later window has.
     pub(super) fn learn(&mut self, read: usize, had: usize, bytes: usize) {
         if had < read {
@@ -97,8 +97,8 @@ impl Reads {
         }
     }
 
-    /// A window's block, for those who are given its summaries. One that is larger than there is
-    /// memory for comes alone.
+    /// A window's block, for the holders of its summaries. A summary larger than the memory of a
+    /// block comes alone.
     pub(super) fn share(&mut self, block: Block) -> Arc<Block> {
         self.alone = block.text.len() > self.window;
         let block = Arc::new(block);
@@ -113,8 +113,8 @@ impl Reads {
         block
     }
 
-    /// Waits until there is room to make segments, and forgets those that were read. It is given back with
-    /// [`Reads::end_building`].
+    /// Waits for memory to make segments, and forgets those that were read. [`Reads::end_building`]
+    /// releases it.
     pub(super) async fn begin_building(&mut self, account: &Index) {
         self.keep(&[]);
         self.blocks.clear();
@@ -137,7 +137,7 @@ impl Reads {
         self.reads.retain(|(name, _)| wanted.contains(name));
     }
 
-    /// Begins to read the first of these, as many as there is room for.
+    /// Begins to read the first of these, as many as memory permits.
     pub(super) fn begin(&mut self, account: &Index, content: Content, parts: Parts, next: &[SegmentName]) {
         for &name in next.iter().take(self.room) {
             if self.reads.iter().any(|(known, _)| *known == name) {
@@ -174,7 +174,7 @@ impl Reads {
         }
     }
 
-    /// Keeps a segment that is not used up, if there is room.
+    /// Keeps a segment that is not used up, if there is memory.
     pub(super) fn put_back(&mut self, name: SegmentName, segment: Segment) {
         if self.reads.len() < self.room {
             self.reads.push((name, Read::Done(segment)));

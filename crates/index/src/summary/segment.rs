@@ -108,7 +108,7 @@ impl SegmentWriter {
     ) {
         let bytes = parts.iter().map(|part| part.len()).sum();
         if !self.content.message_bytes().contains(&bytes) {
-            // Of a text that is cut off nobody knows what it holds.
+            // The rest of a truncated text is unknown.
             let known = self.content == Content::Texts && headers_complete;
             let signature = if known { bloom::of([parts[0], parts[1]]) } else { String::new() };
             return self.push_elsewhere(number, object, &signature);
@@ -184,7 +184,7 @@ fn too_long() -> Error {
     Error::internal("what a message has in a segment is too long")
 }
 
-/// A segment that was read back, or the parts of it that were wanted.
+/// A segment that was read back, or the requested parts of it.
 pub(crate) struct Segment {
     rows: Vec<Row>,
     texts: [String; 3],
@@ -202,15 +202,15 @@ struct Row {
 
 /// What a segment says about a message.
 pub(crate) enum Found<'a> {
-    /// This; parts that were not wanted are empty.
+    /// This; parts that were not requested are empty.
     Summary(Option<Sent>, bool, [&'a str; 3]),
     /// Its summary is too long for a segment; of a text the signature, empty if there is none or it
-    /// was not wanted.
+    /// was not requested.
     Elsewhere(&'a str),
 }
 
 impl Segment {
-    /// Opens the wanted parts of a segment.
+    /// Opens the requested parts of a segment.
     ///
     /// # Errors
     /// `Corrupt` for anything that is not what [`SegmentWriter`] writes.
@@ -228,7 +228,7 @@ impl Segment {
         Self::decode(content, &directory, texts)
     }
 
-    /// Reads the plaintext of the sections, those of parts that are not wanted left out.
+    /// Reads the plaintext of the sections, without those of other parts.
     pub(crate) fn decode(content: Content, directory: &[u8], texts: [Option<Vec<u8>>; 3]) -> Result<Self> {
         let corrupt = || Error::corrupt("a summary segment that cannot be read");
         let (head, columns) = directory.split_first_chunk::<HEAD_BYTES>().ok_or_else(corrupt)?;

@@ -18,7 +18,7 @@ use crate::packs::{PackReads, Packed};
 use sealpost_account::Message;
 use sealpost_account::{AccountState, MessageNumber};
 
-/// Messages that are not covered and worth a segment; fewer are read one by one whenever they are asked for.
+/// Uncovered messages that are worth a segment; fewer are read one by one at each request.
 pub(super) const WORTH_MESSAGES: usize = 256;
 /// Messages whose structure and text are read by one task, at once.
 const GROUP_MESSAGES: usize = 4;
@@ -96,9 +96,8 @@ impl Index {
         (entry, turn)
     }
 
-    /// Makes the summaries of `messages`, which ascend, hands out each that a segment can hold, and
-    /// stores them in segments. A message that cannot be read is left out: whoever asks for it is
-    /// told.
+    /// Makes the summaries of `messages`, which ascend, returns each that a segment can hold, and
+    /// stores them in segments. An unreadable message is left out: a request for it gets the error.
     ///
     /// # Errors
     /// If a segment could not be stored; all summaries were handed out nevertheless.
@@ -171,13 +170,13 @@ impl Index {
     /// # Errors
     /// What the store says.
     pub(super) async fn extend(&self, content: Content) -> Result<()> {
-        // In this order, as everywhere: who has the lock waits for no memory.
+        // In this order, as everywhere: the holder of the lock waits for no memory.
         let _permit = self.budget().acquire_whole(BUILD_BYTES).await;
         let _change = self.segment_list(content).change.lock().await;
         self.extend_locked(content).await
     }
 
-    /// As [`Index::extend`], for who holds the lock and enough budget.
+    /// As [`Index::extend`], for a holder of the lock and enough budget.
     pub(super) async fn extend_locked(&self, content: Content) -> Result<()> {
         let mut first = 0;
         loop {
@@ -197,7 +196,7 @@ impl Index {
         }
     }
 
-    /// Starts [`Index::extend`] if enough messages came since somebody asked.
+    /// Starts [`Index::extend`] if enough messages arrived since the last request.
     pub(crate) fn extend_if_due(&self) {
         let next = self.state().next_message();
         for content in Content::ALL {
@@ -208,8 +207,7 @@ impl Index {
         }
     }
 
-    /// The same for who has just asked, also if no segment is known: then there are none, and this
-    /// is where they begin.
+    /// The same after a request, also if no segment is known: then this makes the first ones.
     pub(super) fn extend_after_stream(&self, content: Content) {
         let (next, covered) =
             (self.state().next_message(), self.segment_list(content).covered().unwrap_or(0));

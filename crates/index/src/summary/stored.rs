@@ -56,8 +56,8 @@ impl Index {
         Ok(known)
     }
 
-    /// Reads a segment. One that is gone is forgotten, one that is damaged is removed too: `None`,
-    /// and it is made again when it is needed.
+    /// Reads a segment. A missing one is forgotten, a damaged one is removed too: `None`, and it is
+    /// rebuilt when needed.
     pub(super) async fn read_segment(
         &self,
         content: Content,
@@ -92,7 +92,8 @@ impl Index {
         Segment::open(content, &SegmentReader::new(self.keys(), self.id(), path, object)?, parts)
     }
 
-    /// Writes a segment, unless it is empty. Whoever wrote one of the same name had the same to say.
+    /// Writes a segment, unless it is empty. An existing segment of the same name has the same
+    /// content.
     pub(super) async fn write_segment(&self, writer: SegmentWriter) -> Result<Option<SegmentName>> {
         let Some(name) = writer.name() else { return Ok(None) };
         let content = writer.content();

@@ -14,7 +14,8 @@ use super::{Parts, Summary};
 use crate::Index;
 use sealpost_account::MessageNumber;
 
-/// Summaries of one window, in bytes, if there is room: the caller has one, and one is read ahead.
+/// The size of the summaries of one window, in bytes, if memory permits: the caller has one, and
+/// one is read ahead.
 pub(super) const WINDOW_BYTES: usize = 1024 * 1024;
 /// Messages of one window. Many, because messages that were moved about are scattered over the
 /// segments, and each segment is opened once for a window.
@@ -29,7 +30,7 @@ pub enum ReadOrder {
     Stored,
 }
 
-/// A message whose summary is wanted.
+/// A message whose summary is requested.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wanted {
     pub(super) uid: Uid,
@@ -48,12 +49,12 @@ struct Scope {
 }
 
 impl Index {
-    /// The summaries of the messages of `mailbox` that are in `uids`. Messages that were expunged
-    /// are passed over. A message whose stored structure or text is damaged has an error in its
-    /// place and does not stop the rest.
+    /// The summaries of the messages of `mailbox` that are in `uids`. Expunged messages are
+    /// skipped. A message whose stored structure or text is damaged gives an error in its place and
+    /// does not stop the rest.
     ///
-    /// They come in batches of at most `at_once`, each of one window: whoever is done with a batch
-    /// before it asks for the next one never has more of them in memory than was drawn.
+    /// They come in batches of at most `at_once`, each of one window: a reader that drops a batch
+    /// before it requests the next one never holds more of them in memory than was reserved.
     ///
     /// Waits for some MiB of the budget when it begins, and for what making a segment takes when it
     /// has to, and gives them back at its end: begin it before holding any other part of it. A

@@ -14,7 +14,7 @@ use crate::Index;
 pub struct ShortText(Summary);
 
 impl ShortText {
-    /// The text of the header, if it was asked for: as `sealpost_mime::Text` has it.
+    /// The text of the header, if requested, in the form of `sealpost_mime::Text`.
     pub fn headers(&self) -> &str {
         self.0.column(Parts::FIELDS)
     }
@@ -50,10 +50,10 @@ impl ShortText {
 }
 
 impl Index {
-    /// The searchable texts of those messages of `mailbox` in `uids` that segments have, as they
-    /// are stored; `headers` says whether those of their headers are wanted too. Of those with more
-    /// than `limits::SHORT_TEXT_BYTES` of text it tells what they cannot hold. The others are
-    /// passed over: their text is cut off, or there are too few of them to be worth a segment.
+    /// The searchable texts of those messages of `mailbox` in `uids` that segments have, as stored;
+    /// `headers` says whether to include those of their headers. For messages with more than
+    /// `limits::SHORT_TEXT_BYTES` of text it gives the words that they cannot contain. The others
+    /// are skipped: their text is truncated, or there are too few of them to be worth a segment.
     ///
     /// Draws on the budget, and comes in batches, as [`Index::summaries`] does.
     pub fn short_texts(
@@ -67,7 +67,7 @@ impl Index {
     }
 
     /// As [`Index::short_texts`], the texts themselves of those with up to
-    /// `limits::SEGMENT_TEXT_BYTES` of it; the others are passed over.
+    /// `limits::SEGMENT_TEXT_BYTES` of it; the others are skipped.
     pub fn longer_texts(
         &self,
         mailbox: MailboxId,

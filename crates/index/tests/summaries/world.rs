@@ -226,8 +226,8 @@ impl Process {
             assert_eq!((text.headers(), text.body()), (stored.headers.as_str(), stored.body.as_str()));
             assert_eq!((text.is_truncated(), text.sent_day()), (stored.truncated, sent));
         }
-        // Whoever makes a segment is told of texts too that are too long for it, so one may have
-        // more than the other.
+        // Making a segment also yields texts that are too long for it, so one may have more than
+        // the other.
         let bodies: HashMap<_, _> = bodies.into_iter().collect();
         for (uid, text) in &texts {
             let other = bodies.get(uid).filter(|other| !other.is_long() && !text.is_long());
@@ -236,7 +236,7 @@ impl Process {
         texts.iter().filter(|(_, text)| !text.is_long()).count()
     }
 
-    /// Lets whatever runs in the background end.
+    /// Lets all background work end.
     pub async fn settle(&self) {
         for _ in 0..200 {
             tokio::task::yield_now().await;

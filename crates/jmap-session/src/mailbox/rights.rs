@@ -3,7 +3,7 @@
 use sealpost_account::rights::Rights;
 use sealpost_jmap::mailbox::MailboxRights;
 
-/// Those of a user with these rights. Nobody may delete or rename the inbox.
+/// Those of a user with these rights. The inbox cannot be deleted or renamed.
 pub(super) fn to_jmap(rights: Rights, is_inbox: bool) -> MailboxRights {
     MailboxRights {
         may_read_items: rights.contains(Rights::LOOKUP.with(Rights::READ)),

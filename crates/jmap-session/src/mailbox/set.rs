@@ -72,8 +72,8 @@ pub(crate) async fn set(
     Ok(())
 }
 
-/// What the client is told of one object. If the server failed, the method fails, and the client has
-/// to look at what became of the objects before (RFC 8620 §3.6.2).
+/// The outcome of one object for the client. If the server failed, the method fails, and the client
+/// has to read the state of the objects before (RFC 8620 §3.6.2).
 fn of_object(refused: Refused) -> Result<SetError, MethodError> {
     match refused {
         Refused::Object(error) => Ok(error),

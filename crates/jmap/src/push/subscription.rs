@@ -51,9 +51,9 @@ data_type! {
         id: Id = Id "id" [server_set],
         /// What the client calls itself and its device.
         device_client_id: String = DeviceClientId "deviceClientId" [immutable],
-        /// The URL, which is never told.
+        /// The URL, which is never returned.
         url: String = Url "url" [immutable],
-        /// Keys to encrypt with, which are never told.
+        /// Keys to encrypt with, which are never returned.
         keys: Option<PushKeys> = Keys "keys" [immutable],
         /// What the client repeats of the PushVerification.
         verification_code: Option<String> = VerificationCode "verificationCode" [settable],

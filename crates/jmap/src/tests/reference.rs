@@ -68,7 +68,7 @@ fn wrong_references_are_wrong_arguments() {
 }
 
 #[test]
-fn a_response_is_the_same_written_whole_or_item_by_item() {
+fn a_response_written_in_items_equals_a_whole_one() {
     let reference = json!({"resultOf": "t0", "name": "Foo/get", "path": "/list/*/id"});
     let calls = json!([["Foo/get", {}, "t0"], ["Foo/get", {"#ids": reference}, "t1"]]);
     let request = request(calls);

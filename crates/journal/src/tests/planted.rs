@@ -118,7 +118,7 @@ async fn trim_counts_no_noise_manifest() {
     }
 }
 
-/// It knew the manifest when it was sound; a trim removes data for good.
+/// It knew the manifest when it was sound; a trim removes data permanently.
 #[tokio::test(start_paused = true)]
 async fn trim_reads_manifests_anew() {
     let w = world();
@@ -457,7 +457,7 @@ async fn forged_ballots_stop_no_writer() {
     assert_eq!(w.again().read(Tail::EMPTY).await, ["one", "two", "three", "four", "five", "six", "seven"]);
 }
 
-/// No object of ours is so large: it is passed over like other noise, named, and removed.
+/// No object of ours is so large: it is skipped like other noise, reported, and removed.
 #[tokio::test(start_paused = true)]
 async fn objects_too_large_for_a_log_are_noise() {
     for append_mode in BOTH {

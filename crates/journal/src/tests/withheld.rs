@@ -33,7 +33,7 @@ async fn bucket(server: &FakeS3) -> Store {
 }
 
 #[tokio::test]
-async fn an_object_that_is_never_given_out_is_damage_that_a_repair_passes_over() {
+async fn a_repair_skips_an_object_the_store_withholds() {
     for status in [403, 404] {
         let server = FakeS3::start(ConditionalPut::Keeps, 1000).await;
         let (store, random) = (bucket(&server).await, Arc::new(SeededRandom::new(2)));
@@ -76,7 +76,7 @@ async fn an_object_that_is_never_given_out_is_damage_that_a_repair_passes_over()
     }
 }
 
-/// In the folder of manifests it is noise: the log goes on.
+/// In the folder of manifests it is noise: the log continues.
 #[tokio::test]
 async fn a_mark_that_is_never_given_out_is_noise() {
     for status in [403, 404] {

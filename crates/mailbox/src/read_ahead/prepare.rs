@@ -102,8 +102,8 @@ fn in_segment(plan: &impl ReadPlan, stored: Vec<u8>, budget: Option<&Budget>) ->
     Ok(permit.map(|permit| Known { structure, outline, permit }))
 }
 
-/// The memory that a structure or an outline of that weight takes beside what was drawn for it;
-/// `None` if there is none, which is never so if nobody counts.
+/// The memory that a structure or an outline of that weight takes beside its reservation; `None` if
+/// there is none, which never happens without a budget.
 fn weigh(plan: &impl ReadPlan, weight: usize, budget: Option<&Budget>) -> Option<Option<Permit>> {
     let more = (STRUCTURE_FACTOR * weight).saturating_sub(drawn_for_structure(plan));
     match budget {

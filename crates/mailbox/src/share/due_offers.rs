@@ -1,6 +1,6 @@
-//! Which accounts are to be offered a share: those that had no rights there and have some, until
-//! they were offered it once. A user who changes rights over and over makes no other account's log
-//! grow by that.
+//! The accounts that are to be offered a share: those that had no rights there and have some, until
+//! they were offered it once. A user who changes rights repeatedly does not make another account's
+//! log grow by that.
 
 use sealpost_account::Account;
 use sealpost_base::{AccountId, Result};

@@ -2,8 +2,8 @@
 //! sessions, which alone know which have a name (`docs/decisions/0010-sharing.md`).
 //!
 //! A share that any user can see is never touched. A deleted one stays for as long as deleted mail
-//! does. One being created may look like one that a crash left, whatever the clocks say: so it is
-//! given up in the owner's log first, and a mailbox is linked only to a share that is not given up.
+//! does. One being created may look like one that a crash left, with any clocks: so it is cancelled
+//! in the owner's log first, and a mailbox is linked only to a share that is not cancelled.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -80,10 +80,10 @@ pub(super) async fn abandon(directory: &Directory, own: &Account, share: Account
     }
 }
 
-/// Whether it was one without a name, and is one given up now.
+/// Whether it was one without a name, and is cancelled now.
 async fn give_up(own: &Account, share: AccountId) -> Result<bool> {
-    // Another session may be making it right now, whatever the clocks say: either it has linked to it, or it
-    // may not any more.
+    // Another session may be creating it right now, with any clocks: either it has linked to it, or
+    // it may not any more.
     let committed = own.commit(|state| {
         let still = state.unlinked_shares().any(|other| other.share == share);
         Ok((if still { share::given_up(share) } else { Vec::new() }, still))

@@ -89,7 +89,7 @@ async fn quota_counts_announced_and_freed_bytes() {
     assert!(over(w.append(&w.me, "INBOX", seen()).await.map(drop)));
     let mut replacing = begin(&w, &w.me, "INBOX", MESSAGE.len() as u64).await;
     add(&w, &mut replacing, &seen()).await.expect("the replaced message does not count");
-    // Where the log ends by now, the quota is asked again.
+    // The quota is checked again at the end of the log by now.
     let (messages, _memory) = append.finish().await.unwrap();
     let inbox = w.resolve(&w.me, "INBOX").await;
     assert!(over(append::place(w.quota(&w.me), &inbox, messages, Usage::default()).await.map(drop)));

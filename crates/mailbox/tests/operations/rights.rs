@@ -1,4 +1,4 @@
-//! Rights of users, and who may change them.
+//! Rights of users, and the users who may change them.
 
 use sealpost_account::SpecialUses;
 use sealpost_account::rights::Rights;
@@ -40,7 +40,7 @@ async fn the_first_right_for_another_makes_a_share() {
 async fn rights_of_owner_and_of_everybody_cannot_change() {
     let w = with_projects().await;
     w.grant("Projects", "lra").await;
-    // By the owner, and by another who may administer the mailbox.
+    // By the owner, and by another user who may administer the mailbox.
     for (who, name) in [(&w.me, "Projects"), (&w.you, THEIRS)] {
         let grant = async |to: Grantee, change| {
             let place = w.resolve(who, name).await;
@@ -118,9 +118,9 @@ async fn grantable_are_all_rights_but_to_the_inbox() {
     assert_eq!(grantable("inbox", account("you@localhost")).await, (none, none));
 }
 
-/// A stranger who changes rights over and over makes the log of the other account no longer.
+/// A stranger who changes rights repeatedly makes the log of the other account no longer.
 #[tokio::test]
-async fn only_the_first_right_is_an_entry_in_the_log_of_the_other() {
+async fn only_the_first_right_appends_to_the_sharees_log() {
     let w = with_projects().await;
     let at = || w.you.account.state().position();
     w.grant("Projects", "lr").await;
@@ -152,7 +152,7 @@ async fn only_the_first_right_is_an_entry_in_the_log_of_the_other() {
 }
 
 #[tokio::test]
-async fn a_link_that_its_user_removed_comes_back_with_the_next_right() {
+async fn a_removed_link_returns_with_the_next_right() {
     let w = with_projects().await;
     w.grant("Projects", "lr").await;
     let theirs = w.resolve(&w.you, THEIRS).await;
@@ -165,7 +165,7 @@ async fn a_link_that_its_user_removed_comes_back_with_the_next_right() {
 
 /// A thief of `server.key` replaces the public key of an account, to be given what is shared with it.
 #[tokio::test]
-async fn a_share_is_sealed_to_no_key_that_the_account_did_not_sign() {
+async fn a_share_is_sealed_only_to_signed_keys() {
     let w = with_projects().await;
     for name in ["Plans", "Notes", "Letters"] {
         ops::create(w.sharing(&w.me), w.me.headroom, name, SpecialUses::default()).await.unwrap();
@@ -192,7 +192,7 @@ async fn a_share_is_sealed_to_no_key_that_the_account_did_not_sign() {
     forge(root.delivery_key(id), Some(right.clone())).await;
     w.grant("Projects", "lr").await;
     assert_eq!(w.resolve(&w.you, THEIRS).await.rights.to_string(), "lr");
-    // From then on with whatever the thief makes of the record.
+    // From then on with any record of the thief.
     let before = at().await;
     for (mailbox, identity) in
         [("Plans", Some(Identity::of(&thief, id))), ("Notes", Some(right.clone())), ("Letters", None)]
@@ -212,7 +212,7 @@ async fn a_share_is_sealed_to_no_key_that_the_account_did_not_sign() {
 
 /// An account that an earlier version made is shared with as before.
 #[tokio::test]
-async fn an_account_without_an_identity_is_trusted_until_it_has_one() {
+async fn an_account_is_trusted_until_it_has_an_identity() {
     let w = with_projects().await;
     let name = w.you.record.name.clone();
     let stripped = w.directory.update(&name, |record| {

@@ -12,9 +12,9 @@
 //!   `X-Keywords`, `X-UID` at the end of the header. Of several there the last one of a name
 //!   counts.
 //!
-//! A sender's field in the middle of a header is ignored. One at its end cannot be told from a
-//! program's, so none there sets `\Deleted`: only fields that Sealpost itself wrote do, since the
-//! next EXPUNGE would remove the message.
+//! A sender's field in the middle of a header is ignored. One at its end looks like a program's, so
+//! none there sets `\Deleted`: only fields that Sealpost itself wrote do, since the next EXPUNGE
+//! would remove the message.
 //!
 //! Ignored fields are the message's own and stay in it.
 

@@ -168,7 +168,7 @@ async fn upkeep_keeps_what_is_queued_and_trims_the_rest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_without_a_mail_is_removed_when_it_is_old() {
+async fn an_old_body_without_a_mail_is_removed() {
     let fixture = Fixture::on(Store::memory());
     let queue = fixture.open("a").await;
     let body = async || {
@@ -200,7 +200,7 @@ async fn a_body_without_a_mail_is_removed_when_it_is_old() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_copy_and_a_log_that_went_back_start_on_hold() {
+async fn copies_and_logs_that_went_back_start_on_hold() {
     let fixture = Fixture::on(Store::memory());
     let queue = fixture.open("a").await;
     queue.accept(fixture.mail("u@d.example")).await.unwrap();

@@ -17,7 +17,7 @@ use crate::state::{Flags, Row, State, delayed, expires, seconds};
 /// What the state says of a mail.
 pub(super) struct View {
     pub(super) row: Row,
-    /// Recipients that are left, and what was said of each last.
+    /// The remaining recipients, and the last reply for each.
     pub(super) left: Vec<(u16, Option<Failure>)>,
 }
 

@@ -94,7 +94,7 @@ fn refused(code: u16, enhanced: (u8, u16, u16), reason: Reason) -> Behaviour {
 const DAY: Duration = Duration::from_secs(86_400);
 
 #[tokio::test(start_paused = true)]
-async fn a_mail_is_delivered_at_once_and_marked_before_its_end() {
+async fn a_mail_is_delivered_at_once_and_marked_before() {
     let fixture = Fixture::new().await;
     let id = fixture.accept(1, &["u@there.example"]).await;
     fixture.servers.check_marks(&fixture.queue);
@@ -109,7 +109,7 @@ async fn a_mail_is_delivered_at_once_and_marked_before_its_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_refused_for_now_is_retried_reported_late_and_given_up() {
+async fn a_deferred_mail_is_retried_reported_late_and_failed() {
     let fixture = Fixture::new().await;
     fixture.servers.set("slow.example", refused(450, (4, 7, 1), Reason::RecipientRefused));
     fixture.accept(1, &["u@slow.example"]).await;
@@ -194,7 +194,7 @@ async fn a_lone_mail_is_next_behind_ten_thousand() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_site_that_cannot_be_reached_is_suspended_and_tried_again() {
+async fn an_unreachable_site_is_suspended_and_retried() {
     let fixture = Fixture::new().await;
     fixture.servers.set("dead.example", Behaviour::NoConnection);
     for n in 0..200 {
@@ -217,7 +217,7 @@ async fn a_site_that_cannot_be_reached_is_suspended_and_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_second_choice_of_a_route_is_tried_and_its_absence_is_no_loss() {
+async fn a_missing_second_choice_of_a_route_loses_nothing() {
     let fixture = Fixture::new().await;
     fixture.servers.set("picky.example", refused(550, (5, 7, 1), Reason::MessageRefused));
     fixture.servers.set_second("picky.example", Behaviour::Accept);
@@ -290,7 +290,7 @@ async fn a_loop_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_on_its_way_when_the_runner_stops_arrives_once() {
+async fn a_mail_in_transfer_at_shutdown_arrives_once() {
     let clock = Arc::new(TokioClock::new());
     let (servers, store) = (Servers::new(clock.clone()), Store::memory());
     servers.take(Duration::from_millis(80));
@@ -395,7 +395,7 @@ async fn requests_of_other_processes_are_carried_out_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_log_tells_which_server_took_a_mail_and_what_it_replied() {
+async fn the_log_has_the_accepting_server_and_its_reply() {
     use crate::trace::Traced;
     let (store, clock) = (Store::memory(), Arc::new(TokioClock::new()));
     let servers = Servers::new(clock.clone());

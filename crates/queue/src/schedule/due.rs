@@ -1,8 +1,8 @@
 //! [`DueIndex`]: which mail has to be looked at when, of all that is not in the active window.
 //!
-//! A mail takes eight bytes here. What is said of it may be outdated: the [state](crate::State)
-//! decides when its time has come. Mails that are due are handed out by turns of their accounts, so
-//! that a mass of one sender's does not keep others out of the window.
+//! A mail takes eight bytes here. An entry may be outdated: the [state](crate::State) decides when
+//! its time has come. Accounts take turns with their due mails, so that a mass of one sender's mail
+//! does not keep others out of the window.
 
 use std::collections::BTreeMap;
 
@@ -47,7 +47,7 @@ impl DueIndex {
         self.later.keys().next().map(|seconds| crate::state::seconds(*seconds))
     }
 
-    /// Drops everything, to be filled anew.
+    /// Drops everything, to be filled again.
     pub(crate) fn clear(&mut self) {
         self.later.clear();
         self.now.clear();

@@ -80,7 +80,7 @@ impl World {
 }
 
 #[test]
-fn a_lone_mail_goes_out_within_a_second_behind_any_number() {
+fn a_lone_mail_leaves_within_a_second_behind_many() {
     // One site; as many sites as mails; more connections wanted than there may be.
     for (sites, connections) in [(1, 100), (10_000, 100), (300, 20)] {
         let mut world = World::new(connections, 100);
@@ -111,7 +111,7 @@ fn accounts_share_a_site_evenly_by_what_their_mail_costs() {
 }
 
 #[test]
-fn concurrency_grows_with_success_and_connections_are_reused_up_to_a_hundred_mails() {
+fn concurrency_grows_and_connections_carry_a_hundred_mails() {
     let mut world = World::new(100, 20);
     (0..5000).for_each(|n| world.offer(job(n, 1, "d.example")));
     world.run(1);

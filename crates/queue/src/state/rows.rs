@@ -228,7 +228,7 @@ impl Rows {
             .skip_while(move |(id, _)| *id < first)
     }
 
-    /// What was said of a mail last.
+    /// The last reply for a mail.
     pub fn failure(&self, id: MailId) -> Option<Failure> {
         let group = self.groups.get(&(id.0 / GROUP))?;
         let (at, length) = group.rows[group.find(id)?].text;

@@ -140,7 +140,7 @@ fn event(op: &Op, at: i64, random: &SeededRandom) -> Event {
     }
 }
 
-/// The same as [`State::apply`], told from the meaning of the events.
+/// The same as [`State::apply`], derived from the meaning of the events.
 fn naive(
     mails: &mut BTreeMap<u64, Naive>,
     next_id: &mut u64,
@@ -272,7 +272,7 @@ proptest! {
         let random = SeededRandom::new(3);
         let (mut state, mut mails, mut next, mut rules) = (State::default(), BTreeMap::new(), 0, BTreeMap::new());
         for (n, op) in ops.iter().enumerate() {
-            // Releasing what has a future release is told apart by the state alone.
+            // Only the state shows that a released mail has a future release.
             if matches!(op, Op::Accept(_, _, 1..)) {
                 continue;
             }

@@ -71,7 +71,7 @@ impl Links {
             }
             last = found;
         }
-        // (B) The last reference is the parent, whatever was thought before.
+        // (B) The last reference is the parent, whatever was assumed before.
         self.unlink(node);
         if last != NONE && !self.is_above(node, last) {
             self.link(last, node);

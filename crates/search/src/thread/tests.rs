@@ -81,7 +81,7 @@ fn missing_messages_hold_their_replies_together() {
     assert_eq!(references(&[mail("a", "", "s", 1), mail("c", "a b", "Re: s", 2)]), "(1 2)");
     assert_eq!(references(&[mail("c", "a b", "Re: s", 2)]), "(1)");
     assert_eq!(references(&[mail("b", "a", "x", 1), mail("c", "a", "y", 2)]), "((1)(2))");
-    // Below a missing one at the top, other missing ones are passed over.
+    // Below a missing one at the top, other missing ones are skipped.
     assert_eq!(references(&[mail("b", "x y", "p", 1), mail("c", "x z", "q", 2)]), "((1)(2))");
     assert_eq!(
         references(&[mail("a", "x", "s", 1), mail("b", "x y", "t", 3), mail("c", "x y", "u", 2)]),
@@ -108,7 +108,7 @@ fn the_last_reference_is_right_and_truncated_ones_are_not() {
     // A link that a message made for others is kept.
     let mails = [mail("c", "a b", "s", 1), mail("d", "x b", "t", 2)];
     assert_eq!(references(&mails), "((1)(2))");
-    // Without references there is no parent, whatever others say.
+    // Without references there is no parent, whatever other messages refer to.
     let mails = [mail("c", "a b", "s", 1), mail("b", "", "t", 2), mail("a", "", "u", 3)];
     assert_eq!(references(&mails), "(2 1)(3)");
 }

@@ -79,7 +79,7 @@ impl Connection {
             return Err(Error::invalid("the bus requires TLS: begin bus.url with tls://"));
         }
         if tls {
-            // What came before TLS is nobody's word.
+            // Bytes before TLS are not authenticated.
             connection.decoder = Decoder::default();
             let stream = std::mem::replace(&mut connection.stream, Box::new(tokio::io::empty()));
             connection.stream = Box::new(encrypt(bus, host, stream).await?);
@@ -155,7 +155,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Returns when the bus has taken everything that was sent: it answers in the order in which it is asked.
+    /// Returns when the bus has taken all messages: it replies in order.
     pub async fn taken(&mut self) -> Result<()> {
         self.ping().await?;
         while self.unanswered > 0 {

@@ -1,10 +1,10 @@
-//! What this node calls itself on the bus, kept in its data directory: who was killed and is back
-//! is the same node, and nobody goes on missing it.
+//! The id of this node on the bus, kept in its data directory: a node that was killed and restarts
+//! is the same node, and others no longer miss it.
 //!
-//! Each id is in a file (`node-1.id`: sixteen hexadecimal digits), and whoever uses it has a lock
-//! on the file, which ends with the process however that ends. So several servers that run on one
-//! directory are several nodes, none of which hides that another has fallen silent. Mail does not
-//! depend on it: without a file that can be used the id is for this run only.
+//! Each id is in a file (`node-1.id`: sixteen hexadecimal digits), and its process holds a lock on
+//! the file, which ends with the process in any case. So several servers on one directory are
+//! several nodes, none of which hides that another has fallen silent. Mail does not depend on it:
+//! without a usable file the id is for this run only.
 
 use std::fs::{File, TryLockError};
 use std::io::{Read, Result, Seek, Write};
@@ -18,7 +18,7 @@ const SERVERS: usize = 16;
 /// Digits of an id.
 const DIGITS: usize = 16;
 
-/// An id that nobody else uses.
+/// An id that no other process uses.
 #[derive(Debug)]
 pub(super) struct NodeId {
     pub id: u64,
@@ -27,8 +27,8 @@ pub(super) struct NodeId {
 }
 
 impl NodeId {
-    /// The first of those kept in `directory` that nobody uses; a new one, for this run, if there
-    /// is no directory.
+    /// The first id in `directory` that no process uses; a new one, for this run, if there is no
+    /// directory.
     pub fn claim(directory: Option<&Path>, random: &dyn Random) -> Self {
         let claimed = directory.map_or(Ok(None), |directory| kept(directory, random));
         let claimed = claimed.unwrap_or_else(|error| {
@@ -86,7 +86,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn a_node_is_the_same_when_it_is_back_and_nobody_else_while_it_runs() {
+    fn a_node_keeps_its_id_and_excludes_a_second() {
         let (directory, random) = (tempfile::tempdir().unwrap(), SeededRandom::new(1));
         let claim = || NodeId::claim(Some(directory.path()), &random);
         let (one, two) = (claim(), claim());

@@ -1,9 +1,9 @@
-//! What a command appends, told to the servers while it runs: a command is not a node, listens to
-//! nobody and is missed by nobody.
+//! Notifies servers of the appends of a command while it runs: a command is not a node, receives no
+//! notices and is never missed.
 //!
-//! What was appended within a second is told together, over a connection of its own, so that an
-//! import that takes hours has not to answer a bus all that time, and one that takes a moment says
-//! one thing.
+//! Appends within a second are sent together, over a connection of their own, so that an import
+//! that takes hours does not have to answer the bus all that time, and one that takes a moment
+//! sends one notice.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,11 +21,11 @@ use super::connection::Connection;
 use super::{TELL, TOGETHER};
 use sealpost_session::settings::Bus;
 
-/// What is appended within so long is told together.
+/// Appends within this time are sent together.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Tells of what a process appends, until it is [ended](Telling::end); dropped, it goes on as long
-/// as the process does.
+/// Sends notices of the appends of a process, until it is [ended](Telling::end); dropped, it
+/// continues as long as the process.
 pub struct BusNotifier {
     end: Arc<Notify>,
     task: JoinHandle<Result<()>>,
@@ -39,17 +39,17 @@ impl BusNotifier {
         BusNotifier { end, task }
     }
 
-    /// Tells what was not told yet.
+    /// Sends the remaining notices.
     ///
     /// # Errors
-    /// `Retry` if it could not be told; servers find it out by themselves within minutes.
+    /// `Retry` if they could not be sent; servers find the appends by themselves within minutes.
     pub async fn end(self) -> Result<()> {
         self.end.notify_one();
         self.task.await.map_err(|e| Error::internal("telling the bus ended").with_source(e))?
     }
 }
 
-/// Ends of logs, by their accounts: whoever hears of the last entry reads those before it too.
+/// Ends of logs, by their accounts: a node that learns of the last entry reads those before it too.
 type Ends = BTreeMap<AccountId, Position>;
 
 async fn tell(bus: Bus, mut appended: Receiver<(AccountId, Position)>, end: Arc<Notify>) -> Result<()> {
@@ -71,14 +71,14 @@ async fn tell(bus: Bus, mut appended: Receiver<(AccountId, Position)>, end: Arc<
         match publish(&bus, &ends).await {
             Ok(()) => ends.clear(),
             Err(e) if is_over => return Err(e),
-            // With what is told next.
+            // With the next notices.
             Err(error) => tracing::debug!(%error, "cannot notify other nodes"),
         }
     }
     Ok(())
 }
 
-/// What waits to be told.
+/// The waiting notices.
 fn take(appended: &mut Receiver<(AccountId, Position)>, ends: &mut Ends) {
     loop {
         match appended.try_recv() {

@@ -1,9 +1,9 @@
-//! The other nodes on the bus: who says regularly that it is there, and who has fallen silent
-//! without saying that it goes.
+//! The other nodes on the bus: those that send signs of life, and those that fell silent without a
+//! goodbye.
 //!
-//! Who has fallen silent may be killed, or be cut off from the bus alone, go on, and be unable to
-//! tell what it appends. Nobody can know which; so the store is polled while somebody is missed,
-//! and for a day at most, because a node may be gone for good.
+//! A silent node may be killed, or be disconnected from the bus alone, continue, and be unable to
+//! report its appends. Other nodes cannot know which; so they poll the store while a node is
+//! missed, and for a day at most, because it may be gone permanently.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -22,8 +22,8 @@ const MISSED: Duration = Duration::from_secs(6);
 /// After so much silence it is missed no more.
 const FORGOTTEN: Duration = Duration::from_secs(24 * 3600);
 
-// Who is missed is looked for as often as this node tells, and polling begins at once then: two
-// seconds remain for the store to answer.
+// A node checks for missed ones as often as it sends its own sign of life, and polls at once then:
+// two seconds remain for the store to reply.
 const _: () = assert!(MISSED.as_secs() + TELLS.as_secs() + 2 <= PROMISE.as_secs());
 const _: () = assert!(MISSED.as_secs() > TELLS.as_secs() + SEND.as_secs());
 
@@ -39,12 +39,12 @@ impl Others {
         }
     }
 
-    /// It goes, and has told everything.
+    /// It leaves, and has sent all notices.
     pub fn leaves(&mut self, node: u64) {
         self.0.remove(&node);
     }
 
-    /// Whether somebody is missed.
+    /// Whether a node is missed.
     pub fn misses(&mut self, now: Instant) -> bool {
         self.0.retain(|_, heard| now.saturating_duration_since(*heard) < FORGOTTEN);
         self.0.values().any(|heard| now.saturating_duration_since(*heard) >= MISSED)
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_falls_silent_is_missed_until_it_is_back_or_for_a_day() {
+    fn a_silent_node_is_missed_for_up_to_a_day() {
         let (mut others, began) = (Others::default(), Instant::now());
         let after = |seconds| began + Duration::from_secs(seconds);
         others.hear(1, began);

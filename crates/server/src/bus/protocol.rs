@@ -8,14 +8,14 @@ use sealpost_base::{AccountId, Error, Position, Result};
 /// Bytes of a hint: an account's id and a position, in hexadecimal.
 const HINT_BYTES: usize = 32 + 16;
 
-/// What a node says of itself. Who does not know such a message takes it for no hint.
+/// A node's state. Receivers that do not know such a message do not take it for a hint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Presence {
-    /// A node has just connected: what it appended before was told to nobody.
+    /// A node has just connected: it could not report its earlier appends.
     Back,
-    /// This node is there; it says so regularly.
+    /// A sign of life, sent regularly.
     Here(u64),
-    /// This node goes, and has told all that it appended.
+    /// This node leaves, and has reported all its appends.
     Leaves(u64),
 }
 
@@ -43,16 +43,16 @@ pub(super) enum LineHead {
     Message(u64),
     /// The bus presents itself.
     Info {
-        /// It goes on with TLS only.
+        /// It continues with TLS only.
         tls: bool,
     },
 }
 
-/// What the bus sends, cut into lines and messages, whatever pieces it comes in. What it may make
-/// this end hold is bounded.
+/// Divides the stream of the bus into lines and messages, in any pieces. The memory that the bus
+/// can make it use is bounded.
 #[derive(Default)]
 pub(super) struct Decoder {
-    /// Received and not yet looked at.
+    /// Received and not yet parsed.
     input: Vec<u8>,
     /// Of these no line ends.
     looked: usize,
@@ -93,8 +93,8 @@ impl Decoder {
         }
     }
 
-    /// The next line; the message that it announces, if it is one that is looked at, is what
-    /// [`Decoder::next`] gives then.
+    /// The next line; [`Decoder::next`] then returns the message that it announces, if it is of a
+    /// known kind.
     ///
     /// # Errors
     /// As [`Decoder::next`].
@@ -216,7 +216,7 @@ pub(super) fn say(subject: &str, presence: Presence) -> String {
     format!("PUB {subject} {}\r\n{text}\r\n", text.len())
 }
 
-/// Who this end says it is. Nothing that it publishes comes back to it.
+/// The name of this end. The bus does not return its own messages.
 pub(super) fn connect(user: Option<&str>, secret: Option<&str>, tls: bool) -> String {
     let mut options = serde_json::json!({
         "verbose": false, "pedantic": false, "echo": false, "protocol": 1, "lang": "rust", "name": "sealpost",

@@ -17,7 +17,7 @@ use super::*;
 
 const ID: AccountId = AccountId([5; 16]);
 
-/// As much of a NATS server as is needed: everybody hears what everybody else publishes.
+/// As much of a NATS server as the tests need: every client gets the messages of all others.
 struct StandIn {
     url: String,
     /// Ends all connections.
@@ -178,7 +178,7 @@ fn node(store: &Store, bus: Bus, seed: u64) -> Node {
     start(store, seed, |ears, random, leaves| tokio::spawn(run(bus, ears, random, leaves)))
 }
 
-/// Two nodes that are connected, and whose bus has been there for so long that nobody polls.
+/// Two connected nodes, whose bus has been there for so long that neither polls.
 async fn settled(store: &Store, ways: &Arc<Ways>) -> [Node; 2] {
     let nodes = [0, 1].map(|me| on_way(store, ways, me));
     sleep(2 * SETTLE).await;
@@ -268,7 +268,7 @@ async fn rings(one: &Node, there: &Account, other: &Node) {
 }
 
 #[tokio::test]
-async fn what_one_node_appends_rings_on_another_and_again_after_the_bus_was_away() {
+async fn an_append_notifies_other_nodes_also_after_a_reconnect() {
     let (stand_in, store) = (StandIn::start().await, Store::memory());
     let nodes = [node(&store, stand_in.bus(), 2), node(&store, stand_in.bus(), 3)];
     let root = RootKey::generate(&SeededRandom::new(1));
@@ -278,9 +278,9 @@ async fn what_one_node_appends_rings_on_another_and_again_after_the_bus_was_away
     rings(&nodes[0], &there, &nodes[1]).await;
 }
 
-/// It takes the login, and hangs up at what is said then.
+/// It accepts the login, and hangs up at the next message.
 #[tokio::test(start_paused = true)]
-async fn a_bus_that_refuses_what_is_sent_is_not_asked_again_at_once() {
+async fn a_refusing_bus_is_retried_after_a_pause() {
     let (store, opened) = (Store::memory(), Arc::new(AtomicUsize::new(0)));
     let opens = opened.clone();
     let open = move || {
@@ -320,7 +320,7 @@ async fn opened(nodes: &[Node; 2]) -> [Arc<Account>; 2] {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_node_appends_before_it_is_back_on_a_bus_that_others_have_again_is_heard_in_time() {
+async fn appends_before_a_late_reconnect_are_noticed_in_time() {
     let (ways, store) = (Ways::new(), Store::memory());
     let nodes = settled(&store, &ways).await;
     let [here, there] = opened(&nodes).await;
@@ -337,7 +337,7 @@ async fn what_a_node_appends_before_it_is_back_on_a_bus_that_others_have_again_i
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_node_appends_while_it_alone_is_cut_off_is_heard_in_time() {
+async fn appends_of_a_disconnected_node_are_noticed_in_time() {
     let (ways, store) = (Ways::new(), Store::memory());
     let nodes = settled(&store, &ways).await;
     let [here, there] = opened(&nodes).await;
@@ -352,7 +352,7 @@ async fn what_a_node_appends_while_it_alone_is_cut_off_is_heard_in_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_does_not_come_back_with_the_bus_is_missed() {
+async fn a_node_absent_after_a_reconnect_is_missed() {
     let (ways, store) = (Ways::new(), Store::memory());
     let nodes = settled(&store, &ways).await;
     let [here, there] = opened(&nodes).await;
@@ -375,9 +375,9 @@ async fn who_leaves_has_told_everything_and_is_not_missed() {
     append(&there, &nodes[1]).await;
     nodes[1].leaves.begin();
     (&mut nodes[1].bus).await.unwrap();
-    // Sooner than anybody would poll.
+    // Sooner than any node would poll.
     timeout(Duration::from_secs(1), watcher.changed()).await.expect("a notification");
-    // What it appends now, which a server that has left does not, shows whether anybody polls.
+    // Its appends now, which a server that has left does not make, show whether a node polls.
     here.catch_up().await.unwrap();
     let watcher = here.log_watcher();
     sleep(SETTLE).await;
@@ -387,14 +387,14 @@ async fn who_leaves_has_told_everything_and_is_not_missed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_killed_and_comes_back_is_heard_and_missed_no_more() {
+async fn a_restarted_node_is_heard_and_no_longer_missed() {
     let (ways, store) = (Ways::new(), Store::memory());
     let mut nodes = settled(&store, &ways).await;
     let [here, there] = opened(&nodes).await;
     let watcher = here.log_watcher();
     nodes[1].bus.abort();
     (&mut nodes[1].bus).await.unwrap_err();
-    // Told to nobody.
+    // Reported to no node.
     append(&there, &nodes[1]).await;
     nodes[1] = on_way(&store, &ways, 1);
     timeout(PROMISE, watcher.changed()).await.expect("a notification");
@@ -402,7 +402,7 @@ async fn who_is_killed_and_comes_back_is_heard_and_missed_no_more() {
     assert!(!is_polled(&store, &here).await);
 }
 
-/// Whether anybody looks for what a node appends that is on no bus.
+/// Whether a node polls for appends of one that is on no bus.
 async fn is_polled(store: &Store, here: &Account) -> bool {
     let stranger = alone(store);
     let root = RootKey::generate(&SeededRandom::new(1));
@@ -414,7 +414,7 @@ async fn is_polled(store: &Store, here: &Account) -> bool {
 }
 
 #[tokio::test]
-async fn a_node_with_a_directory_is_the_same_after_it_was_killed() {
+async fn a_node_with_a_directory_keeps_its_id() {
     let (stand_in, store) = (StandIn::start().await, Store::memory());
     let directory = tempfile::tempdir().unwrap();
     let mut ids = Vec::new();
@@ -451,7 +451,7 @@ async fn who_hears_its_own_id_takes_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_leaves_tells_what_is_left_and_that_some_is_lost() {
+async fn a_leaving_node_sends_its_notices_and_reports_losses() {
     let (ways, store) = (Ways::new(), Store::memory());
     let node = alone(&store);
     let appended = broadcast::Sender::new(2);
@@ -470,7 +470,7 @@ async fn who_leaves_tells_what_is_left_and_that_some_is_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_sent_is_taken_when_the_last_ping_is_answered() {
+async fn notices_count_as_sent_after_the_last_pong() {
     let (stream, mut other_end) = tokio::io::duplex(4096);
     other_end.write_all(b"INFO {}\r\nPONG\r\n").await.unwrap();
     let nowhere = Address { tls: false, host: "nowhere:4222".to_owned() };
@@ -505,7 +505,7 @@ async fn who_is_missed_does_not_matter_for_records() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_had_too_much_to_tell_says_that_it_is_back() {
+async fn a_node_with_too_many_notices_reports_its_return() {
     let (ways, store) = (Ways::new(), Store::memory());
     let node = alone(&store);
     let appended = broadcast::Sender::new(2);
@@ -557,7 +557,7 @@ async fn a_bus_that_stands_still_is_noticed_in_time() {
 }
 
 #[tokio::test]
-async fn a_session_ends_at_once_when_the_bus_tells_that_its_account_was_removed() {
+async fn a_bus_notice_of_a_removed_account_ends_sessions() {
     let (stand_in, store) = (StandIn::start().await, Store::memory());
     let node = node(&store, stand_in.bus(), 2);
     let name = AccountName::parse("me@localhost").unwrap();

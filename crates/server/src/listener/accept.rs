@@ -1,9 +1,8 @@
 //! The accept loop of one listening socket: it owns the tasks of its sessions.
 //!
-//! A panic costs the connection that it was about, not the loop and not the sessions. If the socket
-//! itself can accept nothing any more the loop says so and ends, and the process with it
-//! ([`sealpost_session::health`]): a server that looks alive and listens to nobody is worse than
-//! one that is started again.
+//! A panic costs its own connection, not the loop and not the sessions. If the socket itself can
+//! accept no more connections the loop reports it and ends, and the process with it
+//! ([`sealpost_session::health`]): a restart is better than a server that runs and accepts nothing.
 
 use std::io;
 use std::net::SocketAddr;
@@ -31,7 +30,7 @@ use sealpost_session::net::Stream;
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// One listening socket, and who came by it.
+/// One listening socket, and its sessions.
 pub(crate) struct AcceptLoop {
     listener: Listener,
     service: Service,
@@ -102,7 +101,7 @@ impl AcceptLoop {
                         self.pause = FIRST_PAUSE;
                         self.take(accepted);
                     }
-                    // The client gave up while it was in the backlog: its problem alone.
+                    // The client disconnected while it was in the backlog: its problem alone.
                     Err(e) if is_clients_own(&e) => {}
                     Err(e) if is_for_good(&e) => return Ended::Lost(e),
                     Err(e) => {
@@ -148,7 +147,7 @@ impl AcceptLoop {
             let leave = place.leave();
             let said = tokio::select! {
                 said = proxy::read(&mut socket) => said,
-                // Another takes its place.
+                // Another connection replaces it.
                 () = leave.notified() => return None,
             };
             match said {
@@ -158,7 +157,7 @@ impl AcceptLoop {
                     tracing::warn!(protocol, %balancer, "a trusted proxy sent no PROXY header");
                     None
                 }
-                // It looked whether somebody listens.
+                // A health check of the socket.
                 Err(e) => {
                     tracing::debug!(protocol, %balancer, error = %e, "a trusted proxy closed the connection \
                         before its PROXY header");
@@ -210,13 +209,13 @@ fn is_for_good(error: &io::Error) -> bool {
     matches!(errno, Some(Errno::BADF | Errno::INVAL | Errno::NOTSOCK))
 }
 
-/// Says "come back later" if that takes no waiting. With implicit TLS it would take a handshake:
+/// Sends the temporary error if that takes no waiting. With implicit TLS it would take a handshake:
 /// the client sees the connection close, which means the same.
 fn refuse(accepted: Accepted, service: &Service) {
     if service.tls.is_some() {
         return;
     }
-    // A fresh connection has room for one line; if not, the close says enough.
+    // The buffer of a fresh connection holds one line; if not, closing it suffices.
     let _ = match accepted {
         Accepted::Tcp(socket, _) | Accepted::Balanced { socket, .. } => {
             socket.into_std().and_then(|mut socket| io::Write::write(&mut socket, service.refusal.as_bytes()))
@@ -227,12 +226,13 @@ fn refuse(accepted: Accepted, service: &Service) {
     };
 }
 
-/// What the task of a connection does. It is for everybody who waits, so what it does is in boxes,
-/// which are as large as it takes.
+/// The task of a connection. Idle connections hold it, so its parts are boxed, and take only the
+/// memory that they need.
 pub(super) async fn stay(session: BoxFuture<'static, ()>, leave: Arc<Notify>) {
     tokio::select! {
         () = session => {}
-        // Another takes its place. It has nobody's mail in hand, and is not waited for.
+        // Another connection replaces it. It has no mail in progress, so the server does not wait
+        // for it.
         () = leave.notified() => {}
     }
 }
@@ -249,7 +249,7 @@ pub(super) async fn secured(stream: Stream, config: Arc<ServerConfig>, service: 
     let peer = stream.peer_addr();
     let handshake = stream.start_tls(&config, ctx.settings.timeouts.tls_handshake);
     let result = tokio::select! {
-        // Nothing can be said to a client that has no TLS yet.
+        // A client without TLS yet gets no message.
         () = ctx.shutdown.wait() => return,
         result = handshake => result,
     };

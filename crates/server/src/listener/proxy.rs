@@ -1,9 +1,9 @@
 //! The PROXY protocol, versions 1 and 2 (HAProxy, `doc/proxy-protocol.txt`): a balancer that makes
 //! connections of its own says at the beginning of each whose it is.
 //!
-//! Whoever is not named as a balancer is not asked and not believed, and who is named has to say
-//! it: to guess whether there is a header would let anybody have any address (§2). Nothing behind
-//! the header is read here: it is the client's.
+//! A header is read only from configured balancers, and required from them: guessing whether there
+//! is a header would let any client claim any address (§2). No byte behind the header is read here:
+//! it is the client's.
 
 use std::io::{self, ErrorKind};
 use std::time::Duration;

@@ -72,7 +72,7 @@ fn who_may_not_listen_is_told_what_to_do() {
     assert_eq!(told(io::ErrorKind::AddrInUse).kind(), Kind::Retry);
 }
 
-/// What a connection is charged for has to have room for what it is.
+/// A connection must fit into its charge.
 #[tokio::test]
 async fn the_tasks_of_sessions_are_small() {
     let ctx = context(Settings::default());
@@ -124,7 +124,7 @@ async fn one_too_many_is_told_to_come_back_and_may() {
 }
 
 #[tokio::test]
-async fn a_unix_socket_is_private_replaces_a_dead_one_and_is_removed() {
+async fn a_unix_socket_is_private_and_replaces_dead_ones() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("lmtp.sock");
     // What a server that was killed leaves behind.
@@ -229,7 +229,7 @@ async fn a_session_that_panics_takes_nobody_with_it() {
     running.await.unwrap();
 }
 
-/// Says who it takes the client for.
+/// Reports the client's address.
 fn names(mut stream: Stream, _: Arc<Context>) -> BoxFuture<'static, ()> {
     Box::pin(async move {
         let (peer, local) = (stream.peer_addr().unwrap(), stream.local_addr().unwrap());
@@ -271,7 +271,7 @@ async fn a_balancer_says_whose_connection_it_makes() {
     let mut looks = balanced(address, "PROXY UNKNOWN\r\n").await;
     let own = looks.local_addr().unwrap();
     assert_eq!(line(&mut looks).await, format!("{own} {address} true\r\n"));
-    // Who does not say it is not served, and holds no place.
+    // A balancer without a header is not served, and holds no connection.
     let mut silent = balanced(address, "a LOGIN me secret\r\n").await;
     assert!(!matches!(silent.read(&mut [0]).await, Ok(1)), "closed or reset");
     let cut = balanced(address, "PROXY TCP4 192.0.").await;
@@ -338,7 +338,7 @@ async fn a_socket_that_no_longer_listens_is_reported_as_lost() {
     let listener = Listener::tcp("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.address().unwrap();
     let Listener::Tcp(socket) = &listener else { unreachable!() };
-    // Whoever has the same socket may end it.
+    // Another process with the same socket may end it.
     let same = duplicate(socket);
     let admission = Admission::new(Connections::default(), usize::MAX);
     let running = tokio::spawn(run(listener, service(), ctx.clone(), admission));

@@ -1,134 +1,12 @@
-//! Every metric there is: the one table, from which pages are written and the guide's list is made.
+//! The table of all metrics: `/metrics` and the list in the guide are made from it.
 
-use sealpost_base::metrics::Counter;
-use sealpost_vault::StoreStats;
-
-use super::openmetrics::{self, Kind, Labels};
-use super::{Process, Protocol, Verdict};
-use crate::sending::Sending;
-use sealpost_session::Context;
-
-/// One metric, with all its series.
-pub(super) struct Family {
-    /// Without the `_total` of counters.
-    name: &'static str,
-    kind: Kind,
-    /// Its name's last word, if that is a unit.
-    unit: &'static str,
-    labels: &'static str,
-    help: &'static str,
-    write: Write,
-}
-
-/// How its lines are written.
-#[derive(Clone, Copy)]
-enum Write {
-    /// At once.
-    Whole(fn(&View<'_>, &mut Series<'_>)),
-    /// For each command of each protocol, because all of them would be a large page.
-    Commands(fn(Protocol, u8, &View<'_>, &mut Series<'_>)),
-}
-
-/// What is looked at once for a page.
-pub(super) struct View<'a> {
-    ctx: &'a Context,
-    /// `None` if the server sends nothing: then there are no series about it.
-    sending: Option<&'a Sending>,
-    process: Process,
-    store: StoreStats,
-    sessions: [sealpost_session::sessions::Count; Protocol::ALL.len()],
-    loaded: (usize, usize),
-}
-
-/// Where a family's lines go.
-struct Series<'a> {
-    out: &'a mut String,
-    name: &'static str,
-    kind: Kind,
-}
-
-impl Series<'_> {
-    fn value(&mut self, labels: Labels<'_>, value: f64) {
-        let suffix = match self.kind {
-            Kind::Counter => "_total",
-            Kind::Gauge | Kind::Histogram => "",
-        };
-        openmetrics::sample(self.out, &format!("{}{suffix}", self.name), labels, value);
-    }
-
-    fn number(&mut self, labels: Labels<'_>, value: u64) {
-        self.value(labels, value as f64);
-    }
-
-    fn times(&mut self, labels: Labels<'_>, histogram: &sealpost_base::metrics::Histogram) {
-        openmetrics::histogram(self.out, self.name, labels, &histogram.read(), 1e-9);
-    }
-
-    fn counts(&mut self, labels: Labels<'_>, histogram: &sealpost_base::metrics::Histogram) {
-        openmetrics::histogram(self.out, self.name, labels, &histogram.read(), 1.0);
-    }
-
-    fn each_protocol(&mut self, view: &View<'_>, counter: fn(&super::ProtocolMetrics) -> &Counter) {
-        for protocol in Protocol::ALL {
-            self.number(&[("protocol", protocol.name())], counter(view.ctx.metrics.of(protocol)).read());
-        }
-    }
-
-    /// As [`Series::each_protocol`], for those that take mail.
-    fn each_receiving(&mut self, view: &View<'_>, counter: fn(&super::ProtocolMetrics) -> &Counter) {
-        for protocol in [Protocol::Smtp, Protocol::Lmtp, Protocol::Submission] {
-            self.number(&[("protocol", protocol.name())], counter(view.ctx.metrics.of(protocol)).read());
-        }
-    }
-}
-
-impl<'a> View<'a> {
-    pub(super) fn of(ctx: &'a Context, sending: Option<&'a Sending>) -> Self {
-        let loaded = ctx.accounts.all_loaded();
-        let bytes = loaded.iter().map(|account| account.state().memory()).sum();
-        View {
-            ctx,
-            sending,
-            process: Process::read(),
-            store: ctx.store.stats(),
-            sessions: Protocol::ALL.map(|protocol| ctx.sessions.count(protocol)),
-            loaded: (loaded.len(), bytes),
-        }
-    }
-}
+use super::family::{Family, View, Write};
+use super::openmetrics::Kind;
+use super::{Protocol, Verdict};
 
 /// Everything there is, in pieces of a few KiB.
 pub(super) fn pieces<'a>(view: &'a View<'a>) -> impl Iterator<Item = String> + 'a {
     FAMILIES.iter().flat_map(move |family| family.pieces(view))
-}
-
-impl Family {
-    fn pieces<'a>(&'static self, view: &'a View<'a>) -> Box<dyn Iterator<Item = String> + Send + 'a> {
-        let mut head = String::new();
-        openmetrics::head(&mut head, self.name, self.kind, self.unit, self.help);
-        match self.write {
-            Write::Whole(write) => {
-                write(view, &mut Series { out: &mut head, name: self.name, kind: self.kind });
-                Box::new(std::iter::once(head))
-            }
-            Write::Commands(write) => {
-                let all = Protocol::ALL.into_iter().flat_map(|protocol| {
-                    (0..protocol.commands().len()).map(move |at| (protocol, u8::try_from(at).unwrap_or(0)))
-                });
-                let lines = all.map(move |(protocol, command)| {
-                    let mut out = String::new();
-                    write(
-                        protocol,
-                        command,
-                        view,
-                        &mut Series { out: &mut out, name: self.name, kind: self.kind },
-                    );
-                    out
-                });
-                Box::new(std::iter::once(head).chain(lines))
-            }
-        }
-    }
 }
 
 /// The rows of the guide's table of metrics.
@@ -146,7 +24,7 @@ pub fn reference() -> String {
     rows
 }
 
-/// How IMAP sessions are told apart; those of SMTP and LMTP are `open`.
+/// The states of IMAP sessions; those of SMTP and LMTP are `open`.
 const STATES: [&str; 4] = ["anonymous", "authenticated", "selected", "idle"];
 
 macro_rules! family {

@@ -1,10 +1,9 @@
-//! `/metrics` and `/healthz` over HTTP/1.1 (RFC 9112), for those who scrape and nobody else.
+//! `/metrics` and `/healthz` over HTTP/1.1 (RFC 9112), for monitoring.
 //!
-//! One request a connection; what is not GET or HEAD of one of the two is refused. A page is sent
-//! in pieces of a few KiB as it is made, so it costs no more memory than that however many series
-//! there are, and needs nothing from the budget: who watches must see what happens when that is
-//! used up. The connection's end is the page's (RFC 9112 §6.3 (8)); that it was not cut short is
-//! told by its last line, `# EOF`.
+//! One request a connection; all but GET and HEAD of the two paths is refused. A page is sent in
+//! pieces of a few KiB as it is made, so its memory does not grow with the number of series, and
+//! needs no reservation: monitoring must work when the budget is used up. The end of the connection
+//! ends the page (RFC 9112 §6.3 (8)); its last line, `# EOF`, shows that it is complete.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,14 +11,15 @@ use std::time::Duration;
 use sealpost_base::limits::{HTTP_HEAD_BYTES, HTTP_HEADERS};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::families::{self, View};
+use super::families;
+use super::family::View;
 use super::openmetrics;
 use crate::sending::Sending;
 use sealpost_session::Context;
 use sealpost_session::net::Stream;
 
-/// How long a client may take to ask: there are few places, and who only connects is not to keep
-/// others out for long.
+/// The timeout of a request: connections are few, and an idle one must not keep others out for
+/// long.
 const ASKING: Duration = Duration::from_secs(2);
 /// How long a client may take for all of it.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -28,10 +28,10 @@ const LOOP_TIMEOUT: Duration = Duration::from_secs(2);
 /// What is sent at once, in bytes; one more piece may be added to it.
 const PAGE_BYTES: usize = 8 * 1024;
 
-/// What a client asks for.
+/// A client's request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Request {
-    /// `/metrics`; whether it wants more than the head.
+    /// `/metrics`; whether it requests more than the head.
     Metrics { body: bool },
     /// `/healthz`, likewise.
     Health { body: bool },
@@ -52,7 +52,7 @@ pub(crate) async fn serve(mut stream: Stream, ctx: Arc<Context>, sending: Option
     }
 }
 
-/// What is asked for; nothing if the client hangs up.
+/// The request; `None` if the client hangs up.
 async fn request(stream: &mut Stream) -> std::io::Result<Option<Request>> {
     let mut head = Vec::new();
     loop {
@@ -103,7 +103,7 @@ async fn answer(stream: &mut Stream, ctx: &Context, sending: Option<&Sending>) -
     stream.flush().await
 }
 
-/// Why nobody should be sent here, if so.
+/// Why a load balancer should send no client here, if so.
 pub(crate) async fn health(ctx: &Context, sending: Option<&Sending>) -> Result<(), String> {
     if ctx.shutdown.is_stopping() {
         return Err("stopping".to_owned());
@@ -136,7 +136,7 @@ fn parse(head: &[u8]) -> Option<Request> {
         _ => return Some(Request::Refused("405 Method Not Allowed")),
     };
     let target = request.path.unwrap_or_default();
-    // RFC 9112 §3.2.2: the whole address, as a proxy is asked.
+    // RFC 9112 §3.2.2: the absolute form, as sent to a proxy.
     let path = match target.strip_prefix("http://") {
         Some(rest) => rest.find('/').map_or("/", |at| &rest[at..]),
         None => target,
@@ -182,8 +182,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes, there is an answer once the head is as long as it may be, and the answer
-        /// stays the same whatever follows.
+        /// For any input there is a reply once the head has its maximum length, and later bytes do
+        /// not change it.
         #[test]
         fn there_is_always_an_answer(
             start in prop_oneof![Just(""), Just("GET /metrics HTTP/1.1\r\n"), Just("GET "), Just("HEAD /healthz HTTP/1.1\r\nA: ")],

@@ -7,9 +7,9 @@ use sealpost_base::metrics::Reading;
 /// What kind of metric a family is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Only grows, until the server starts anew.
+    /// Only grows, until the server restarts.
     Counter,
-    /// Goes up and down.
+    /// Rises and falls.
     Gauge,
     /// How values are distributed.
     Histogram,

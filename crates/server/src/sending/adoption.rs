@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_mail_of_a_lost_node_is_sent_and_its_queue_released() {
+    async fn a_lost_nodes_mail_is_sent_and_its_queue_released() {
         let dir = tempfile::tempdir().unwrap();
         let data = ["lost", "another"].map(|name| dir.path().join(name));
         data.iter().for_each(|data| std::fs::create_dir(data).unwrap());

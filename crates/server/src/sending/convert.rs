@@ -146,7 +146,7 @@ pub(super) fn tls(demand: TlsDemand) -> envelope::TlsDemand {
     }
 }
 
-/// The reports that are wanted of an address that mail goes on to. Success is reported by this
+/// The reports that are wanted of an address that mail is forwarded to. Success is reported by this
 /// server, unless the address stands for the recipient alone (RFC 3461 §5.2.7.2, §5.2.7.3).
 pub(super) fn notify(notify: Option<Notify>, is_alone: bool) -> Option<envelope::Notify> {
     let Notify::On { success, failure, delay } = notify? else { return Some(envelope::Notify::NEVER) };

@@ -73,7 +73,7 @@ async fn opens(keys: &MailKeys, store: &Store, log_key: &LogKey, node: AccountId
     let Some(position) = digits.map(Position) else { return Ok(true) };
     match entry::judge(log_key, node, position, &object) {
         Verdict::Authentic(Origin::Owner, _) | Verdict::Retired(Origin::Owner, _) => {}
-        // Whoever can write to the store can put anything there; opening the queue judges it.
+        // An attacker can put anything there; opening the queue judges it.
         _ => return Ok(true),
     }
     Ok(entry::open(&keys.queue(node), node, position, &object).is_ok())

@@ -61,7 +61,7 @@ struct Reached {
 }
 
 impl Reached {
-    /// Whether the mail only goes on, to one address: reports are that one's then (RFC 3461 §5.2.7.2).
+    /// Whether the mail is only forwarded, to one address: reports are that one's then (RFC 3461 §5.2.7.2).
     fn is_one_outside(&self) -> bool {
         self.accounts.is_empty() && self.outside.len() == 1
     }

@@ -2,7 +2,7 @@
 //!
 //! A policy that is forgotten protects against nothing until it is fetched again (RFC 8461 §10.2), so
 //! they survive a restart. All are in memory, the most recently used ones within their limits; the
-//! file is written anew a moment after one is added. Format: `docs/format/sending-files.md`.
+//! file is written again a moment after one is added. Format: `docs/format/sending-files.md`.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ struct Known {
 }
 
 impl PolicyFile {
-    /// As the file in `data` says. One that cannot be read is reported and written anew.
+    /// As the file in `data` says. One that cannot be read is reported and created again.
     pub(super) async fn load(data: &Path) -> Self {
         let path = data.join(FILE);
         let read = {

@@ -46,7 +46,7 @@ pub(super) async fn run(inner: Arc<Inner>) {
 /// Writes how far the queue is known, and the policies.
 pub(super) async fn save(inner: &Arc<Inner>) {
     inner.policies.save().await;
-    // A queue that another process has taken over goes on without this one.
+    // A queue that another process has taken over continues without this one.
     let position: Position = inner.own.queue.state().position();
     let noted = inner.clone();
     if let Err(error) = super::blocking(move || noted.node.save(position)).await {

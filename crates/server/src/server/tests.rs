@@ -8,6 +8,7 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufRead
 use tokio::net::TcpStream;
 
 use super::*;
+use crate::housekeeping::maintain_records;
 use sealpost_session::settings::TlsSource;
 use sealpost_session::settings::sending::{Sending, Switch};
 
@@ -123,7 +124,7 @@ async fn http_is_served_with_and_without_tls_until_the_end() {
 }
 
 #[tokio::test]
-async fn a_clock_that_is_years_ahead_deletes_no_account_until_it_is_confirmed() {
+async fn an_unconfirmed_clock_years_ahead_deletes_no_account() {
     use sealpost_directory::{NewAccount, Role, Secret};
     let data = tempfile::tempdir().unwrap();
     let clock = Arc::new(FakeClock::new(Timestamp(1_700_000_000_000)));
@@ -158,7 +159,7 @@ async fn a_clock_that_is_years_ahead_deletes_no_account_until_it_is_confirmed() 
 }
 
 #[tokio::test]
-async fn a_client_that_never_shakes_hands_does_not_keep_the_server() {
+async fn a_client_without_a_handshake_does_not_delay_the_stop() {
     let directory = tempfile::tempdir().unwrap();
     let tls = TlsSource::SelfSigned { directory: directory.path().to_owned() };
     let listen = Listen { imaps: local(), ..Listen::default() };
@@ -206,10 +207,10 @@ async fn a_port_in_use_leaves_nothing_behind() {
     server.stop(Duration::from_secs(1)).await;
 }
 
-/// What a kill left of withdrawn secrets goes when the server starts, and what comes about later
+/// Copies of withdrawn secrets that a kill left are removed when the server starts, and later ones
 /// within an hour.
 #[tokio::test(start_paused = true)]
-async fn what_a_killed_withdrawal_left_goes_at_the_start_and_within_an_hour() {
+async fn an_interrupted_withdrawal_is_completed_within_an_hour() {
     const MINUTE: Duration = Duration::from_secs(60);
     let ctx = Arc::new(crate::context_for_tests());
     let name = ctx.directory.account_name("me").unwrap();

@@ -1,5 +1,5 @@
-//! A certificate chain and its key, read from PEM files (RFC 7468); and what is wrong with those
-//! that cannot be used, in words of those who have to mend it.
+//! A certificate chain and its key, read from PEM files (RFC 7468); errors name the file and the
+//! remedy.
 //!
 //! The libraries say "no items found" or "failed to parse"; what matters is that a key has a
 //! passphrase, or that the chain begins with the wrong certificate. No message repeats bytes of a
@@ -76,7 +76,7 @@ pub(super) fn parse(
     if chain.is_empty() {
         return Err(Wrong::Certificate(no_certificate(certificate)));
     }
-    // The parser's message is kept, the bytes it looked at are not: they are the key.
+    // The parser's message is kept, its input is not: that is the key.
     let der = PrivateKeyDer::from_pem_slice(key).map_err(|e| Wrong::Key(no_key(key, &e.to_string())))?;
     if is_encrypted(key) {
         return Err(Wrong::Key(ENCRYPTED.to_owned()));
@@ -122,7 +122,7 @@ pub(super) fn out_of_date(
 ) -> Option<String> {
     let leaf = ParsedCertificate::try_from(chain.first()?).ok()?;
     let now = UnixTime::since_unix_epoch(Duration::from_secs(u64::try_from(now.seconds()).ok()?));
-    // Nobody is trusted, but time is looked at first.
+    // No issuer is trusted, but the dates are checked first.
     let (nobody, algorithms) = (RootCertStore::empty(), provider.signature_verification_algorithms.all);
     let checked =
         rustls::client::verify_server_cert_signed_by_trust_anchor(&leaf, &nobody, &[], now, algorithms);

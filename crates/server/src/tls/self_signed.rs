@@ -1,5 +1,5 @@
-//! A certificate for servers that nobody has given one: made once, kept in the data directory, so
-//! that clients which were told to trust it need to be told only once.
+//! The certificate of a server without a configured one: created once and kept in the data
+//! directory, so that clients need to accept it only once.
 
 use std::fs::File;
 use std::io::Write;
@@ -28,20 +28,20 @@ pub(super) fn ensure(directory: &Path, hostname: &str) -> Result<(PathBuf, PathB
     let (certificate, key) = (directory.join(CERTIFICATE_FILE), directory.join(KEY_FILE));
     owner::make_directory(directory).map_err(|e| cannot("make", directory, e))?;
     let lock = File::open(directory).map_err(|e| cannot("open", directory, e))?;
-    // Where there are no locks, the files are looked at all the same.
+    // Where there are no locks, the files are checked all the same.
     let _ = lock.lock();
     if certificate.exists() && key.exists() {
         if !differ(&certificate, &key) {
             return Ok((certificate, key));
         }
-        // Somebody may have put them there, and miss them.
+        // The operator may have put them there, and need them.
         for file in [&certificate, &key] {
             std::fs::rename(file, file.with_extension("old")).map_err(|e| cannot("rename", file, e))?;
         }
     }
     let pem = generate(hostname)?;
-    // The key goes first: a crash in between leaves a pair that is incomplete, and the next start
-    // makes both anew.
+    // The key is written first: a crash in between leaves an incomplete pair, and the next start
+    // creates both again.
     let _ = std::fs::remove_file(&certificate);
     write_private(&key, pem.key.as_bytes())?;
     write_private(&certificate, pem.certificate.as_bytes())?;

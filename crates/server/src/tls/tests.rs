@@ -21,7 +21,7 @@ fn write_pair(directory: &Path, hostname: &str) -> (PathBuf, PathBuf) {
 }
 
 #[test]
-fn a_self_signed_certificate_is_made_once_and_only_its_owner_reads_the_key() {
+fn a_self_signed_certificate_is_created_once_with_private_key() {
     let directory = tempfile::tempdir().unwrap();
     let source = TlsSource::SelfSigned { directory: directory.path().join("data") };
     let first = Tls::load(&source, "mail.example").unwrap().unwrap();
@@ -60,7 +60,7 @@ fn a_key_of_another_certificate_is_replaced_and_kept() {
 }
 
 #[test]
-fn a_changed_file_is_loaded_and_a_broken_one_leaves_the_old_certificate() {
+fn a_changed_certificate_is_loaded_unless_it_is_broken() {
     let directory = tempfile::tempdir().unwrap();
     let (certificate, key) = write_pair(directory.path(), "one.example");
     let tls = Tls::load(&TlsSource::Files { certificate: certificate.clone(), key }, "x").unwrap().unwrap();
@@ -165,7 +165,7 @@ fn what_is_no_certificate_in_pem_says_what_it_is() {
 }
 
 #[test]
-fn a_pair_in_one_file_and_in_any_line_ends_works() {
+fn a_pair_in_one_file_with_any_line_ends_works() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("both.pem");
     let [certificate, key] =
@@ -209,7 +209,7 @@ fn a_certificate_that_is_not_valid_now_is_told_of() {
 }
 
 #[test]
-fn a_key_that_may_not_be_read_leads_to_the_guide() {
+fn a_key_without_permission_to_read_names_the_guide() {
     let directory = tempfile::tempdir().unwrap();
     let key = directory.path().join("privkey.pem");
     std::fs::write(&key, "").unwrap();

@@ -21,7 +21,8 @@ async fn however_many_messages_a_command_brings_it_is_one_entry() {
     assert_eq!(entries(), 2);
     client.ok("SELECT Drafts").await;
     client.ok("APPEND Drafts {1+}\r\nx").await;
-    // That this message is not recent for anybody else is noted in the background, as an entry too.
+    // The claim that this message is recent for this session only is logged in the background, as
+    // an entry too.
     while account.state().mailbox_named("Drafts").unwrap().recent_from().get() < 2 {
         client.ok("NOOP").await;
     }
@@ -155,7 +156,7 @@ async fn what_a_command_has_brought_is_counted_until_it_ends() {
 }
 
 #[tokio::test]
-async fn a_command_may_not_bring_more_than_its_part_of_the_memory() {
+async fn a_command_cannot_exceed_its_part_of_the_memory() {
     let mut world = small_world().await;
     let mut client = world.login().await;
     let lines = client.command(&format!("APPEND INBOX{}", with_keywords(400))).await;
@@ -174,7 +175,7 @@ async fn an_append_whose_client_is_gone_ends_while_it_waits() {
     while let Some(permit) = world.ctx.budget.try_acquire(usize::MAX) {
         held.push(permit);
     }
-    // All of it is there already, and nobody waits for the answer.
+    // All of it has been sent already, and the client does not wait for the reply.
     client.send(b"1 APPEND INBOX {1+}\r\nx\r\n").await;
     while world.ctx.budget.waiting() == 0 {
         tokio::task::yield_now().await;

@@ -17,7 +17,7 @@ async fn what_is_new_is_told_by_its_number_alone() {
     }
     there.ok("SELECT Archive").await;
     here.ok("COPY 1:* Archive").await;
-    // One old message has other flags, and is told with them.
+    // One old message has other flags, and is reported with them.
     here.ok("SELECT Archive").await;
     here.ok("STORE 1 +FLAGS (\\Flagged)").await;
     let told = there.ok("NOOP").await;

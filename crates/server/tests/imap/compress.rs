@@ -91,7 +91,7 @@ async fn many_messages_at_once_and_a_rest_in_between() {
     client.ok("EXAMINE INBOX").await;
     let expected = plain.ok(command).await;
     assert_eq!(client.ok(command).await, expected);
-    // The compressor is given back while the client says nothing, and another one goes on.
+    // The compressor is released while the client sends nothing, and another one continues.
     tokio::time::pause();
     tokio::time::sleep(std::time::Duration::from_secs(60)).await;
     assert!(world.ctx.budget.in_use() < 64 * 1024, "{}", world.ctx.budget.in_use());
@@ -157,7 +157,8 @@ async fn limits_hold_for_what_comes_out_of_a_bomb() {
     let mut world = TestServer::new(Settings::default()).await;
     let mut client = compressed(&mut world).await;
     let mut other = world.login().await;
-    // A command of 64 MiB, from 64 KiB: not held, given up after a megabyte, and nobody else waits for it.
+    // A command of 64 MiB, from 64 KiB: not buffered, refused after a megabyte, and no other client
+    // waits for it.
     let piece = vec![b'x'; 4 * 1024 * 1024];
     let bomb = async {
         client.send(b"1 ").await;
@@ -203,7 +204,7 @@ async fn one_more_than_fits_goes_on_without() {
     for client in &mut clients {
         client.ok("NOOP").await;
     }
-    // Who hangs up makes room.
+    // A closed connection frees its memory.
     clients.remove(0).ok("LOGOUT").await;
     loop {
         let answer = clients.last_mut().unwrap().command("COMPRESS DEFLATE").await;

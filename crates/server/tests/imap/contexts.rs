@@ -1,5 +1,5 @@
-//! Results that are kept up to date (RFC 5267), replayed from what a client is told of them alone,
-//! are what a new search finds, whatever other sessions do.
+//! Results that are kept up to date (RFC 5267), replayed from the updates that a client gets, equal
+//! those of a new search, whatever other sessions do.
 
 use sealpost_base::{Random, SeededRandom};
 use sealpost_session::Settings;
@@ -55,7 +55,7 @@ impl Replay {
     }
 }
 
-/// Replays what a command told about the results.
+/// Replays the updates that a command reported about the results.
 fn replay(results: &mut [Replay], lines: &[String]) {
     for line in lines {
         if let Some(number) = line.strip_prefix("* ").and_then(|rest| rest.strip_suffix(" EXPUNGE")) {

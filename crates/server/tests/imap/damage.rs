@@ -51,7 +51,7 @@ async fn world(dir: &std::path::Path) -> TestServer {
 }
 
 #[tokio::test]
-async fn a_message_whose_beginning_is_damaged_is_named_and_the_others_are_served() {
+async fn a_damaged_message_is_reported_and_others_are_served() {
     let dir = tempfile::tempdir().unwrap();
     let mut world = world(dir.path()).await;
     damage_largest(dir.path(), |_| 0..1000);
@@ -63,14 +63,14 @@ async fn a_message_whose_beginning_is_damaged_is_named_and_the_others_are_served
     assert_eq!(lines[2], "* NO [CORRUPTION] message UID 2 is damaged");
     assert!(lines[3].contains("three"));
     assert_eq!(lines[4], "x NO [CORRUPTION] damaged messages, by UID: 2");
-    // Nothing that is left is lost, and the session goes on.
+    // The other messages stay readable, and the session continues.
     client.ok("FETCH 1:3 ALL").await;
     let lines = client.ok("SEARCH SUBJECT noise").await;
     assert_eq!(lines[0], "* SEARCH 2");
 }
 
 #[tokio::test]
-async fn damage_in_the_middle_of_a_message_leaves_the_rest_of_it_and_the_connection() {
+async fn damage_inside_a_message_keeps_its_rest_and_the_connection() {
     let dir = tempfile::tempdir().unwrap();
     let mut world = world(dir.path()).await;
     damage_largest(dir.path(), |size| size / 2..size / 2 + 1);
@@ -91,7 +91,7 @@ async fn damage_in_the_middle_of_a_message_leaves_the_rest_of_it_and_the_connect
 }
 
 #[tokio::test]
-async fn an_order_that_a_damaged_message_has_no_place_in_is_not_kept() {
+async fn a_sort_order_without_a_damaged_message_is_not_cached() {
     let dir = tempfile::tempdir().unwrap();
     let mut world = world(dir.path()).await;
     damage_largest(dir.path(), |size| 0..size);

@@ -17,7 +17,7 @@ async fn world(plan: Plan, seed: u64) -> (TestServer, Faulty) {
 }
 
 #[tokio::test]
-async fn while_the_store_is_down_commands_are_refused_and_sessions_go_on() {
+async fn without_the_store_commands_are_refused_and_sessions_stay() {
     let (mut world, faulty) = world(Plan { fail: 1000, ..Plan::default() }, 1).await;
     world.deliver(None, b"Subject: a\r\n\r\nbody\r\n").await;
     let mut client = world.login().await;

@@ -1,12 +1,12 @@
 //! Whole sessions at random: commands from a grammar, right, nearly right and nonsense, pipelined
 //! or one by one, of several sessions of several accounts that share mailboxes.
 //!
-//! Whatever they say: nothing panics, every command is completed once and in its turn or the
-//! connection ends with BYE, every response can be read, the accounts stay sound, and in the end no
-//! memory is held.
+//! For any input: nothing panics, every command is completed once and in order or the connection
+//! ends with BYE, every response can be parsed, the accounts stay sound, and in the end no memory
+//! is held.
 //!
 //! `SEALPOST_SEEDS` and `SEALPOST_FIRST_SEED` as for `sessions.rs`; a failure names the seed and
-//! what was said last.
+//! the last commands.
 
 #[path = "fuzz/grammar.rs"]
 mod grammar;

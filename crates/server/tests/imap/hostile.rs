@@ -60,7 +60,7 @@ async fn what_is_nested_deep_or_listed_long_is_refused() {
 }
 
 #[tokio::test]
-async fn many_items_of_one_message_are_sent_one_after_the_other() {
+async fn many_items_of_a_message_are_sent_one_by_one() {
     let mut world = TestServer::new(Settings::default()).await;
     world.deliver(None, &[b"Subject: a\r\n\r\n".to_vec(), vec![b'b'; 1000]].concat()).await;
     let mut client = world.login().await;
@@ -114,7 +114,7 @@ async fn use_up(budget: &Budget) {
 }
 
 #[tokio::test]
-async fn an_append_that_stands_still_gives_its_memory_to_those_who_wait() {
+async fn a_stalled_append_releases_its_memory_to_waiting_requests() {
     let mut world = TestServer::new(Settings::default()).await;
     let mut client = world.login().await;
     client.send(b"1 APPEND INBOX {100000}\r\n").await;
@@ -126,7 +126,7 @@ async fn an_append_that_stands_still_gives_its_memory_to_those_who_wait() {
 }
 
 #[tokio::test]
-async fn a_fetch_that_is_not_read_gives_its_memory_to_those_who_wait() {
+async fn a_stalled_fetch_releases_its_memory_to_waiting_requests() {
     let mut world = TestServer::new(Settings::default()).await;
     world.deliver(None, &[b"Subject: large\r\n\r\n".to_vec(), vec![b'x'; 4_000_000]].concat()).await;
     let mut client = world.login().await;
@@ -198,7 +198,7 @@ async fn who_sends_messages_slowly_keeps_nobody_from_reading() {
 }
 
 #[tokio::test]
-async fn more_mailboxes_than_are_watched_are_said_to_be_too_many() {
+async fn watching_too_many_mailboxes_is_refused() {
     let mut world = TestServer::new(Settings::default()).await;
     let account = world.account().await;
     let create = async |from: usize, to: usize| {
@@ -239,7 +239,7 @@ async fn who_reads_slowly_keeps_no_account_from_being_loaded() {
         client.ok("SELECT INBOX").await;
         slow.push(client);
     }
-    // There is no room for another account beside the one that they read.
+    // There is no memory for another account beside the one that they read.
     let accounts = &world.ctx.accounts;
     let free = || accounts.account_memory().0.saturating_sub(accounts.account_memory().1);
     while accounts.peek(you.id).is_some() {
@@ -254,7 +254,7 @@ async fn who_reads_slowly_keeps_no_account_from_being_loaded() {
         tokio::task::yield_now().await;
     }
     tokio::time::pause();
-    // Those who do not read are sent away, those who wait to be read to are told.
+    // Stalled clients are disconnected, and waiting ones get a temporary error.
     honest.ok("SELECT INBOX").await;
     tokio::time::resume();
     let mut refused = 0;

@@ -1,5 +1,5 @@
-//! Hostile input before login, after it, and compressed: a clear BAD or BYE, bounded memory, and
-//! nobody else waits for it.
+//! Hostile input before login, after it, and compressed: a clear BAD or BYE, bounded memory, and no
+//! other client waits for it.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use sealpost_session::Settings;
 
 use crate::imap_world::{Client, TestServer};
 
-/// Who the hostile client is.
+/// The state of the hostile client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum As {
     Anonymous,
@@ -67,7 +67,7 @@ async fn literals_that_wait_are_refused_before_they_are_sent() {
 }
 
 #[tokio::test]
-async fn literals_that_do_not_wait_are_thrown_away_or_end_the_connection() {
+async fn refused_nonsynchronizing_literals_are_discarded_or_end_the_connection() {
     let mut world = world().await;
     for who in EVERYBODY {
         // Short enough to be read to its end.
@@ -195,7 +195,7 @@ async fn who_sends_nothing_but_nonsense_is_sent_away() {
 }
 
 #[tokio::test]
-async fn thousands_of_pipelined_commands_are_all_answered_and_others_have_their_turn() {
+async fn thousands_of_pipelined_commands_are_answered_and_fairly_scheduled() {
     const COMMANDS: usize = 20_000;
     for who in EVERYBODY {
         let mut world = world().await;
@@ -223,7 +223,7 @@ async fn thousands_of_pipelined_commands_are_all_answered_and_others_have_their_
 }
 
 #[tokio::test]
-async fn who_does_not_read_is_not_read_either_and_then_sent_away() {
+async fn a_stalled_client_is_not_read_and_then_disconnected() {
     for who in EVERYBODY {
         let mut world = world().await;
         let mut hostile = client(&mut world, who).await;
@@ -307,8 +307,8 @@ async fn bytes_that_trickle_in_do_not_keep_a_stranger_connected() {
     assert!(start.elapsed() >= world.ctx.settings.timeouts.imap_anonymous);
 }
 
-/// More long commands than there is memory for: strangers are told to come back, whoever logged in
-/// waits, and short commands go on as if nothing were.
+/// More long commands than there is memory for: clients without a login get a temporary error,
+/// users wait, and short commands continue unaffected.
 #[tokio::test]
 async fn long_commands_share_what_is_set_aside_for_them() {
     let mut world = TestServer::new(Settings {

@@ -58,7 +58,7 @@ async fn a_fetch_that_waits_is_told_of_too_also_compressed() {
     while client.line().await != "a2 OK FETCH completed" {}
 }
 
-/// RFC 9585 §4: nothing is in progress between commands, also while something is told there.
+/// RFC 9585 §4: no progress is reported between commands, also while updates are.
 #[tokio::test]
 async fn a_command_that_is_over_is_not_told_of() {
     let mut world = TestServer::new(Settings::default()).await;

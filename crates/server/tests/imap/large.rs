@@ -46,7 +46,7 @@ async fn partials_are_exact_wherever_they_begin_and_end() {
 }
 
 #[tokio::test]
-async fn header_fields_of_a_header_that_is_not_kept_in_memory() {
+async fn fields_of_a_header_too_large_for_memory() {
     let mut world = TestServer::new(Settings::default()).await;
     let mut message = Vec::new();
     for n in 0..5000 {

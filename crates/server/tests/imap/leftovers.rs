@@ -17,7 +17,7 @@ async fn objects(world: &TestServer, prefix: &str) -> usize {
 }
 
 #[tokio::test]
-async fn a_deleted_share_is_kept_for_a_while_and_others_are_not_touched() {
+async fn a_deleted_share_is_kept_for_its_grace_period() {
     let mut world = TestServer::new(Settings::default()).await;
     world.add_account("bob", None).await;
     let mut client = world.login().await;
@@ -33,7 +33,7 @@ async fn a_deleted_share_is_kept_for_a_while_and_others_are_not_touched() {
     // Soon after, nothing of it is gone.
     client.ok("SETACL C bob lr").await;
     assert_eq!(objects_of_shares(&world).await.len(), 3);
-    // Objects carry the time of this machine, which is not the one that the server is told.
+    // Objects carry the time of this machine, which is not the server's clock.
     world.clock.advance(Duration::from_secs(20 * 365 * 24 * 3600));
     // As the server does from time to time. What is loaded is not deleted.
     world.ctx.accounts.evict_idle();
@@ -51,8 +51,8 @@ async fn a_deleted_share_is_kept_for_a_while_and_others_are_not_touched() {
     assert_eq!(listed.len(), 4, "{listed:?}");
 }
 
-/// What earlier versions left of refused commands, and what crashes leave, goes when its owner logs
-/// in; and nothing else.
+/// Leftovers of refused commands of earlier versions, and of crashes, are removed when their owner
+/// logs in; and nothing else.
 #[tokio::test]
 async fn shares_that_were_never_completed_go_and_others_stay() {
     let mut world = TestServer::new(Settings::default()).await;
@@ -84,7 +84,7 @@ async fn shares_that_were_never_completed_go_and_others_stay() {
     };
     let gone =
         [phantom(true, 1).await, phantom(true, 5).await, phantom(false, 0).await, phantom(false, 2).await];
-    // Nobody here has its key, and it was used: somebody else may.
+    // No session here has its key, and it was used: one on another node may.
     let kept = phantom(false, 3).await;
     // Soon after, they may be mailboxes that are being shared right now.
     client.ok("LOGOUT").await;

@@ -14,7 +14,7 @@ async fn authorized(client: &mut Client, url: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_url_works_while_its_owner_is_here_and_says_so_when_not() {
+async fn a_url_works_while_its_owner_is_logged_in() {
     let mut world = TestServer::new(Settings::default()).await;
     world.add_account("fred", None).await;
     world.deliver(None, b"Subject: x\r\n\r\nbody\r\n").await;
@@ -29,15 +29,15 @@ async fn a_url_works_while_its_owner_is_here_and_says_so_when_not() {
     owner.ok("LOGOUT").await;
     assert_eq!(owner.rest().await, "");
     drop(owner);
-    // Kept for a client that comes back at once.
+    // Kept for a client that reconnects at once.
     assert_eq!(fred.ok(&fetch).await[0], shown);
     world.clock.advance(Duration::from_secs(120));
     world.ctx.accounts.evict_idle();
     let wrong = format!("{}{}", &url[..url.len() - 1], if url.ends_with('0') { '1' } else { '0' });
     let locked = "x NO [UNAVAILABLE] the owner's mailbox is locked, try again while the owner uses it";
     assert_eq!(fred.command(&fetch).await, [locked]);
-    // What is genuine is told from what is not, and nothing else is told: not even whether there is
-    // such an account.
+    // The reply distinguishes valid URLs from invalid ones, and reveals nothing else: not even
+    // whether the account exists.
     for other in [
         "imap://me@localhost/INBOX/;uid=1;urlauth=user+fred:internal:91354a473744909de610943775f92038",
         "imap://you@localhost/INBOX/;uid=1;urlauth=user+fred:internal:91354a473744909de610943775f92038",

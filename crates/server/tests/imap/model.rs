@@ -1,4 +1,4 @@
-//! Several sessions on one mailbox, at random: whatever each of them was told adds up to what is there.
+//! Several sessions on one mailbox, at random: the updates of each add up to the mailbox.
 
 use std::collections::BTreeSet;
 
@@ -10,12 +10,12 @@ use crate::imap_world::{Client, TestServer};
 const SESSIONS: usize = 4;
 const STEPS: usize = 150;
 
-/// A client that believes what it is told, and nothing else.
+/// A client that relies on the updates alone.
 struct Believer {
     client: Client,
-    /// The messages by sequence number: their flags, where they were told.
+    /// The messages by sequence number: their flags, where they were reported.
     messages: Vec<Option<BTreeSet<String>>>,
-    /// Messages whose flags the last command told.
+    /// Messages whose flags the last command reported.
     told: BTreeSet<usize>,
 }
 
@@ -94,7 +94,8 @@ impl Believer {
         }
     }
 
-    /// What a client concludes from a silent STORE: flags it was not told otherwise are as it set them.
+    /// The client's conclusion from a silent STORE: flags without another report are as it set
+    /// them.
     fn believe_silent(&mut self, rest: &str, sign: &str, flag: &str) {
         let (set, _) = rest.split_once(' ').unwrap();
         let mut ends = set.split(':').map(|n| n.parse::<usize>().unwrap());
@@ -148,7 +149,7 @@ async fn what_sessions_are_told_adds_up() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_sessions_are_told_adds_up_when_all_talk_at_once() {
+async fn updates_add_up_under_concurrent_commands() {
     for seed in 0..4 {
         let mut world = TestServer::new(Settings::default()).await;
         let mut talking = Vec::new();
@@ -173,7 +174,7 @@ async fn what_sessions_are_told_adds_up_when_all_talk_at_once() {
     }
 }
 
-/// When everything was told, everybody believes the same, and it is so.
+/// After all updates, every client has the same view, and it is right.
 async fn quiet(sessions: &mut [Believer], world: &TestServer, seed: u64) {
     let account = world.account().await;
     for session in sessions.iter_mut() {

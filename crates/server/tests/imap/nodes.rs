@@ -1,5 +1,5 @@
-//! Two nodes on one store: whoever logs in or opens a mailbox on one sees what the other has
-//! acknowledged, though nobody has told this one (decision 29).
+//! Two nodes on one store: a session that logs in or opens a mailbox on one sees everything that
+//! the other has acknowledged, without a notification (decision 29).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use sealpost_vault::server_key::ServerKeys;
 
 use crate::imap_world::{NOW, TestServer, dial};
 
-/// Another node on the store of [`TestServer`], whose time stands still: it polls nothing.
+/// Another node on the store of [`TestServer`], whose clock stands still: it polls nothing.
 fn another_node(store: Store) -> Arc<ImapShared> {
     let key = ServerKeys::generate(&SeededRandom::new(1));
     let (clock, random) = (Arc::new(FakeClock::new(NOW)), Arc::new(SeededRandom::new(2)));
@@ -50,8 +50,8 @@ async fn a_login_and_a_select_see_what_another_node_acknowledged() {
     assert!(selected.iter().any(|line| line == "* 1 EXISTS"), "{selected:?}");
 }
 
-/// `sealpost import` beside a server: its mailboxes are there for whoever asks, before the store
-/// has told of them.
+/// `sealpost import` beside a server: its mailboxes are visible at once, before the store has
+/// reported them.
 #[tokio::test]
 async fn names_that_another_process_has_just_made_are_there() {
     let dir = tempfile::tempdir().unwrap();
@@ -87,8 +87,8 @@ async fn names_that_another_process_has_just_made_are_there() {
     }
 }
 
-/// `sealpost account quota` beside a server: sessions that are open go by it as soon as the store
-/// has told of it.
+/// `sealpost account quota` beside a server: open sessions use it as soon as the store has reported
+/// it.
 #[tokio::test]
 async fn a_limit_that_another_process_has_set_reaches_open_sessions() {
     let dir = tempfile::tempdir().unwrap();
@@ -105,7 +105,7 @@ async fn a_limit_that_another_process_has_set_reaches_open_sessions() {
         Ok(())
     };
     other.context().directory.update(&mine.name, change).await.unwrap();
-    // Time stands still here: it is not that the session looks now and then.
+    // The clock stands still here: the session does not poll.
     for attempt in 0.. {
         let lines = here.command("APPEND INBOX {3+}\r\nb\r\n").await;
         if lines.last().unwrap().contains("NO [OVERQUOTA]") {
@@ -116,9 +116,9 @@ async fn a_limit_that_another_process_has_set_reaches_open_sessions() {
     }
 }
 
-/// A node can stand still for longer than what was expunged is kept.
+/// A node can be suspended for longer than expunged messages are kept.
 #[tokio::test]
-async fn what_another_node_expunged_and_collected_is_gone_and_not_damaged() {
+async fn messages_collected_by_another_node_are_not_damaged() {
     let store = Store::memory();
     let mut world = TestServer::over(store.clone(), Settings::default(), None).await;
     world.deliver(None, b"Subject: 1\r\n\r\n").await;

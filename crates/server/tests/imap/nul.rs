@@ -7,8 +7,8 @@ use sealpost_session::Settings;
 
 use crate::imap_world::{Client, TestServer};
 
-/// Long enough that it goes out in several pieces, with NUL at the ends of chunks, and a header
-/// that is read twice.
+/// Long enough that it is sent in several pieces, with NUL at the ends of chunks, and a header that
+/// is read twice.
 fn message() -> Vec<u8> {
     let mut message = b"Subject: a\0b\r\nX-Long: ".to_vec();
     message.extend(b"x\0".repeat(40_000));

@@ -50,7 +50,7 @@ async fn ids_follow_mailboxes_and_messages() {
     assert!(was != inbox && was != foo);
     assert_eq!(id(&client.ok("STATUS INBOX (MAILBOXID)").await, "MAILBOXID"), inbox);
 
-    // A mailbox made anew under an old name is another one.
+    // A mailbox created again under an old name is another one.
     client.ok("DELETE bar/foo").await;
     assert_ne!(id(&client.ok("CREATE bar/foo").await, "MAILBOXID"), foo);
     assert!(foo.starts_with('F') && email.starts_with('M') && thread.starts_with('T'));

@@ -34,7 +34,7 @@ async fn selected(world: &mut TestServer, mailbox: &str) -> Client {
 }
 
 #[tokio::test]
-async fn results_that_are_not_read_are_counted_and_have_an_end() {
+async fn unread_results_are_counted_and_bounded() {
     for search in ["SEARCH ALL", "SORT (ARRIVAL) UTF-8 ALL", "SORT (SIZE) UTF-8 ALL"] {
         let mut world = world_with_many().await;
         let budget = world.ctx.budget.clone();
@@ -44,7 +44,7 @@ async fn results_that_are_not_read_are_counted_and_have_an_end() {
         assert!(begun.starts_with(b"* S"), "{search}");
         assert!(budget.in_use() >= 8 * MANY, "{search}: {} are drawn", budget.in_use());
 
-        // There is no room for a second one as large.
+        // There is no memory for a second one as large.
         let mut second = selected(&mut world, "INBOX").await;
         second.send(b"2 UID SEARCH RETURN (COUNT) ALL\r\n").await;
         while budget.waiting() == 0 {
@@ -65,7 +65,7 @@ async fn results_that_are_not_read_are_counted_and_have_an_end() {
 }
 
 #[tokio::test]
-async fn very_many_results_are_drawn_for_too_and_have_a_limit() {
+async fn very_many_results_reserve_memory_and_are_limited() {
     let mut world = world_with_many().await;
     let budget = world.ctx.budget.clone();
     let mut client = selected(&mut world, "INBOX").await;
@@ -104,7 +104,7 @@ async fn rows_with_long_flags_come_a_few_at_a_time() {
     client.send(format!("x FETCH 1:{ROWS} (FLAGS)\r\n").as_bytes()).await;
     let first = client.line().await;
     assert!(first.starts_with("* 1 FETCH (FLAGS (") && first.len() > row, "{}", first.len());
-    // What happens to rows that are not looked at yet is told as it is when they are.
+    // Changes of rows that are not read yet are reported when they are.
     let mut other = world.login().await;
     other.ok("SELECT INBOX").await;
     other.ok(&format!("STORE {} FLAGS.SILENT (\\Flagged)", ROWS - 1)).await;

@@ -1,4 +1,4 @@
-//! Sessions whose account, token or password is gone end soon, whatever they are doing.
+//! Sessions whose account, token or password was removed end soon, in any state.
 
 use std::time::Duration;
 
@@ -32,14 +32,14 @@ async fn sessions_of_a_revoked_token_end_and_others_go_on() {
     world.ctx.directory.revoke_app_password(world.name(), id).await.unwrap();
     tokio::time::sleep(PERIOD * 2).await;
     for client in &mut sessions {
-        // Who idles may have heard that the server is still there.
+        // A client in IDLE may have got the sign of life of the server.
         assert!(client.rest().await.ends_with(BYE));
     }
     by_password.ok("NOOP").await;
 }
 
 #[tokio::test]
-async fn sessions_end_when_the_password_they_used_is_changed_or_the_account_removed() {
+async fn sessions_end_with_their_password_or_account() {
     let mut world = TestServer::new(Settings::default()).await;
     let mut old = world.login().await;
     let new = Secret::new(b"new").unwrap();

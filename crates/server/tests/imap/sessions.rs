@@ -58,7 +58,7 @@ fn truth(account: &Account, name: &str) -> Truth {
 fn recent_for_one(sessions: Vec<Believer>, seed: u64) {
     let mut all = BTreeSet::new();
     for (mailbox, uid_validity, uids) in sessions.into_iter().flat_map(Believer::finish) {
-        // What is shared has another name for everybody.
+        // A shared mailbox has another name for each user.
         let mailbox = if mailbox == SHARED { OWNER.mailboxes[1] } else { mailbox };
         for uid in uids {
             assert!(all.insert((mailbox, uid_validity, uid)), "seed {seed}: {mailbox} {uid} is recent twice");
@@ -84,10 +84,10 @@ async fn what_each_session_believes_is_what_is_there() {
     }
 }
 
-/// Sessions let go of the account whenever they wait, and it is unloaded: nobody is told anything
-/// else for that.
+/// Sessions release the account whenever they wait, and it is unloaded: their updates stay the
+/// same.
 #[tokio::test]
-async fn what_each_session_believes_is_what_is_there_although_it_sleeps() {
+async fn every_session_knows_the_mailbox_despite_hibernation() {
     let mut settings = Settings::default();
     settings.timeouts.imap_hibernate = Duration::ZERO;
     let unloaded = AtomicUsize::new(0);
@@ -113,14 +113,14 @@ async fn what_sessions_believe(seed: u64, settings: Settings, between: impl Fn(&
         }
         let who = random.below(sessions.len() as u64) as usize;
         sessions[who].step().await;
-        // Answered, the session's task goes on until it waits, and may fall asleep.
+        // After the reply, the session's task continues until it waits, and may hibernate.
         for _ in 0..32 {
             tokio::task::yield_now().await;
         }
         between(&world);
         let account = world.account().await;
         sessions[who].believes_no_more_than_it_knows(|_, _| account.clone());
-        // Nobody else does anything now, so that one can be asked in the middle of it all.
+        // No other session is active now, so that one can be queried in the middle.
         if step % 6 == 5 {
             account.refresh().await.unwrap();
             sessions[who].settle(|_, name| truth(&account, name)).await;
@@ -135,7 +135,7 @@ async fn what_sessions_believe(seed: u64, settings: Settings, between: impl Fn(&
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_each_session_believes_is_what_is_there_when_all_talk_at_once() {
+async fn every_session_knows_the_mailbox_under_concurrent_commands() {
     for seed in seeds(4) {
         let random = SeededRandom::new(seed);
         let world = TestServer::new(Settings::default()).await;
@@ -240,7 +240,7 @@ impl Shared {
 }
 
 #[tokio::test]
-async fn so_it_is_with_a_shared_mailbox_while_rights_come_and_go() {
+async fn sessions_know_a_shared_mailbox_while_rights_change() {
     for seed in seeds(4) {
         let random = SeededRandom::new(seed);
         let mut shared = Shared::new(seed).await;
@@ -268,7 +268,7 @@ async fn so_it_is_with_a_shared_mailbox_while_rights_come_and_go() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn so_it_is_with_a_shared_mailbox_when_all_talk_at_once() {
+async fn sessions_know_a_shared_mailbox_under_concurrent_commands() {
     for seed in seeds(3) {
         let mut shared = Shared::new(seed).await;
         let mut talking = Vec::new();

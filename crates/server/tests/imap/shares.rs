@@ -11,7 +11,7 @@ async fn uid_validity(client: &mut Client, name: &str) -> u32 {
 }
 
 #[tokio::test]
-async fn a_name_never_gets_a_lower_uidvalidity_whatever_is_behind_it() {
+async fn a_name_never_gets_a_lower_uidvalidity() {
     let mut world = TestServer::new(Settings::default()).await;
     world.add_account("you", None).await;
     let mut client = world.login().await;
@@ -42,7 +42,7 @@ async fn a_name_never_gets_a_lower_uidvalidity_whatever_is_behind_it() {
         assert_eq!(uid_validity(&mut client, "Team/a").await, made);
         last = made;
         you.ok(&format!("DELETE {name}")).await;
-        // The owner's name for it goes when the owner looks.
+        // The owner's name for it is removed when the owner's session reads the log.
         client.ok("LIST \"\" *").await;
     }
 }

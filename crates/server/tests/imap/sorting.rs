@@ -1,4 +1,4 @@
-//! Sorting again answers what sorting anew does, and reads nothing for it.
+//! A repeated sort has the same result as a new one, and reads nothing for it.
 
 use std::sync::Arc;
 
@@ -78,7 +78,8 @@ async fn again_is_as_anew_while_messages_come_and_go() {
             let criteria = CRITERIA[random.below(CRITERIA.len() as u64) as usize];
             let key =
                 ["ALL", "ALL", "UNDELETED", "DELETED", "UID 7:30", "SUBJECT pear"][random.below(6) as usize];
-            // The mailbox is sorted as the client knows it, and the client is told of the changes after that.
+            // The mailbox is sorted as the client knows it, and the client gets the changes after
+            // that.
             let first = ["NOOP".to_owned(), format!("UID SORT ({criteria}) UTF-8 ALL")];
             client.ok(&first[random.below(2) as usize]).await;
             sort_twice(&mut client, criteria, key).await;

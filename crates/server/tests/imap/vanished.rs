@@ -68,7 +68,7 @@ async fn what_a_mailbox_forgot_is_everything_that_is_not_there() {
     assert_eq!(told, odd.iter().copied().filter(|uid| *uid > 2).collect());
     let fetched = away.ok("UID FETCH 1:9 (UID) (CHANGEDSINCE 1 VANISHED)").await;
     assert_eq!(uids(&fetched, "* VANISHED (EARLIER) "), BTreeSet::from([1, 3, 5, 7, 9]));
-    // One that was there until then is told of what went later, and of nothing else.
+    // A client that was there until then gets later expunges, and no others.
     client.ok("UID STORE 2 +FLAGS.SILENT (\\Deleted)").await;
     client.ok("EXPUNGE").await;
     let known = format!("SELECT INBOX (QRESYNC ({validity} {after}))");

@@ -67,7 +67,7 @@ async fn refusals_come_back_to_the_inbox_of_the_sender() {
 }
 
 #[tokio::test]
-async fn delivery_into_an_account_is_reported_where_it_is_asked_for() {
+async fn delivery_into_an_account_is_reported_on_request() {
     let world = World::new().await;
     let node = world.start().await;
     let mut mail = world.mail(&["you@localhost"]);
@@ -112,7 +112,7 @@ async fn a_full_mailbox_delays_its_mail_and_no_other() {
 }
 
 #[tokio::test]
-async fn an_8_bit_message_is_encoded_for_a_server_that_takes_7_bits() {
+async fn an_8_bit_message_is_encoded_for_7_bit_servers() {
     let world = World::new().await;
     world.mail_server("there.example", "192.0.2.1");
     let peer = world.peers.put("192.0.2.1", Answer::Take);

@@ -9,7 +9,7 @@ use sealpost_vault::mail_key::MailKeys;
 use crate::world::{Answer, World};
 
 #[tokio::test]
-async fn a_node_without_the_mail_key_of_a_queue_says_what_to_copy() {
+async fn a_node_without_a_queues_mail_key_names_the_file() {
     let world = World::new().await;
     let node = world.start().await;
     node.sending.queue().accept(world.mail(&["jane@nowhere.example"])).await.unwrap();

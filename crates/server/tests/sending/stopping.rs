@@ -47,7 +47,7 @@ async fn mail_on_its_way_at_a_stop_is_sent_once() {
 }
 
 #[tokio::test]
-async fn a_queue_that_another_process_takes_over_stops_and_says_so() {
+async fn a_queue_adopted_by_another_process_stops_and_reports() {
     let world = World::new().await;
     let node = world.start().await;
     assert!(node.sending.problem().is_none());

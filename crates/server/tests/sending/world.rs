@@ -149,7 +149,7 @@ impl Node {
         tokio::time::timeout(TIMEOUT, deferred).await.expect("no attempt was deferred").unwrap();
     }
 
-    /// What was said last of the only mail.
+    /// The last reply about the only mail.
     pub fn last_failure(&self) -> String {
         let state = self.sending.queue().state();
         let (id, _) = state.rows().from(sealpost_queue::MailId(0)).next().expect("a queued mail");

@@ -1,4 +1,4 @@
-//! How sessions end when nobody said QUIT, and that nothing is left of what was not acknowledged.
+//! Sessions that end without QUIT, and leave nothing that was not acknowledged.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ async fn world_with(settings: Settings) -> (TestServer, Mailer) {
 
 async fn assert_nothing_left(world: &mut TestServer) {
     world.all_ended().await;
-    // What was being written when the session ended is given up by tasks of their own.
+    // Tasks of their own discard the unfinished writes of an ended session.
     let given_up = async {
         while world.ctx.budget.in_use() > 0 {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -79,7 +79,7 @@ async fn a_client_that_hangs_up_leaves_nothing() {
     }
 }
 
-/// Whoever holds memory that others wait for has to use it.
+/// A client whose session holds memory that others wait for has to use it.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_holds_memory_and_dawdles_is_cut_off() {
     let (mut world, mut mailer) = world_with(Settings::default()).await;

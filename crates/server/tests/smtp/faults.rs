@@ -1,4 +1,5 @@
-//! A store that fails: the client is told to come back, and nothing that was acknowledged is lost or doubled.
+//! A store that fails: the client gets a temporary error, and no acknowledged mail is lost or
+//! doubled.
 
 use std::collections::HashMap;
 use std::sync::Arc;

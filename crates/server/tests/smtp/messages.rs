@@ -83,7 +83,7 @@ async fn data_is_stored_as_it_was_sent() {
 }
 
 #[tokio::test]
-async fn a_large_message_to_several_is_spooled_and_the_spool_emptied() {
+async fn a_large_message_to_several_recipients_is_spooled_once() {
     let mut world = TestServer::new(Settings::default()).await;
     for protocol in [Protocol::Smtp, Protocol::Lmtp] {
         let stream = world.connect_as(protocol);
@@ -138,7 +138,7 @@ async fn little_memory_is_shared_without_standstill() {
 }
 
 #[tokio::test]
-async fn recipients_draw_on_the_memory_budget_and_never_wait_for_it() {
+async fn recipients_reserve_memory_and_never_wait_for_it() {
     let mut world = TestServer::new(Settings::default()).await;
     let budget = world.ctx.budget.clone();
     let stream = world.connect_as(Protocol::Lmtp);
@@ -151,7 +151,8 @@ async fn recipients_draw_on_the_memory_budget_and_never_wait_for_it() {
     assert!(budget.in_use() > before + 64 * 1024, "{}", budget.in_use());
     assert_eq!(mailer.ask("RSET").await, 250);
     assert_eq!(budget.in_use(), before);
-    // While others have all of it, ordinary mail is taken, and the rest is told to come later.
+    // While other requests hold all of it, ordinary mail is accepted, and the rest gets a temporary
+    // error.
     let pieces = [budget.fair_part(), 1024, 1].into_iter();
     let taken: Vec<_> = pieces
         .flat_map(|piece| std::iter::from_fn(|| budget.try_acquire(piece)).collect::<Vec<_>>())

@@ -101,7 +101,7 @@ async fn what_a_process_delivered_is_known_when_it_has_stopped() {
 }
 
 #[tokio::test]
-async fn who_cannot_read_a_mailbox_goes_by_what_was_written_down_and_delivered_since() {
+async fn usage_without_keys_is_the_record_plus_deliveries() {
     let world = TestServer::new(Settings::default()).await;
     let ctx = &world.ctx;
     let me = id(&world).await;
@@ -129,7 +129,7 @@ async fn who_cannot_read_a_mailbox_goes_by_what_was_written_down_and_delivered_s
     let both = ctx.directory.usage_record(me).await.unwrap().unwrap();
     assert_eq!(both.usage, record.usage.with(many).with(message(5)));
 
-    // Room that was made elsewhere is seen before mail is refused, and includes what was delivered.
+    // Space freed by other processes counts before mail is refused, and includes deliveries.
     ctx.usage.delivered(me, quotas, message(600)).await;
     ctx.directory.record_usage(me, Usage::of_messages(1, 10)).await.unwrap();
     assert_eq!(ctx.usage.lacks(me, quotas, message(900)).await.unwrap(), None);

@@ -1,4 +1,4 @@
-//! A store that fails: the client is told to come back, and nothing is queued.
+//! A store that fails: the client gets a temporary error, and nothing is queued.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Forwarded mail that comes back: reports to rewritten senders, and loops.
+//! Forwarded mail that returns: reports to rewritten senders, and loops.
 
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ async fn reports_go_back_to_the_original_sender() {
 async fn addresses_that_look_rewritten_open_no_relay() {
     let mut world = world().await;
     let sender = forwarded(&mut world, "jane@origin.example").await;
-    // Anything in the domain is somebody's; what looks rewritten is still not.
+    // Every address in the domain exists; an address that looks rewritten still does not.
     world.alias("@localhost", &["me@localhost"]).await;
     let queued = world.queued();
     let forged = |from: &str, to: &str| sender.replacen(from, to, 1);
@@ -98,7 +98,7 @@ async fn a_message_that_comes_back_to_its_alias_is_refused() {
     let reply = send(&mut world, "jane@origin.example", "away@localhost", message).await;
     assert!(reply.starts_with("554 5.4.6"), "{reply}");
     assert_eq!(world.queued(), 1);
-    // Other aliases have not seen it, and those who forge a mark stop nothing.
+    // Other aliases have not seen it, and forged marks stop nothing.
     let reply = send(&mut world, "jane@origin.example", "info@localhost", message).await;
     assert!(reply.starts_with("250 "), "{reply}");
     let forged = "X-Sealpost-Forwarded: 00000000000000000000\r\n\r\nText.";

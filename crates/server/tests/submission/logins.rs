@@ -33,7 +33,7 @@ fn base64(text: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_token_logs_in_over_tls_and_ends_with_its_revocation() {
+async fn a_token_logs_in_over_tls_until_revoked() {
     let mut world = world().await;
     let me = AccountName::parse("me@localhost").unwrap();
     let root = &world.owner("me@localhost").1;

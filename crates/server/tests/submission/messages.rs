@@ -87,7 +87,7 @@ async fn headers_up_to_the_limit_are_taken() {
     let field = format!("X-Long: {}\r\n", "x".repeat(54));
     let header = |fields: usize| format!("From: me@localhost\r\n{}", field.repeat(fields));
     let fits = limits::SUBMISSION_HEADER_BYTES / field.len() - 1;
-    // Larger than a log entry has room for beside a body: it goes with the body.
+    // Larger than a log entry can hold beside a body: it is stored with the body.
     for (n, fields) in [10, 600, 1100, fits].into_iter().enumerate() {
         let message = format!("{}\r\nbody\r\n", header(fields));
         assert_eq!(send(&mut stream, &message).await, format!("250 2.0.0 Message queued as Q{n:x}"));

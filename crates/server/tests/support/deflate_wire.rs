@@ -12,8 +12,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::imap_world::Wire;
 
-/// Compresses what is written, at every flush completely; expands what is read. Both end where the
-/// server says so.
+/// Compresses the bytes written, completely at every flush; decompresses the bytes read. Both end
+/// where the server ends them.
 pub struct DeflateWire {
     wire: Box<dyn Wire>,
     compressor: Option<Box<CompressorOxide>>,

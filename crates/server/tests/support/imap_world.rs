@@ -53,7 +53,7 @@ pub const NOW: Timestamp = Timestamp(1_795_176_000_000);
 /// How long the server may take for a line.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A connection, whatever carries it.
+/// A connection over any stream.
 pub trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
 
@@ -208,7 +208,7 @@ impl Client {
         }
     }
 
-    /// Asks for compression, which must be given.
+    /// Requests compression, which must succeed.
     pub async fn compress(&mut self) {
         assert_eq!(self.ok("COMPRESS DEFLATE").await, ["x OK DEFLATE active"]);
         self.begin_compressed();
@@ -299,7 +299,7 @@ impl Client {
         }
     }
 
-    /// So many bytes, whatever they are.
+    /// So many bytes, with any content.
     #[allow(dead_code, reason = "not all of those who share this use it")]
     pub async fn bytes(&mut self, count: usize) -> Vec<u8> {
         while self.input.len() < count {

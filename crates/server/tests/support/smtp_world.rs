@@ -91,7 +91,7 @@ impl TestServer {
         client
     }
 
-    /// The messages in somebody's inbox, oldest first, as they are stored.
+    /// The messages in a user's inbox, oldest first, as they are stored.
     pub async fn inbox(&self, name: &str) -> Result<Vec<Vec<u8>>> {
         let (record, root) = &self.owners[name];
         let account = self.ctx.accounts.open(record.id, root).await?;

@@ -1,5 +1,5 @@
 //! A server in this process with a few accounts and a queue, for submission. Nothing leaves the
-//! queue: tests look at what is in it.
+//! queue: tests examine it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -325,7 +325,7 @@ impl transcript::TestServer for TestServer {
     ///   for anything.
     /// - `mail Q0`: the lines that follow as `| line` are all of that mail, each with CRLF.
     /// - `quota me@localhost 100`, `allow me@localhost info@example.org`, `limit me@localhost 10 20`
-    ///   change an account; `advance 3600` moves the clock; `restart` opens the queue anew.
+    ///   change an account; `advance 3600` moves the clock; `restart` opens the queue again.
     /// - `alias info@localhost me@localhost jane@elsewhere.example` makes an alias;
     ///   `inbox me@localhost 2`: so many messages are in an inbox.
     async fn line(&mut self, line: &str) {

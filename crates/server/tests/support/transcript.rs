@@ -22,7 +22,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 /// How long the server may take for a line.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A connection, whatever carries it.
+/// A connection over any stream.
 pub trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
 

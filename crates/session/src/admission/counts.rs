@@ -1,4 +1,4 @@
-//! What connections are charged, who holds them, and which of them wait for memory to stir.
+//! The charges of connections, their holders, and the connections that wait for memory to stir.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use super::{LEAST_HELD, STRANGERS_SHARE};
 const STIRRING_SHARE: usize = 32;
 /// In which steps memory is borrowed, and how much more is borrowed than is needed, in bytes.
 const LOAN_STEP: usize = 1 << 20;
-/// Holders whose connections wait that are looked at to see whether others wait for a connection.
+/// Holders with waiting connections that are examined to see whether others wait for a connection.
 const LOOKED_AT: usize = 16;
 
-/// What all connections are charged, and who has how much of it.
+/// The charge of all connections, and of each holder.
 pub(super) struct Counts {
     /// What they may be charged beside what is lent to them.
     own: usize,
@@ -28,14 +28,14 @@ pub(super) struct Counts {
     /// Has an entry for networks with connections only, so it is bounded by the number of connections.
     pub(super) networks: HashMap<Network, usize>,
     pub(super) connections: HashMap<u64, Entry>,
-    /// How each stranger is told to go, those that came first in front.
+    /// The handles that close strangers, the oldest in front.
     pub(super) strangers: BTreeMap<u64, Arc<Notify>>,
     pub(super) holders: HashMap<Holder, Held>,
     /// What all holders have.
     pub(super) held: Held,
     /// Connections that wait for memory to stir, by their holders, in the order in which each came.
     pub(super) waiting: HashMap<Holder, VecDeque<(u64, Waker)>>,
-    /// The holders of these, those whose turn is next in front.
+    /// The holders of these, the next one in front.
     pub(super) turns: VecDeque<Holder>,
     pub(super) next: u64,
 }
@@ -44,13 +44,13 @@ pub(super) struct Counts {
 pub(super) struct Entry {
     /// What it is charged.
     pub(super) bytes: usize,
-    /// Who it is for, unless it is a stranger's.
+    /// The holder, unless it is a stranger.
     pub(super) holder: Option<Holder>,
     /// It is in the queue of its holder.
     pub(super) waits: bool,
 }
 
-/// Who connections are for that are no strangers'.
+/// The holders of connections that are no strangers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Holder {
     /// The user that logged in.
@@ -112,7 +112,7 @@ impl Counts {
         }
     }
 
-    /// Nobody holds the connection any more.
+    /// The holder has no connections any more.
     pub(super) fn let_go(&mut self, number: u64) {
         self.leave_queue(number);
         let Some(entry) = self.connections.get_mut(&number) else { return };
@@ -138,7 +138,7 @@ impl Counts {
         }
     }
 
-    /// Whether the holder would have more than what nobody holds, with so much more.
+    /// Whether the holder would then have more than is free.
     pub(super) fn is_greedy(&self, holder: Holder, more: usize) -> bool {
         let holds = self.holders.get(&holder).map_or(0, |held| held.bytes) + more;
         holds > self.all().saturating_sub(self.held.bytes + more)
@@ -193,8 +193,8 @@ impl Counts {
         }
     }
 
-    /// Tells strangers to go until `bytes` are free, those that came first in front; whether that
-    /// is enough. They are charged until they are gone, within a moment: who comes takes their
+    /// Closes strangers until `bytes` are free, the oldest first. Returns whether that is enough.
+    /// They are charged until they have ended, within a moment: the new connection takes their
     /// memory in advance.
     pub(super) fn send_strangers_away(&mut self, bytes: usize, spared: Option<u64>) -> bool {
         let mut going = 0;
@@ -245,8 +245,8 @@ impl Counts {
         few || !self.is_greedy(holder, more)
     }
 
-    /// The next of the connections that wait: of one holder after the other, those that may not
-    /// stir now passed over.
+    /// The next of the waiting connections: of one holder after the other; those that may not stir
+    /// now are skipped.
     pub(super) fn next_waiting(&mut self) -> Option<u64> {
         for _ in 0..self.turns.len() {
             let holder = *self.turns.front()?;

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::Notify;
 
-/// Places for TLS handshakes in which something was received. Whoever wants one gets it; if there
-/// are too many, the one that was begun first is given up.
+/// The TLS handshakes in which bytes were received. A new one always gets a place; if there are too
+/// many, the oldest is cancelled.
 pub(super) struct Handshakes(Arc<Mutex<Queue>>);
 
 struct Queue {
@@ -43,7 +43,7 @@ impl Handshakes {
 }
 
 impl Handshake {
-    /// Waits until it has to be given up.
+    /// Waits until it must be cancelled.
     pub async fn given_up(&self) {
         self.leave.notified().await;
     }

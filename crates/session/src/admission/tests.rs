@@ -1,4 +1,4 @@
-//! Who is let in, who rests and who stirs, and that the counts are right whatever they do.
+//! Which connections are admitted, rest and stir, and that the counts are right after any sequence.
 
 use futures::FutureExt;
 
@@ -193,7 +193,7 @@ fn what_a_session_keeps_while_it_rests_is_charged() {
 }
 
 #[test]
-fn sessions_of_one_account_wait_for_each_other_and_for_no_other() {
+fn sessions_wait_only_for_those_of_their_account() {
     const BYTES: usize = 1 << 20;
     let admission = Admission::new(Connections { total: 10_000, per_address: 10_000 }, BYTES);
     let all = BYTES * 9 / 20 / limits::RESTING_BYTES;
@@ -221,7 +221,7 @@ fn sessions_of_one_account_wait_for_each_other_and_for_no_other() {
 }
 
 #[test]
-fn the_first_that_waits_stirs_first_and_who_gives_up_is_forgotten() {
+fn waiters_wake_in_order_and_cancelled_ones_are_forgotten() {
     const BYTES: usize = 1 << 20;
     let admission = Admission::new(Connections { total: 10_000, per_address: 10_000 }, BYTES);
     let mut inside: Vec<_> = (0..=u8::MAX).map_while(|account| resting(&admission, account)).collect();

@@ -17,7 +17,7 @@ pub struct Route {
     pub destination: Domains,
     /// Domains of senders that it is for.
     pub sender: Domains,
-    /// Where the mail goes.
+    /// The destination of the mail.
     pub via: Via,
 }
 
@@ -32,7 +32,7 @@ pub enum Domains {
     Below(String),
 }
 
-/// Where mail goes.
+/// The destination of mail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Via {
     /// To the servers of its destination.
@@ -79,7 +79,7 @@ const TLS: [(&str, SmarthostTls); 4] = [
 const PORTS: (u16, u16) = (465, 587);
 
 impl Smarthost {
-    /// How a port is secured unless something is said.
+    /// The default security of a port.
     fn usual_tls(port: u16) -> SmarthostTls {
         if port == PORTS.0 { SmarthostTls::Implicit } else { SmarthostTls::StartTls }
     }

@@ -27,9 +27,9 @@ pub struct Sending {
     pub family: Family,
     /// The same for single domains.
     pub family_of: Vec<FamilyOf>,
-    /// Ways for some mail, the first that matches counts; other mail goes direct.
+    /// Routes for some mail, the first that matches counts; other mail is sent directly.
     pub routes: Vec<Route>,
-    /// Who answers questions about names.
+    /// The servers that answer DNS queries.
     pub resolver: Resolver,
     /// The file with the trust anchors of DNSSEC; empty: those of the internet.
     pub trust_anchor: PathBuf,
@@ -196,7 +196,7 @@ impl fmt::Display for FamilyOf {
     }
 }
 
-/// Who answers questions about names.
+/// The servers that answer DNS queries.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Resolver {
     /// This server, from the root downwards.

@@ -18,7 +18,7 @@ const SUFFIX_BYTES: usize = 4;
 
 impl DomainKeys {
     /// Makes the first keys of a domain, which sign from now on: a signature whose record is not in
-    /// DNS yet counts as none (RFC 6376 §6.1). Goes on where an earlier call was interrupted.
+    /// DNS yet counts as none (RFC 6376 §6.1). Continues after an interruption.
     ///
     /// # Errors
     /// `Invalid` if it is no domain, `Conflict` if it has its keys, and what the store says.

@@ -1,7 +1,7 @@
 //! How much each alias has forwarded in this hour.
 //!
-//! The counts bound what a stranger can make this server send, and are those of one process: a
-//! restart begins anew. Hours are those of the clock, as for accounts
+//! The counts bound the mail that a stranger can make this server send, and are those of one
+//! process: a restart begins at zero. Hours are those of the clock, as for accounts
 //! ([`crate::outbox::SendingLimits`]).
 
 use std::collections::HashMap;

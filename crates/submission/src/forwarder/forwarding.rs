@@ -18,7 +18,7 @@ const PIECE_BYTES: usize = 8 * 1024;
 pub struct Onward {
     /// The sender of the message.
     pub sender: ReversePath,
-    /// To whom, at least one, and the reports that were asked for.
+    /// The recipients, at least one, and their requested reports.
     pub recipients: Vec<(Outside, Option<Notify>, Option<String>)>,
     /// RET.
     pub ret: Option<Ret>,
@@ -42,7 +42,7 @@ pub struct Forwarding {
 }
 
 impl Onward {
-    /// A message from `sender` about which no reports are asked for.
+    /// A message from `sender` without requests for reports.
     pub fn plain(sender: ReversePath, outside: Vec<Outside>) -> Self {
         let recipients = outside.into_iter().map(|to| (to, None, None)).collect();
         Onward { sender, recipients, ret: None, envid: None, tls: TlsDemand::Policy }

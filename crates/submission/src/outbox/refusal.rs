@@ -22,7 +22,7 @@ pub enum Refusal {
     Limit(LimitReached),
     /// There is no memory for so large a header now; later there may be.
     NoMemory,
-    /// It could not be stored, or not be looked up who sends it; later it may work.
+    /// It could not be stored, or its sender not be looked up; later it may work.
     Store(Error),
 }
 

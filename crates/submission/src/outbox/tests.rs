@@ -124,7 +124,7 @@ async fn messages_are_signed_for_the_domain_in_from() {
 
     let now = fixture.clock.now();
     fixture.keys.create("bücher.example", now, &fixture.random).await.unwrap();
-    // What was said of the domain is remembered for a minute.
+    // The keys of the domain are cached for a minute.
     tokio::time::pause();
     tokio::time::sleep(crate::domain_keys::KEY_CACHE_TIME).await;
     let body = "0123456789abcdef  \n".repeat(10_000);
@@ -218,7 +218,7 @@ async fn messages_draw_nothing_before_they_are_large_and_then_wait() {
 }
 
 #[tokio::test]
-async fn a_message_id_beyond_the_limit_is_sent_and_not_kept() {
+async fn an_overlong_message_id_is_sent_and_not_stored() {
     let fixture = Fixture::new().await;
     for (bytes, is_kept) in [(limits::MESSAGE_ID_BYTES, true), (limits::MESSAGE_ID_BYTES + 1, false)] {
         let id = format!("<{}>", "x".repeat(bytes - 2));

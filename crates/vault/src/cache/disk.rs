@@ -1,17 +1,17 @@
 //! The cache's file: an SQLite database, because it survives crashes, has many readers beside a
 //! writer and uses its free pages again.
 //!
-//! One process has it, for as long as it runs. So SQLite keeps what its connections share in
-//! memory, and not in a file that it maps: whoever cut that off would end the process with SIGBUS.
-//! Another process that opens it is refused.
+//! One process has the file open, for as long as it runs. So SQLite keeps the shared data of its
+//! connections in memory, and not in a mapped file: truncating that would end the process with
+//! SIGBUS. Another process that opens the cache is refused.
 //!
-//! A block has a checksum of its bytes and its place, so whatever a disk does to it is noticed. A
-//! database that SQLite finds damaged, or that has other tables, is removed and begun anew; one
+//! A block has a checksum of its bytes and its place, so any change on the disk is noticed. A
+//! database that SQLite finds damaged, or that has other tables, is removed and created again; one
 //! that cannot be used now is tried again with the next batch. Large blocks are several rows,
 //! because SQLite has two copies of a row in memory.
 //!
-//! The file never becomes smaller. One that is larger than it may become now is begun anew when it
-//! is opened: to cut it to size would move most of it, and it can be had again.
+//! The file never shrinks. One above the size limit is created again when it is opened: cutting it
+//! would move most of it, and its content can be fetched again.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -29,7 +29,7 @@ use crate::cipher;
 
 /// Its name in the directory of the cache.
 const FILE: &str = "blocks.sqlite";
-/// The version of the tables. A cache of another one is begun anew.
+/// The version of the tables. A cache of another version is created again.
 const VERSION: i64 = 2;
 const TABLES: &str = "
     CREATE TABLE blocks (
@@ -52,8 +52,8 @@ const PART_BYTES: usize = 64 * 1024;
 const ONE_PROCESS: &str = "unix-excl";
 /// The most that the write-ahead log takes of the cache's size, in bytes.
 const LOG_BYTES: u64 = 16 * 1024 * 1024;
-/// The most by which pages may be more than those that may be in use: a batch is written before
-/// what goes for it.
+/// The most by which pages may exceed those that may be in use: a batch is written before the
+/// blocks that it replaces are removed.
 const BATCH_BYTES: u64 = STORE_CACHE_QUEUE_BYTES as u64 * 4 / 3;
 /// Jobs of one transaction.
 const BATCH: usize = 64;
@@ -62,8 +62,8 @@ const FORGOTTEN_LATER: usize = 4096;
 /// Connections that are kept for readers.
 const READERS: usize = 4;
 const SUM_BYTES: usize = 16;
-/// How long the writer waits for whoever has locked the file. Once in vain, it does not wait until
-/// it has written again.
+/// How long the writer waits for another process that has locked the file. After one timeout it
+/// does not wait again before a successful write.
 const WRITER_WAIT: Duration = Duration::from_secs(1);
 /// How long a reader waits for a file that is being opened or closed, if it waits at all; of
 /// writers it needs nothing.
@@ -71,11 +71,11 @@ const READER_WAIT: Duration = Duration::from_millis(100);
 
 /// What is to be written.
 pub(super) enum Job {
-    /// A block of an object, or the whole, and the room that it takes until it is written.
+    /// A block of an object, or the whole, and its bytes in the queue until it is written.
     Keep { path: String, number: i64, bytes: Bytes, _room: OwnedSemaphorePermit },
     /// A block was used.
     Touch { id: i64 },
-    /// A block is not what was written.
+    /// A block does not match its checksum.
     Drop { id: i64 },
     /// The object is no more.
     Forget { path: String },
@@ -89,7 +89,7 @@ pub(super) struct Disk {
     /// The most that pages in use may take.
     bytes: u64,
     clock: Arc<dyn Clock>,
-    /// Which file it is: it may have been begun anew.
+    /// The identity of the file: it may have been created again.
     generation: AtomicU64,
     readers: Mutex<Vec<(u64, Connection)>>,
     /// How long a batch may take.
@@ -135,7 +135,7 @@ impl Disk {
             }
             _ => failed(e.into()),
         })?;
-        // From a time when the file was shared. Whoever has it mapped has the cache, too.
+        // From a version that shared the file. A process that has it mapped has the cache too.
         let _ = std::fs::remove_file(beside(&path, "-shm"));
         let disk = Disk {
             path,
@@ -154,12 +154,12 @@ impl Disk {
         if self.is_behind.load(Ordering::Relaxed) { Duration::ZERO } else { self.retry_policy }
     }
 
-    /// Somebody has waited for it in vain.
+    /// A wait for it has timed out.
     pub fn falls_behind(&self) {
         self.is_behind.store(true, Ordering::Relaxed);
     }
 
-    /// Somebody who reads; `None` if there is no connection to be had.
+    /// A connection for a reader; `None` if there is none.
     pub fn reader<'a>(&'a self, jobs: &'a mpsc::Sender<Job>) -> Option<Reader<'a>> {
         let generation = self.generation.load(Ordering::SeqCst);
         let kept = self.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
@@ -188,7 +188,7 @@ impl Disk {
     }
 }
 
-/// Reads blocks. What it finds out goes to the writer, if that has time for it.
+/// Reads blocks. Damage that it finds is reported to the writer, if that has time for it.
 pub(super) struct Reader<'a> {
     disk: &'a Disk,
     jobs: &'a mpsc::Sender<Job>,
@@ -303,7 +303,7 @@ pub(super) fn write_aside(
 struct Writer {
     disk: Arc<Disk>,
     connection: Option<Connection>,
-    /// The last batch could not be written, which was said.
+    /// The last batch could not be written, which was logged.
     is_failing: bool,
 }
 
@@ -332,7 +332,7 @@ impl Writer {
         };
         connection.busy_timeout(wait)?;
         let done = write(&self.disk, &mut connection, batch);
-        // Whatever else failed may be the connection's, whose file may be there no more.
+        // Other failures may come from the connection, whose file may no longer exist.
         if done.as_ref().map_or_else(is_for_now, |()| true) {
             self.connection = Some(connection);
         }
@@ -352,7 +352,7 @@ impl Writer {
     fn say(&mut self, done: rusqlite::Result<()>) -> bool {
         let cache = self.disk.path.display();
         match &done {
-            // A full disk is no reason to give up what is there.
+            // A full disk is no reason to drop existing blocks.
             Err(e) if !self.is_failing => {
                 tracing::warn!(%cache, error = %e, "cannot write to the cache: objects are not cached");
             }
@@ -442,8 +442,8 @@ fn number(connection: &Connection, pragma: &str) -> rusqlite::Result<u64> {
     Ok(u64::try_from(number).unwrap_or(0))
 }
 
-/// Removes the cache in `dir`, if there is one. A process that has it open goes on with files that
-/// have no names.
+/// Removes the cache in `dir`, if there is one. A process that has it open continues with unlinked
+/// files.
 pub(super) fn remove_from(dir: &Path) {
     remove(&dir.join(FILE));
 }
@@ -504,13 +504,13 @@ fn has_tables(connection: &Connection) -> rusqlite::Result<bool> {
     }
 }
 
-/// Whether the file has to be begun anew: SQLite finds it damaged, or its tables are others.
+/// Whether the file must be created again: SQLite finds it damaged, or its tables differ.
 fn is_damage(e: &rusqlite::Error) -> bool {
     matches!(e, rusqlite::Error::InvalidQuery)
         || matches!(e.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
 }
 
-/// Somebody else writes, or the disk is full.
+/// Another process writes, or the disk is full.
 fn is_for_now(e: &rusqlite::Error) -> bool {
     matches!(e.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DiskFull))
 }

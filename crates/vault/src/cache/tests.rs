@@ -1,4 +1,4 @@
-//! What is kept, what is found damaged, what goes.
+//! What the cache keeps, detects as damaged, and evicts.
 
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -51,7 +51,7 @@ fn mail_is_kept_and_what_may_go_is_not() {
 }
 
 #[tokio::test]
-async fn what_was_kept_is_found_at_once_and_after_a_restart() {
+async fn cached_objects_are_found_at_once_and_after_restarts() {
     let dir = tempfile::tempdir().unwrap();
     let (whole, large) = (bytes(1, 1000), bytes(2, 200_000));
     let first = open(dir.path(), 64 * MIB);
@@ -81,7 +81,7 @@ async fn what_was_kept_is_found_at_once_and_after_a_restart() {
 }
 
 #[tokio::test]
-async fn it_keeps_to_its_size_and_what_was_not_used_goes_first() {
+async fn the_cache_keeps_its_size_and_evicts_unused_objects() {
     let dir = tempfile::tempdir().unwrap();
     let cache = open(dir.path(), 8 * MIB);
     keep_several(&cache, 0..400, 50_000).await;
@@ -90,7 +90,7 @@ async fn it_keeps_to_its_size_and_what_was_not_used_goes_first() {
     assert!(taken >= 2 * MIB, "not more went than had to: {taken}");
     assert_eq!(cache.whole(&path(399)).await.unwrap(), bytes((399 % 256) as u8, 50_000));
     assert_eq!(cache.whole(&path(0)).await, None);
-    // As much as is needed goes for what is large, too.
+    // Large objects evict as much as they need, too.
     cache.keep_whole(&path(1000), bytes(1, 2_000_000)).await;
     settle(&cache).await;
     assert!(cache.whole(&path(1000)).await.is_some() && cache.whole(&path(390)).await.is_some());
@@ -113,7 +113,7 @@ fn on_disk(dir: &Path) -> u64 {
 }
 
 #[tokio::test]
-async fn one_that_may_take_less_now_is_begun_anew_and_one_of_the_same_size_is_not() {
+async fn only_a_smaller_size_limit_recreates_the_cache() {
     let dir = tempfile::tempdir().unwrap();
     {
         let cache = open(dir.path(), 64 * MIB);
@@ -163,7 +163,7 @@ async fn a_damaged_block_is_noticed_and_can_be_kept_again() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_database_or_half_of_one_is_begun_anew() {
+async fn a_cache_file_that_is_no_database_is_recreated() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("blocks.sqlite");
     std::fs::write(&file, [7; 100_000]).unwrap();
@@ -274,7 +274,7 @@ async fn nobody_waits_for_a_file_that_another_process_has_locked() {
 }
 
 #[tokio::test]
-async fn a_file_that_cannot_be_opened_now_is_not_begun_anew() {
+async fn a_cache_file_that_cannot_be_opened_stays() {
     let dir = tempfile::tempdir().unwrap();
     keep_until_found(&open(dir.path(), 64 * MIB), 0).await;
     let other = rusqlite::Connection::open(dir.path().join("blocks.sqlite")).unwrap();
@@ -329,7 +329,7 @@ fn in_another_process() {
 }
 
 #[tokio::test]
-async fn tables_of_no_version_and_a_version_without_tables_are_begun_anew() {
+async fn a_cache_without_version_or_tables_is_recreated() {
     let dir = tempfile::tempdir().unwrap();
     for damage in ["PRAGMA user_version = 0", "DROP TABLE parts", "PRAGMA user_version = 1"] {
         {

@@ -24,7 +24,7 @@ impl fmt::Display for Damaged {
 
 impl std::error::Error for Damaged {}
 
-/// A failure that all who waited for the same thing have in common.
+/// A failure shared by all requests that waited for one operation.
 #[derive(Debug, Clone)]
 pub(super) struct Failure {
     what: &'static str,

@@ -92,8 +92,8 @@ impl Files {
         let temporary = self.temporary(&name);
         let file = self.owner.create(&temporary).map_err(|e| owner::explained(&temporary, e))?;
         if is_erased(&name) {
-            // Until its row is there: a process that erases what others left must not take it for
-            // that. Where the file system has no locks, that process goes by the age of files.
+            // Until its row exists: a process that erases leftovers must not take it for one. Where
+            // the file system has no locks, that process uses the age of files.
             let _ = file.lock();
         }
         Ok(NewFile { files: self.clone(), file: Arc::new(file), name, size: 0, kept: false })
@@ -121,7 +121,7 @@ impl Files {
             if bytes.len() == bytes.capacity() {
                 bytes.reserve_exact(step.min(length - bytes.len()));
             }
-            // Into memory that nobody had to fill before, and as much as there is at once.
+            // Into uninitialised memory, and as much as there is at once.
             let at = start + bytes.len() as u64;
             match rustix::io::pread(&file, spare_capacity(&mut bytes), at) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
@@ -186,7 +186,7 @@ impl Files {
             let path = self.objects.join(directory);
             match self.owner.create_directory(&path) {
                 Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(owner::explained(&path, e)),
-                // Whoever made it may not have come to sync it, or failed to.
+                // The writer of the file may not have synced it, or failed to.
                 _ => File::open(&self.objects)?.sync_all()?,
             }
             durable.store(true, Ordering::Release);
@@ -328,7 +328,7 @@ pub(super) fn sweep(
         return Ok(0);
     }
     let mut removed = 0;
-    // Asked before the first file is touched, and only then.
+    // Checked before the first file is touched, and only then.
     let mut is_listed = false;
     for directory in std::fs::read_dir(&files.objects)? {
         let directory = directory?;
@@ -399,7 +399,8 @@ pub(super) fn require_listed(
     Ok(())
 }
 
-/// The size of a file that has had its rows for long, or never will: age is looked at before rows are.
+/// The size of a file that has had its rows for long, or never will: the age is read before the
+/// rows.
 fn settled(entry: &std::fs::DirEntry, now: Timestamp) -> io::Result<Option<u64>> {
     settled_since(entry.metadata(), now)
 }

@@ -1,9 +1,9 @@
 //! The database of a store of which nothing can be written: a read-only mount, or a directory of
 //! another user.
 //!
-//! A database with a write-ahead log is normally written even by those who only read it: SQLite
-//! keeps an index of the log in a `-shm` file, and readers announce themselves there. What is
-//! possible without depends on what is there:
+//! A database with a write-ahead log is normally written even by its readers: SQLite keeps an index
+//! of the log in a `-shm` file, and readers register there. Without write access it depends on the
+//! existing files:
 //!
 //! - `-wal` and `-shm`: another process may have the store open, seen through a mount that is
 //!   read-only here. SQLite reads both files, with locks if that process runs; if the machine has

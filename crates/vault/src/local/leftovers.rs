@@ -1,9 +1,9 @@
 //! Files of account records whose object is gone, or never came to be: a process that is killed leaves them.
 //!
-//! The row of a record goes first and its file is overwritten after that, so a kill in between
-//! leaves slots that were withdrawn. A record that is being written has its file locked until its
-//! row is there; a kill gives the lock back. So what has neither a row nor a lock is left over,
-//! however young it is, and no live record is ever taken for that.
+//! The row of a record is removed first and its file is overwritten after that, so a kill in
+//! between leaves withdrawn slots. A record that is being written has its file locked until its row
+//! exists; a kill releases the lock. So a file with neither a row nor a lock is left over, however
+//! young it is, and no live record is ever taken for one.
 
 use std::error::Error as StdError;
 use std::fs::{File, TryLockError};
@@ -17,7 +17,7 @@ use crate::local::shared;
 
 type Outcome<T> = Result<T, Box<dyn StdError + Send + Sync>>;
 
-/// A file that is left over, and the lock that keeps it from anybody else.
+/// A leftover file, and the lock that keeps other processes from it.
 struct LeftOver {
     name: String,
     _locked: File,
@@ -67,7 +67,7 @@ fn each(
     Ok(())
 }
 
-/// Looks for the row once more when the file is locked: until then a process may have been writing it.
+/// Reads the row once more when the file is locked: until then a process may have been writing it.
 fn left_over(
     files: &Files,
     connection: &Connection,
@@ -126,7 +126,7 @@ mod tests {
 
     /// The attack: a process is killed after it removed the row of a record and before it overwrote the file.
     #[test]
-    fn a_record_whose_erasure_was_killed_is_erased_at_the_next_start() {
+    fn an_interrupted_erasure_is_completed_at_the_next_start() {
         let dir = tempfile::tempdir().unwrap();
         block_on(async {
             let store = Store::local(dir.path()).await.unwrap();
@@ -155,7 +155,7 @@ mod tests {
     /// A process that is killed while it writes a record leaves its temporary file, or a complete
     /// one without a row.
     #[test]
-    fn a_record_whose_writing_was_killed_is_erased_and_one_being_written_is_not() {
+    fn only_records_of_killed_writers_are_erased() {
         let dir = tempfile::tempdir().unwrap();
         block_on(async {
             let store = Store::local(dir.path()).await.unwrap();

@@ -5,6 +5,7 @@
 //! reads.
 
 mod neighbours;
+mod queries;
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -27,20 +28,19 @@ use crate::local::files::{self, Files};
 use crate::local::schema::{self, Access};
 use crate::local::shared;
 use crate::local::unsound::Unsound;
+use queries::{failed, find, inline, list, newer, resolve};
 
 /// Reader threads. Reads that wait for a disk are few, so more would only cost memory.
 const THREADS: usize = 3;
 /// Rows of one page of a listing.
 pub(super) const LIST_ROWS: usize = 500;
-/// Sorts after every path.
-const AFTER_ALL_PATHS: &str = "\u{10FFFF}";
 /// The most requests a thread answers within one transaction.
 const BATCH: usize = 16;
 
-/// Rows that one look for what is new goes through.
+/// The most rows that one query for new entries reads.
 const NEWER: usize = 1000;
 
-/// How far somebody has looked at what came to the store. The default: not at all.
+/// A position in the sequence of writes to the store. The default: before the first.
 #[derive(Debug, Clone, Default)]
 pub struct Mark(Option<(i64, String)>);
 
@@ -49,11 +49,11 @@ pub struct Mark(Option<(i64, String)>);
 pub struct Newer {
     /// The paths of new log entries.
     pub entries: Vec<String>,
-    /// How far this goes.
+    /// The position up to which this goes.
     pub mark: Mark,
-    /// There is more to be asked for.
+    /// There are more.
     pub more: bool,
-    /// Nothing new was passed over. It may have been when the mark was the first, or is gone.
+    /// No entry was skipped. Some may have been if the mark was the first, or its row was removed.
     pub complete: bool,
 }
 
@@ -66,7 +66,7 @@ pub(super) struct Row {
     pub file: Option<String>,
 }
 
-/// An object, or the part of it that was asked for.
+/// An object, or the requested part of it.
 pub(super) struct ReadObject {
     pub row: Row,
     pub bytes: Bytes,
@@ -90,9 +90,9 @@ enum Request {
     Newer { mark: Mark, reply: Reply<Newer> },
 }
 
-/// Somebody who does something with what was read, on the thread that read it.
+/// A function that takes the result of a read, on the thread that read it.
 trait Taker: Send {
-    /// Whether anybody still waits for what comes of it.
+    /// Whether a caller still waits for the result.
     fn waits(&self) -> bool;
     fn take(self: Box<Self>, wanted: Wanted, found: object_store::Result<Parts>);
 }
@@ -115,7 +115,7 @@ impl<T: Send, F: FnOnce(Wanted, Parts) -> T + Send> Taker for Then<F, T> {
 
     fn take(self: Box<Self>, wanted: Wanted, found: object_store::Result<Parts>) {
         let Then { then, reply } = *self;
-        // A panic costs whoever asked the answer, and nobody the thread.
+        // A panic costs the caller its reply, and does not end the thread.
         let made = catch_unwind(AssertUnwindSafe(move || found.map(|found| then(wanted, found))));
         let _ = made.map(|made| reply.send(made));
     }
@@ -183,8 +183,8 @@ impl Readers {
         self.ask(|reply| Request::Get { path: path.to_string(), range, head, reply }).await
     }
 
-    /// Parts of several objects, read within one transaction, and what `then` makes of them on the
-    /// thread that read them: whoever asked is woken once. It begins now, whenever it is polled.
+    /// Parts of several objects, read within one transaction, and the result of `then` on the
+    /// thread that read them: the caller is woken once. Begins now, whenever it is polled.
     pub fn get_many<T: Send + 'static>(
         &self,
         wanted: Wanted,
@@ -282,7 +282,7 @@ impl Reader {
         let mut sound = !several || connection.execute_batch("BEGIN").is_ok();
         let mut read = Vec::new();
         for request in requests {
-            // Somebody who gave up waiting needs no answer.
+            // A cancelled request needs no reply.
             match request {
                 Request::Get { reply, .. } if reply.is_closed() => {}
                 Request::Get { path, range, head, reply } => {
@@ -445,152 +445,6 @@ impl Request {
 /// A row, and the first bytes of the object, if they are in it.
 type Found = (Row, Option<Vec<u8>>);
 
-/// What the columns `id, size, modified, file, head` say.
-fn found_in(row: &rusqlite::Row<'_>) -> rusqlite::Result<Found> {
-    let (id, size, modified, file) = (row.get(0)?, row.get(1)?, Timestamp(row.get(2)?), row.get(3)?);
-    Ok((Row { id, size, modified, file }, row.get(4)?))
-}
-
-/// The row of `path`, and its head.
-fn find(connection: &Connection, path: &str) -> object_store::Result<Option<Found>> {
-    let find = || {
-        let mut query = connection
-            .prepare_cached("SELECT id, size, modified, file, head FROM objects WHERE path = ?1")?;
-        query.query_row([path], found_in).optional()
-    };
-    find().map_err(failed)
-}
-
-fn inline(
-    connection: &Connection,
-    row: &Row,
-    head: Option<Vec<u8>>,
-    range: Range<u64>,
-) -> object_store::Result<Vec<u8>> {
-    let mut bytes = head.unwrap_or_default();
-    let (start, end) = (range.start as usize, range.end as usize);
-    if end > bytes.len() {
-        let mut read = || {
-            let mut query = connection.prepare_cached("SELECT rest FROM objects WHERE id = ?1")?;
-            query.query_row([row.id], |found| {
-                if let Some(rest) = found.get_ref(0)?.as_blob_or_null()? {
-                    bytes.reserve_exact(rest.len());
-                    bytes.extend_from_slice(rest);
-                }
-                Ok(())
-            })
-        };
-        read().map_err(failed)?;
-    }
-    if bytes.len() < end {
-        return Err(generic(Damaged(format!("its row has {} bytes and not {}", bytes.len(), row.size))));
-    }
-    bytes.truncate(end);
-    bytes.drain(..start.min(bytes.len()));
-    Ok(bytes)
-}
-
-fn resolve(range: Option<GetRange>, size: u64) -> object_store::Result<Range<u64>> {
-    let range = match range {
-        None => 0..size,
-        Some(GetRange::Bounded(range)) => range.start..range.end.min(size),
-        Some(GetRange::Offset(start)) => start..size,
-        Some(GetRange::Suffix(length)) => size.saturating_sub(length)..size,
-    };
-    if range.start > range.end {
-        let why = format!("a range from {} of an object of {size} bytes", range.start);
-        return Err(generic(Damaged(why)));
-    }
-    Ok(range)
-}
-
-/// A row that cannot be listed hides no other. The index is not believed either: it may be damaged,
-/// and a listing that goes back would never end.
-fn list(
-    connection: &Connection,
-    after: &str,
-    before: Option<&str>,
-    unsound: &Unsound,
-) -> rusqlite::Result<Page> {
-    // Plain bounds, so that the index ends the walk too, and not only the limit. The limit is no
-    // parameter: SQLite plans by its value, and would prepare the statement anew for every listing.
-    let mut query = connection.prepare_cached(&format!(
-        "SELECT id, size, modified, path FROM objects WHERE path > ?1 AND path < ?2 ORDER BY path LIMIT {LIST_ROWS}"
-    ))?;
-    let before = before.unwrap_or(AFTER_ALL_PATHS);
-    let mut found = query.query([after, before])?;
-    let (mut rows, mut count) = (Vec::new(), 0);
-    while let Some(row) = found.next()? {
-        count += 1;
-        let Ok(path) = row.get_ref(3)?.as_str() else {
-            unsound.found(format!("an index has a path that is no text, after {after}"));
-            continue;
-        };
-        let last = rows.last().map_or(after, |(path, _): &(String, Row)| path.as_str());
-        if path <= last {
-            unsound.found(format!("an index is out of order: {path} comes after {last}"));
-            continue;
-        }
-        // Damaged, it is as young as can be: nothing that is young is removed.
-        let (size, modified) = (row.get(1).unwrap_or(0), row.get(2).unwrap_or(i64::MAX));
-        let path = path.to_owned();
-        rows.push((path, Row { id: row.get(0)?, size, modified: Timestamp(modified), file: None }));
-    }
-    Ok(Page { more: count == LIST_ROWS, rows })
-}
-
-/// SQLite gives a new row a number above all others. So as long as the marked row is there,
-/// whatever is new is behind it.
-fn newer(connection: &Connection, mark: Mark) -> rusqlite::Result<Newer> {
-    let complete = match &mark.0 {
-        None => true,
-        Some((id, path)) => connection
-            .prepare_cached("SELECT 1 FROM objects WHERE id = ?1 AND path = ?2")?
-            .exists(params![id, path])?,
-    };
-    let known = if complete { mark.0.as_ref().map_or(0, |(id, _)| *id) } else { 0 };
-    if known == 0 {
-        let mut query =
-            connection.prepare_cached("SELECT id, path FROM objects ORDER BY id DESC LIMIT ?1")?;
-        let rows = query.query_map([NEWER as i64], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        for row in rows {
-            let (id, path): (i64, String) = row?;
-            if is_log_entry(&path) {
-                return Ok(Newer {
-                    entries: Vec::new(),
-                    mark: Mark(Some((id, path))),
-                    more: false,
-                    complete: false,
-                });
-            }
-        }
-        return Ok(Newer { entries: Vec::new(), mark: Mark(None), more: false, complete: false });
-    }
-    let mut query =
-        connection.prepare_cached("SELECT id, path FROM objects WHERE id > ?1 ORDER BY id LIMIT ?2")?;
-    let rows = query.query_map(params![known, NEWER as i64], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let (mut entries, mut mark, mut count) = (Vec::new(), mark, 0);
-    for row in rows {
-        let (id, path): (i64, String) = row?;
-        count += 1;
-        if is_log_entry(&path) {
-            mark = Mark(Some((id, path.clone())));
-            entries.push(path);
-        }
-    }
-    let more = count == NEWER && !entries.is_empty();
-    Ok(Newer { entries, mark, more, complete: true })
-}
-
-/// Log entries stay when what is around them goes: spooled messages, checkpoints.
-fn is_log_entry(path: &str) -> bool {
-    path.starts_with("acct/") && path.contains("/log/")
-}
-
-fn failed(e: rusqlite::Error) -> object_store::Error {
-    if schema::is_damage(&e) { generic(Damaged(e.to_string())) } else { generic(e) }
-}
-
 /// Errors that say something about one object, and nothing about the connection.
 fn is_about_the_object(e: &object_store::Error) -> bool {
     match e {
@@ -600,8 +454,8 @@ fn is_about_the_object(e: &object_store::Error) -> bool {
     }
 }
 
-/// Whether reading a file fails so for ever: the file is gone, cut short or no file. The row beside
-/// it was read. What the disk does not read, or the process may not, is told apart by a backup.
+/// Whether a failure to read a file is permanent: the file is missing, truncated or no file. Its
+/// row was read. A backup distinguishes failures of the disk and missing permissions.
 fn is_lasting(e: &std::io::Error) -> bool {
     use ErrorKind::{IsADirectory, NotADirectory, NotFound, UnexpectedEof};
     matches!(e.kind(), NotFound | UnexpectedEof | IsADirectory | NotADirectory)

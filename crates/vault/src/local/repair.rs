@@ -1,12 +1,12 @@
 //! `sealpost store repair`: a database whose indexes do not list what its table has, or whose pages
 //! are damaged, made sound.
 //!
-//! The table is the truth: each row says its path, and an index only repeats it. If the table can
-//! be read to its end and no path is there twice, the indexes are built anew within one
-//! transaction. Else the rows are copied by their numbers into a new database, past what cannot be
-//! read. That one is checked, made durable and only then put in the place of the old one, which
-//! stays beside it under another name. Killed at any moment, the directory has a complete database
-//! under its right name: the old one or the new one.
+//! The table is authoritative: each row has its path, and an index only repeats it. If the table
+//! can be read to its end and no path is there twice, the indexes are rebuilt within one
+//! transaction. Else the readable rows are copied by their numbers into a new database. It is
+//! checked, made durable and only then replaces the old one, which stays beside it under another
+//! name. After a kill at any moment, the directory has a complete database under its right name:
+//! the old one or the new one.
 //!
 //! Nothing may write meanwhile, so no other process may have the store open.
 
@@ -26,13 +26,13 @@ use super::{frozen, schema, shared};
 
 /// The new database until it is complete.
 const NEW: &str = "new";
-/// Where an object goes whose path another one has.
+/// The path for an object whose path another one has.
 const TWICE: &str = "salvaged";
 /// How long another process is waited for.
 const BUSY: Duration = Duration::from_secs(5);
 /// A check has no end of its own here: the operator waits for it.
 const NO_LIMIT: Duration = Duration::from_secs(7 * 24 * 3600);
-/// Rows read by one statement: what follows damage is looked for anew.
+/// Rows read by one statement: behind damage a new search begins.
 const ROWS: usize = 500;
 
 /// What a repair did.
@@ -40,7 +40,7 @@ const ROWS: usize = 500;
 pub enum Remedy {
     /// Nothing: the database is sound.
     None,
-    /// The indexes were built anew.
+    /// The indexes were rebuilt.
     Reindexed,
     /// What can be read is in a new database.
     Salvaged,
@@ -248,7 +248,8 @@ impl RowCopier<'_> {
         self.new.execute_batch("COMMIT")
     }
 
-    /// Copies some rows from the number `from` on; the number to go on with, `None` at the end.
+    /// Copies some rows from the number `from` on. Returns the number to continue with, `None` at
+    /// the end.
     fn take_from(&mut self, from: i64) -> rusqlite::Result<Option<i64>> {
         let mut rows = self.old.prepare_cached(&format!(
             "SELECT id, path, size, modified, file, head, rest FROM objects NOT INDEXED WHERE id >= ?1 ORDER BY id LIMIT {ROWS}"
@@ -313,8 +314,8 @@ impl RowCopier<'_> {
         readable(good)
     }
 
-    /// Takes a row. One whose path another has is the later of the two, so what came after goes by
-    /// the first: it is kept under another name.
+    /// Takes a row. Of two rows with one path the second is the later one, and its writer's other
+    /// objects follow the first: it is kept under another name.
     fn put(&mut self, row: Taken) -> rusqlite::Result<()> {
         let taken: Option<i64> = self
             .new
@@ -349,8 +350,8 @@ impl RowCopier<'_> {
         }
     }
 
-    /// Looks in the indexes for rows that the table has no more. Those whose bytes are a file are
-    /// made anew; the others are lost.
+    /// Searches the indexes for rows that the table no longer has. Rows with a file are rebuilt;
+    /// the others are lost.
     fn take_named(&mut self, dir: &Path) -> rusqlite::Result<()> {
         self.repaired.objects = self.new.query_row("SELECT count(*) FROM objects", [], |row| row.get(0))?;
         let mut named: BTreeMap<i64, Named> = BTreeMap::new();
@@ -493,8 +494,7 @@ fn beside(path: &Path, end: &str) -> PathBuf {
     frozen::beside(path, &format!(".{end}"))
 }
 
-/// Whether SQLite could not do it for want of room, or because the disk fails, and not because of
-/// what it reads.
+/// Whether SQLite failed because the disk is full or fails, and not because of the content.
 fn is_about_the_disk(e: &rusqlite::Error) -> bool {
     use rusqlite::ErrorCode::{DiskFull, OutOfMemory, PermissionDenied, ReadOnly};
     matches!(e.sqlite_error_code(), Some(DiskFull | OutOfMemory | PermissionDenied | ReadOnly))

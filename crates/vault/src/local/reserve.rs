@@ -1,10 +1,10 @@
-//! Room on the disk that is kept for removing.
+//! Space on the disk that is reserved for removals.
 //!
-//! Where a disk is full, nothing can be expunged: that is written down first. So a file of zeros in
-//! the directory of the store keeps some room. What frees room (removals, and log entries that
-//! expunge or delete) may use it: when the disk is full the file is emptied. From then on
-//! everything else is told that the disk is full, until there is room enough to make the file anew.
-//! All processes that have the store open see the same file, so they agree about that.
+//! On a full disk no message can be expunged, because an expunge is written first. So a file of
+//! zeros in the directory of the store reserves some space. Writes that free space (removals, and
+//! log entries that expunge or delete) may use it: when the disk is full the file is emptied. From
+//! then on all other writes fail with a full disk, until there is enough space to create the file
+//! again. All processes that have the store open see the same file, so they agree about that.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Seek, Write};
@@ -18,14 +18,14 @@ use sealpost_files::owner;
 
 /// The file in the directory of the store.
 const FILE: &str = "reserve";
-/// Room is looked for again after this.
+/// The pause before the next check of free space.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
-/// A disk with less room than this is full, whatever the error is called.
+/// A disk with less free space than this is full, whatever the error.
 const FULL_BYTES: u64 = 1024 * 1024;
-/// Zeros written at a time where the file system gives out no room without them.
+/// Zeros written at a time where the file system cannot allocate space otherwise.
 const ZEROS: usize = 64 * 1024;
 
-/// Marks a write that frees room: in the options that go through an object store to this one.
+/// Marks a write that frees space: in the options that pass through an object store to this one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Frees;
 
@@ -54,8 +54,8 @@ impl Reserve {
         self.directory.join(FILE)
     }
 
-    /// Keeps so many bytes from now on; 0: none. A disk that is full now is no error: they are kept
-    /// when there is room.
+    /// Reserves `bytes` from now on; 0: none. A disk that is full now is no error: they are
+    /// reserved when there is space.
     ///
     /// # Errors
     /// What the file system says.
@@ -87,8 +87,8 @@ impl Reserve {
         std::fs::metadata(self.path()).is_ok_and(|metadata| metadata.len() > 0)
     }
 
-    /// Before something is written that frees nothing. If the reserve was used it is made anew, if
-    /// there is room.
+    /// Before a write that frees no space. If the reserve was used it is created again, if there is
+    /// enough space.
     ///
     /// # Errors
     /// `StorageFull` if there is none.
@@ -120,9 +120,8 @@ impl Reserve {
         Ok(())
     }
 
-    /// How much can be kept again while mail is taken: all of it, or, where what was removed has
-    /// left its room inside of the database, a part, so that something is left for the write-ahead
-    /// log.
+    /// How much can be reserved again while mail is accepted: all of it, or, where removed objects
+    /// left free space inside the database, a part, so that some is left for the write-ahead log.
     fn room_to_keep(&self, bytes: u64) -> io::Result<Option<u64>> {
         let free = self.free()?;
         Ok(match self.inside.load(Ordering::Relaxed) {
@@ -137,7 +136,7 @@ impl Reserve {
         self.inside.store(bytes, Ordering::Relaxed);
     }
 
-    /// Gives the room up, for what frees room; whether there was any.
+    /// Releases the reserve for writes that free space; returns whether there was any.
     pub fn release(&self) -> bool {
         if !self.is_whole() {
             return false;
@@ -150,12 +149,12 @@ impl Reserve {
         released.is_ok()
     }
 
-    /// Whether the disk has hardly any room, for errors that do not say so.
+    /// Whether the disk is nearly full, for errors that do not show it.
     pub fn is_disk_full(&self) -> bool {
         self.free().is_ok_and(|free| free < FULL_BYTES)
     }
 
-    /// Whether the disk has room for so much, and a little more if it is anything.
+    /// Whether the disk has so much free space, and a little more if it is not zero.
     pub fn has_room(&self, bytes: u64) -> bool {
         bytes == 0 || self.free().is_ok_and(|free| free >= bytes.saturating_add(FULL_BYTES))
     }
@@ -171,7 +170,7 @@ impl Reserve {
         if before >= bytes {
             return file.set_len(bytes);
         }
-        // What was there stays if there is not enough for all of it.
+        // The earlier reserve stays if there is not enough space for all of it.
         allocate(&file, bytes).inspect_err(|_| drop(file.set_len(before)))
     }
 }

@@ -27,7 +27,8 @@ const APPLICATION_ID: i64 = 0x5350_7374;
 /// Bytes of an object kept before the rest of it in its row. SQLite reads a row's columns from the
 /// front, so what is within the head (a small message's structure) is read without the rest.
 pub(super) const HEAD_BYTES: usize = 4096;
-/// How often a locked database is tried again, a millisecond apart, before the caller is told to.
+/// How often a locked database is tried again, a millisecond apart, before the caller gets an
+/// error.
 const BUSY_TRIES: i32 = 10_000;
 
 const TABLES: &str = "
@@ -54,8 +55,8 @@ pub(super) enum Access {
 }
 
 impl Access {
-    /// `PRAGMA cache_size`. A reader needs the upper pages of its trees, and begins anew whenever
-    /// something was written.
+    /// `PRAGMA cache_size`. A reader needs the upper pages of its trees, and reads them again after
+    /// every write.
     fn cache_kibibytes(self) -> i64 {
         match self {
             Access::Read | Access::Frozen(_) => -256,
@@ -130,8 +131,8 @@ fn unusable(path: &Path, e: rusqlite::Error) -> Error {
     cannot_open(path, explained(path, e))
 }
 
-/// An error of SQLite's; if the reason is a permission, one that names the file and its owner; if
-/// it is a disk that is read-only, one that says so, which SQLite does not.
+/// An error of SQLite. If the reason is a permission, it names the file and its owner; if the disk
+/// is read-only, it says so, which SQLite does not.
 pub(super) fn explained(database: &Path, e: rusqlite::Error) -> Box<dyn StdError + Send + Sync> {
     use ErrorCode::{CannotOpen, PermissionDenied, ReadOnly};
     if !matches!(e.sqlite_error_code(), Some(CannotOpen | PermissionDenied | ReadOnly)) {
@@ -198,7 +199,7 @@ pub(super) fn connect(path: &Path, access: Access) -> rusqlite::Result<Connectio
         write_ahead(&connection)?;
         connection.pragma_update(None, "synchronous", "FULL")?;
         treat_removed(&connection, Removed::Overwritten)?;
-        // Checkpoints are made by the writer, after those who wait have been answered.
+        // The writer makes checkpoints, after its replies.
         connection.pragma_update(None, "wal_autocheckpoint", 0)?;
         connection.pragma_update(None, "journal_size_limit", 64 * 1024 * 1024)?;
     } else {
@@ -240,7 +241,7 @@ fn write_ahead(connection: &Connection) -> rusqlite::Result<()> {
     }
 }
 
-/// Whether the database was locked by somebody else for longer than was waited.
+/// Whether another process locked the database for longer than the timeout.
 pub(super) fn is_busy(e: &rusqlite::Error) -> bool {
     use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked};
     matches!(e.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked))
@@ -251,7 +252,7 @@ pub(super) fn is_read_only(e: &rusqlite::Error) -> bool {
     e.sqlite_error_code() == Some(rusqlite::ErrorCode::ReadOnly)
 }
 
-/// Whether SQLite found its own file damaged, or what it read there is none of what was written.
+/// Whether SQLite found its own file damaged, or read values that were never written.
 pub(super) fn is_damage(e: &rusqlite::Error) -> bool {
     use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error};
     use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};

@@ -2,10 +2,9 @@
 //! into one file, and two syncs make all of them durable. A file each costs two for every object, a
 //! row each writes every byte twice.
 //!
-//! A row says where its object is: `xx/yyyy…+offset`. All rows of a file come by one transaction.
-//! So whoever finds that a file has no rows any more, when one of them was just removed, knows that
-//! there will be none. Before that, what goes leaves a hole: the file system gets the blocks back,
-//! and no other object moves.
+//! A row has the place of its object: `xx/yyyy…+offset`. One transaction inserts all rows of a
+//! file. So once one of its rows was removed, a file without rows never gets any. Before that, a
+//! removed object leaves a hole: the file system gets the blocks back, and no other object moves.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,9 +1,9 @@
-//! Giving room inside the database back to the disk.
+//! Returns free space inside the database to the disk.
 //!
-//! SQLite uses again what removed rows took, and the file stays as large as it was. That is what a
-//! server wants; a copy that was told to take less does not. The first time the whole database is
-//! written anew, with what later times need to cut off the end of the file instead, a few pages to
-//! a transaction.
+//! SQLite reuses the space of removed rows, and the file keeps its size. A server needs that; a
+//! copy with a smaller limit does not. The first time the whole database is rewritten, with the
+//! tables that later times need to cut off the end of the file instead, a few pages to a
+//! transaction.
 
 use std::path::Path;
 
@@ -16,10 +16,10 @@ const WORTH_PAGES: i64 = 128;
 const WORTH_PART: i64 = 4;
 /// Pages of one transaction.
 const STEP_PAGES: i64 = 512;
-/// `PRAGMA auto_vacuum`: free pages are cut off when it is asked for.
+/// `PRAGMA auto_vacuum`: free pages are cut off on request.
 const INCREMENTAL: i64 = 2;
 
-/// Makes the file smaller if enough of it is free. Whoever writes meanwhile waits.
+/// Shrinks the file if enough of it is free. Writers wait meanwhile.
 pub(super) fn shrink(database: &Path) -> rusqlite::Result<()> {
     let connection = schema::connect(database, Access::Write)?;
     let free = number(&connection, "freelist_count")?;
@@ -41,7 +41,7 @@ pub(super) fn shrink(database: &Path) -> rusqlite::Result<()> {
         connection.pragma_update(None, "temp_store", "FILE")?;
         connection.execute_batch("VACUUM")?;
     }
-    // The file is cut when what was written reaches it. Those who read an older state put that off.
+    // The file is truncated when a checkpoint reaches it. Readers of an older state delay that.
     connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
 }
 
@@ -58,7 +58,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (store, other) =
             (Store::local(dir.path()).await.unwrap(), Store::local(dir.path()).await.unwrap());
-        // What was written may not have reached the database yet.
+        // Committed pages may not have reached the database yet.
         let length = |name| std::fs::metadata(dir.path().join(name)).map_or(0, |file| file.len());
         let size = || length("objects.sqlite") + length("objects.sqlite-wal");
         let object = |n: usize| Sealed::new(vec![n as u8; 40_000]);

@@ -1,12 +1,11 @@
-//! Whether the database is what was written: what SQLite finds, and whether its indexes list what
-//! the table has.
+//! Checks the database for damage: the findings of SQLite, and whether its indexes list the rows of
+//! the table.
 //!
-//! One flipped bit in an index hides rows: a listing ends too early, and a path that is taken seems
-//! to be free, so the next append would be acknowledged beside the log. Nothing but a comparison
-//! shows that, because each page is well-formed. So whoever serves looks at the indexes and the
-//! newest rows at the start ([`Extent::Newest`]), and `check` compares everything
-//! ([`Extent::Whole`]). Neither runs for longer than a time that is set before, whatever the file
-//! contains.
+//! One flipped bit in an index hides rows: a listing ends too early, and a path that exists seems
+//! to be free, so the next append would be acknowledged beside the log. Only a comparison shows
+//! that, because each page is well-formed. So a server checks the indexes and the newest rows at
+//! its start ([`Extent::Newest`]), and `check` compares everything ([`Extent::Whole`]). Both have a
+//! time limit, whatever the file contains.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
@@ -21,7 +20,7 @@ const PATHS: &str = "sqlite_autoindex_objects_1";
 /// The index of files.
 const FILES: &str = "objects_file";
 
-/// How much is looked at.
+/// The extent of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
     /// The order of the indexes, and the newest rows: where the next ones are written.
@@ -37,9 +36,9 @@ pub enum Extent {
 pub struct Inspection {
     /// What is wrong, one line each; [`DATABASE_FINDINGS`] at most.
     pub damage: Vec<String>,
-    /// The time was over before everything was looked at.
+    /// The time limit was reached before the end.
     pub unfinished: bool,
-    /// Rows of the table that were looked at.
+    /// Checked rows of the table.
     pub rows: u64,
 }
 
@@ -55,7 +54,7 @@ impl Inspection {
         }
     }
 
-    /// Takes what a step says of itself: the time was over, or SQLite could not go on.
+    /// Takes the outcome of a step: the time limit was reached, or SQLite could not continue.
     fn take(&mut self, step: &str, done: rusqlite::Result<()>) {
         match done {
             Ok(()) => {}
@@ -67,10 +66,11 @@ impl Inspection {
     }
 }
 
-/// Looks at a database for at most `time`. Blocks the thread.
+/// Checks a database for at most `time`. Blocks the thread.
 ///
 /// # Errors
-/// If it cannot be looked at for another reason than damage, such as another process that has locked it.
+/// If the check is not possible for another reason than damage, such as another process that has
+/// locked it.
 pub(super) fn inspect(
     connection: &Connection,
     extent: Extent,
@@ -120,7 +120,7 @@ fn within<T>(connection: &Connection, time: Duration, work: impl FnOnce() -> T) 
     let (done, wait) = mpsc::channel::<()>();
     let watch = std::thread::Builder::new().name("sealpost-time".into()).spawn(move || {
         let mut left = time;
-        // A statement that begins after an interrupt runs: it is said again.
+        // A statement that begins after an interrupt runs: it is interrupted again.
         while let Err(RecvTimeoutError::Timeout) = wait.recv_timeout(left) {
             handle.interrupt();
             left = Duration::from_millis(10);
@@ -181,8 +181,8 @@ fn integrity(connection: &Connection, found: &mut Inspection) -> rusqlite::Resul
     Ok(())
 }
 
-/// Whether an index is in order from its first entry to its last, so that whatever is looked for in
-/// it is found if it is there; counts the entries.
+/// Whether an index is in order from its first entry to its last, so that every search finds an
+/// existing entry; counts the entries.
 fn is_ascending(
     connection: &Connection,
     index: &str,
@@ -211,7 +211,7 @@ fn is_ascending(
     Ok(count)
 }
 
-/// Whether the indexes have each of these rows where it is looked for.
+/// Whether the indexes have each of these rows in its place.
 fn are_listed(connection: &Connection, rows: &str, found: &mut Inspection) -> rusqlite::Result<()> {
     let mut rows = connection.prepare(rows)?;
     let mut by_path =

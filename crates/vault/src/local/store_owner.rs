@@ -33,7 +33,7 @@ mod tests {
     const SOMEBODY: u32 = 54_321;
 
     #[test]
-    fn a_store_in_a_directory_of_roots_is_its_databases_owner() {
+    fn a_store_in_roots_directory_belongs_to_its_databases_owner() {
         let dir = tempfile::tempdir().unwrap();
         let database = schema::path(dir.path());
         if chown(dir.path(), Some(SOMEBODY), None).is_err() {

@@ -8,6 +8,8 @@ use sealpost_base::{Kind, Random, SeededRandom, Timestamp};
 
 use super::*;
 use crate::{Put, Sealed, Store};
+use futures::StreamExt;
+use object_store::{GetOptions, ObjectStore};
 
 const LARGE: usize = INLINE_OBJECT_BYTES + 1;
 
@@ -36,7 +38,7 @@ fn files_below(dir: &FilePath) -> Vec<String> {
     names
 }
 
-/// Files are unlinked after those who wait were answered.
+/// Files are unlinked after the replies.
 async fn settles(dir: &FilePath, count: usize) {
     let settled = async {
         while files_below(dir).len() != count {
@@ -52,7 +54,7 @@ async fn listed(store: &Store, prefix: &str, after: Option<&str>) -> Vec<String>
 }
 
 #[test]
-fn the_last_object_below_a_prefix_is_the_last_by_path() {
+fn the_last_object_below_a_prefix_is_last_by_path() {
     let dir = tempfile::tempdir().unwrap();
     block_on(async {
         for store in [open(dir.path()).await, Store::memory()] {
@@ -246,14 +248,14 @@ fn the_trait_is_kept_where_the_platform_does_not_look() {
         let found = store.list_with_delimiter(Some(&path("d"))).await.unwrap();
         assert_eq!(found.common_prefixes, [path("d/sub")]);
         assert_eq!(found.objects.len(), 2);
-        // Overwriting removes the file of what was there.
+        // Overwriting removes the file of the earlier object.
         store.put(&path("d/large"), Bytes::from_static(b"x").into()).await.unwrap();
         settles(dir.path(), 1).await;
     });
 }
 
 #[test]
-fn deleting_removes_the_file_too_and_an_aborted_upload_leaves_none() {
+fn deleted_objects_and_aborted_uploads_leave_no_file() {
     let dir = tempfile::tempdir().unwrap();
     block_on(async {
         let store = open(dir.path()).await;
@@ -384,7 +386,7 @@ fn old_files_without_a_row_are_swept_once_a_day() {
 }
 
 #[test]
-fn a_lost_or_shortened_file_is_damage_of_that_object_alone() {
+fn a_lost_or_short_file_damages_that_object_alone() {
     let dir = tempfile::tempdir().unwrap();
     block_on(async {
         let store = open(dir.path()).await;
@@ -396,7 +398,7 @@ fn a_lost_or_shortened_file_is_damage_of_that_object_alone() {
         assert_eq!(store.read("lost").await.unwrap_err().kind(), Kind::Corrupt);
         std::fs::remove_file(&file).unwrap();
         assert_eq!(store.read("lost").await.unwrap_err().kind(), Kind::Corrupt);
-        // Something else in its place: no later look would find the bytes.
+        // Another object in its place: no later read would find the bytes.
         std::fs::create_dir(&file).unwrap();
         assert_eq!(store.read("lost").await.unwrap_err().kind(), Kind::Corrupt);
         assert_eq!(store.read("whole").await.unwrap().len(), LARGE);
@@ -428,7 +430,7 @@ fn in_child(setup: &str, name: &str, dir: &FilePath) {
 }
 
 #[test]
-fn a_full_disk_fails_every_waiting_write_and_the_store_recovers() {
+fn a_full_disk_fails_all_writes_and_the_store_recovers() {
     let dir = tempfile::tempdir().unwrap();
     // A limit on the size of files stands for a full disk; its signal is ignored, so that writes
     // fail instead.
@@ -436,7 +438,7 @@ fn a_full_disk_fails_every_waiting_write_and_the_store_recovers() {
 }
 
 #[test]
-#[ignore = "started by a_full_disk_fails_every_waiting_write_and_the_store_recovers, under a file size limit"]
+#[ignore = "started by a_full_disk_fails_all_writes_and_the_store_recovers, under a file size limit"]
 fn fills_the_disk() {
     let dir = std::env::current_dir().unwrap();
     block_on(async {
@@ -482,7 +484,7 @@ fn fills_the_disk() {
 
 #[test]
 #[allow(clippy::print_stderr, reason = "a test that cannot run here has to say so")]
-fn a_read_only_disk_fails_writes_not_reads_and_the_store_recovers() {
+fn a_read_only_disk_fails_writes_and_the_store_recovers() {
     if !may_mount() {
         eprintln!("not tested: mounting is not allowed here");
         return;
@@ -490,7 +492,7 @@ fn a_read_only_disk_fails_writes_not_reads_and_the_store_recovers() {
     where_it_may_mount("local::tests::on_a_read_only_disk");
 }
 
-/// Whether a process of this user may mount what nobody else sees.
+/// Whether a process of this user may mount a private file system.
 pub(super) fn may_mount() -> bool {
     Command::new("unshare").args(["-Urm", "true"]).status().is_ok_and(|status| status.success())
 }
@@ -510,7 +512,7 @@ pub(super) fn run(program: &str, arguments: &[&str]) {
 }
 
 #[test]
-#[ignore = "started by a_read_only_disk_fails_writes_not_reads_and_the_store_recovers, where it may mount"]
+#[ignore = "started by a_read_only_disk_fails_writes_and_the_store_recovers, where it may mount"]
 fn on_a_read_only_disk() {
     let dir = std::env::current_dir().unwrap();
     let at = dir.to_str().unwrap();
@@ -528,7 +530,7 @@ fn on_a_read_only_disk() {
         run("mount", &["--bind", at, at]);
         run("mount", &["-o", "remount,bind,ro", at]);
         assert_eq!(store.put_new("large2", sealed(LARGE, 3)).await.unwrap_err().kind(), Kind::Retry);
-        // What is open stays writable until it is opened anew.
+        // An open file stays writable until it is opened again.
         limit_files("1");
         assert_eq!(store.put_new("small2", sealed(30_000, 4)).await.unwrap_err().kind(), Kind::Retry);
         limit_files("unlimited");
@@ -549,7 +551,7 @@ fn a_lock_held_by_another_process_is_waited_for() {
     block_on(async {
         let store = open(dir.path()).await;
         store.put_new("a", sealed(10, 1)).await.unwrap();
-        // Somebody holds the write lock for good: the wait is bounded by the caller here.
+        // Another process holds the write lock permanently: the caller bounds the wait here.
         let connection = schema::connect(&dir.path().join("objects.sqlite"), schema::Access::Write).unwrap();
         connection.execute_batch("BEGIN IMMEDIATE").unwrap();
         let put = store.put_new("b", sealed(10, 1));
@@ -561,7 +563,7 @@ fn a_lock_held_by_another_process_is_waited_for() {
 }
 
 #[test]
-fn of_two_processes_one_creates_and_the_third_hears_of_it() {
+fn one_of_two_processes_creates_and_a_third_notices() {
     let dir = tempfile::tempdir().unwrap();
     block_on(async {
         let store = open(dir.path()).await;
@@ -584,7 +586,7 @@ fn of_two_processes_one_creates_and_the_third_hears_of_it() {
 }
 
 #[test]
-#[ignore = "started twice by of_two_processes_one_creates_and_the_third_hears_of_it"]
+#[ignore = "started twice by one_of_two_processes_creates_and_a_third_notices"]
 fn puts_a_hundred() {
     let dir = std::env::current_dir().unwrap();
     block_on(async {
@@ -600,7 +602,7 @@ fn puts_a_hundred() {
 }
 
 #[test]
-fn a_row_with_values_that_were_never_written_harms_no_other() {
+fn a_row_with_impossible_values_harms_no_other() {
     let dir = tempfile::tempdir().unwrap();
     block_on(async {
         let store = open(dir.path()).await;
@@ -653,7 +655,7 @@ fn on_a_full_disk() {
             assert_eq!(put, Put::Created);
             count += 1;
         }
-        // Somebody else takes what is left, to the last byte.
+        // Another process takes the rest, to the last byte.
         let mut other = std::fs::File::create(dir.join("other")).unwrap();
         while std::io::Write::write_all(&mut other, &[1; 4096]).is_ok() {}
         for n in 0..20 {
@@ -670,7 +672,8 @@ fn on_a_full_disk() {
         // Another process removes, as a command line does.
         let (freeing, command) = (store.freeing(), open(&dir).await);
         freeing.put_new("expunged/first", sealed(400, 1)).await.unwrap();
-        // The reserve is given up, and somebody else takes half of it and what the write-ahead log gave back.
+        // The reserve is released, and another process takes half of it and of the space freed by
+        // the write-ahead log.
         while rustix::fs::statvfs(&dir).unwrap().f_bavail * 4096 > RESERVE / 4 * 3 {
             std::io::Write::write_all(&mut other, &[1; 4096]).unwrap();
         }
@@ -686,7 +689,7 @@ fn on_a_full_disk() {
         for n in 200..count {
             assert_eq!(store.read(&format!("d/{n:04}")).await.unwrap(), sealed(30_000, n).as_ref());
         }
-        // What is removed leaves its room inside of the database.
+        // Removed objects leave free space inside the database.
         for n in 200..count {
             command.delete(&format!("d/{n:04}")).await.unwrap();
         }

@@ -1,8 +1,8 @@
-//! Writes: one thread that commits whatever has queued up as one transaction.
+//! Writes: one thread that commits all queued writes as one transaction.
 //!
-//! Every caller is answered after the commit that carries its write. A commit that failed is rolled
-//! back and all who wait are told to try again; the connection is then opened anew, so that the
-//! store recovers when the disk does.
+//! Every caller gets its reply after the commit that carries its write. A failed commit is rolled
+//! back and all its callers get `Retry`; then the connection is opened again, so that the store
+//! recovers when the disk does.
 
 use std::error::Error as StdError;
 use std::fs::File;
@@ -25,7 +25,7 @@ use crate::local::schema::{self, Access, HEAD_BYTES, Removed};
 use crate::local::shared;
 use crate::local::unsound::Unsound;
 
-/// How often the thread looks for commits of other processes.
+/// How often the thread checks for commits of other processes.
 const POLL: Duration = Duration::from_millis(200);
 /// The most that one transaction carries; more waits for the next.
 const BATCH_JOBS: usize = 1024;
@@ -67,9 +67,9 @@ pub(super) enum Outcome {
     Exists,
 }
 
-/// What is looked at before anything is written.
+/// Checks before a write.
 pub(super) struct Guards {
-    /// Whether the database is what was written.
+    /// Whether the database is undamaged.
     pub unsound: Arc<Unsound>,
     /// What of the disk is kept for removing.
     pub reserve: Arc<Reserve>,
@@ -120,7 +120,7 @@ impl Writer {
             gathered: 1,
             unchecked: 0,
         };
-        // Before anybody has read: from here on, no commit of others goes unnoticed.
+        // Before the first read: from here on, no commit of others goes unnoticed.
         thread.look();
         std::thread::Builder::new()
             .name("sealpost-write".into())
@@ -240,8 +240,8 @@ impl Thread {
         }
     }
 
-    /// Commits. What finds the disk full is tried once more if that gives room: to what frees some
-    /// from the reserve, to the others from the write-ahead log.
+    /// Commits. A commit that finds the disk full is tried once more after freeing space: from the
+    /// reserve for writes that free space, from the write-ahead log for the others.
     fn attempt(&mut self, batch: Vec<Job>, first: bool) {
         let (now, began) = (self.clock.now(), self.clock.monotonic());
         let mut applied = self.transact(&batch, now);
@@ -281,7 +281,7 @@ impl Thread {
         }
     }
 
-    /// Whether the disk is full. Where SQLite shares memory it says so in other words.
+    /// Whether the disk is full. With shared memory SQLite reports it differently.
     fn is_full(&self, e: &rusqlite::Error) -> bool {
         use rusqlite::ErrorCode::{DiskFull, SystemIoFailure};
         match e.sqlite_error_code() {
@@ -291,7 +291,7 @@ impl Thread {
         }
     }
 
-    /// Gives the room that the write-ahead log takes back to a full disk; whether that could be done.
+    /// Returns the space of the write-ahead log to a full disk. Returns whether that was possible.
     fn shorten(&mut self) -> bool {
         self.connection = None;
         if !self.has_room_to_checkpoint() {
@@ -308,9 +308,9 @@ impl Thread {
         }
     }
 
-    /// Whether the disk has room for what the database grows by when the write-ahead log is copied
-    /// into it. It gets that back only at the end; what does not get there has used up what is
-    /// left.
+    /// Whether the disk has space for the growth of the database when the write-ahead log is copied
+    /// into it. The log's space is free only at the end; a copy that does not get there has used up
+    /// the rest.
     fn has_room_to_checkpoint(&mut self) -> bool {
         let size = std::fs::metadata(&self.database).map_or(0, |metadata| metadata.len());
         let pages = self.connected().and_then(|connection| {
@@ -325,8 +325,8 @@ impl Thread {
 
     fn transact(&mut self, batch: &[Job], now: Timestamp) -> rusqlite::Result<Vec<Applied>> {
         if batch.iter().any(|job| matches!(job.change, Change::Delete(_))) {
-            // A full disk has no room for zeros in the log: what is removed then stays in free
-            // pages until they are used again.
+            // A full disk has no space for zeros in the log: removed bytes then stay in free pages
+            // until these are used again.
             let removed = if self.guards.reserve.is_spent() { Removed::Left } else { Removed::Overwritten };
             self.connected()?;
             if self.removed != removed {
@@ -347,7 +347,7 @@ impl Thread {
             }
             // A row dirties about a page besides its bytes; many that were made together are in few.
             self.unchecked += 8192 + job.bytes() + overwritten + 512 * job.objects();
-            // What held slots is gone before anybody hears that it was removed.
+            // Files that held slots are erased before the reply to the removal.
             let (erased, orphans): (Vec<_>, Vec<_>) =
                 orphans.into_iter().partition(|(name, _)| files::is_erased(name));
             erased.iter().for_each(|(name, _)| self.files.remove(name));
@@ -493,7 +493,7 @@ fn fail(batch: Vec<Job>, failure: &Failure) {
     batch.into_iter().for_each(|job| drop(job.reply.send(Err(failure.clone()))));
 }
 
-/// Those jobs that free room; the others fail.
+/// The jobs that free space; the others fail.
 fn keep_freeing(batch: Vec<Job>, full: Box<dyn StdError + Send + Sync>) -> Vec<Job> {
     let (freeing, others) = batch.into_iter().partition(|job| job.frees);
     fail(others, &Failure::new("commit", full));

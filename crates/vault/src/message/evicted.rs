@@ -1,4 +1,4 @@
-//! What is known of a message whose body is not kept here, and who has the body.
+//! A message whose body is not kept here, and the source of its body.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub fn thin_path(account: AccountId, object: ObjectId) -> String {
     format!("acct/{account}/thin/{object}")
 }
 
-/// A message of which the body is asked for.
+/// A message whose body is requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wanted {
     /// Whose it is.
@@ -44,7 +44,7 @@ pub trait EvictedBody: Send + Sync {
 
 /// Where the bodies are that are not kept here.
 pub trait EvictedBodies: Send + Sync {
-    /// The whole message, whose size and SHA-256 were compared with those that are wanted.
+    /// The whole message, whose size and SHA-256 were compared with the expected ones.
     ///
     /// # Errors
     /// `Offloaded` if it cannot be had as things are; `Retry` if it may be had later.

@@ -1,8 +1,8 @@
 //! The end of a message object: how many bytes the message has, for nodes that count without the
 //! account's key.
 //!
-//! It is sealed under a key of the server's, which nodes have and whoever reads the store has not.
-//! Readers of messages go by the layout in the event and never need it. Format:
+//! It is sealed under a key of the server, which nodes have and other readers of the store have
+//! not. Readers of messages use the layout in the event and never need it. Format:
 //! `docs/format/message-object.md`.
 
 use sealpost_base::{Error, Kind, Result};
@@ -20,9 +20,8 @@ pub(super) const BYTES: usize = SIZE_BYTES + TAG_BYTES + MAGIC.len();
 
 const PLACE: PiecePosition = PiecePosition { section: 0, number: 0, last: true };
 
-/// The footer of the object at `path`, which ends with `magic`, for a message of so many bytes.
-/// Always the same one. A store that was told no key ([`Store::seal_sizes`]) has footers that say
-/// nothing.
+/// The footer of the object at `path`, which ends with `magic`, for a message of so many bytes. It
+/// is deterministic. A store without a key ([`Store::seal_sizes`]) has empty footers.
 pub(super) fn of(store: &Store, path: &str, magic: [u8; 4], raw_bytes: u64) -> [u8; BYTES] {
     let mut footer = [0; BYTES];
     if let Some(cipher) = ciphers(store, path).next() {

@@ -28,7 +28,7 @@ const BATCH_CHUNKS: usize = 8;
 /// The most memory one [`MessageReader::raw`] stream holds: a batch that is handed out, one that is
 /// being opened.
 pub const READER_BYTES: usize = 2 * BATCH_CHUNKS * (CHUNK_BYTES + MAX_SEALED_BYTES);
-/// Texts that are looked at, in bytes, before others have a turn.
+/// Bytes of text that are scanned before other tasks run.
 const TEXT_BYTES_AT_ONCE: usize = 64 * 1024;
 
 /// Reads one message object. Cloning shares what was read of its index.
@@ -82,9 +82,9 @@ impl MessageReader {
         self
     }
 
-    /// The same reader, which has the sealed structure already, as
-    /// [`super::MessageWriter::finish_telling`] told it. One that cannot be of this object is left;
-    /// one that cannot be opened is read from the store.
+    /// The same reader, with the sealed structure from [`super::MessageWriter::finish_telling`]. A
+    /// structure that cannot be of this object is ignored; one that cannot be opened is read from
+    /// the store.
     pub fn with_structure(self, sealed: Bytes) -> Self {
         let range = self.0.layout.range(STRUCTURE);
         let fits = self.0.layout.check().is_ok() && sealed.len() as u64 == range.end - range.start;
@@ -188,7 +188,7 @@ impl MessageReader {
             Ok(sealed) => self.0.clone().open_aside(sealed, Source::open_structure_and_text).await,
             Err(e) => Err(e),
         };
-        // Whatever went wrong, it is known there what to do about it.
+        // The caller handles every error.
         if opened.is_ok() { (opened, turn) } else { (self.structure_and_text().await, turn) }
     }
 
@@ -203,7 +203,7 @@ impl MessageReader {
             (reader.0.path.clone(), range)
         };
         let sealed = first.0.store.read_ranges(readers.iter().map(wanted).collect()).await;
-        // Of those that were given up they are in the thin objects.
+        // For evicted messages they are in the thin objects.
         let missing = |sealed: &Result<Bytes>| sealed.as_ref().is_err_and(|e| e.kind() == Kind::NotFound);
         let thin = readers.iter().zip(&sealed).filter(|(_, sealed)| missing(sealed));
         let thin: Vec<_> = thin.filter_map(|(reader, _)| reader.0.thin_text()).collect();

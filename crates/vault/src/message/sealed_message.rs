@@ -97,7 +97,7 @@ impl SealedMessage {
         self.object.len() + FOOTER_BYTES
     }
 
-    /// The sizes of its sections, for whoever refers to it.
+    /// The sizes of its sections, for the event that refers to it.
     pub fn layout(&self) -> Layout {
         self.layout
     }
@@ -138,7 +138,7 @@ impl SealedMessage {
         Ok(())
     }
 
-    /// Makes what was put into the batch durable.
+    /// Makes the messages of the batch durable.
     ///
     /// # Errors
     /// As [`SealedMessage::store`].

@@ -1,11 +1,11 @@
-//! Messages with evicted bodies: what stays here, and who is asked for the rest.
+//! Messages with evicted bodies: the part that stays here, and the source of the rest.
 //!
-//! A *thin* object holds the sealed structure and text of a message object as they are there, byte
-//! for byte, and the message's SHA-256 with its first bytes. It is durable before the message
-//! object goes; while both are there, the message object counts. A message that is given up never
-//! becomes whole again under its key: another version of zstd would seal other bytes under the same
-//! nonces. For the same reason the new section is not compressed: whoever gives a message up again,
-//! after a crash, makes the same bytes. Format: `docs/format/message-object.md`.
+//! A *thin* object holds the sealed structure and text of a message object byte for byte, and the
+//! message's SHA-256 with its first bytes. It is durable before the message object is removed;
+//! while both exist, the message object counts. An evicted message never becomes whole again under
+//! its key: another version of zstd would seal other bytes under the same nonces. For the same
+//! reason the new section is not compressed: a repeated eviction, after a crash, makes the same
+//! bytes. Format: `docs/format/message-object.md`.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -25,21 +25,21 @@ use crate::message::writer::put_own;
 use crate::message::{FOOTER_BYTES, HEAD, Layout, MessageReader, SECTION_BYTES, STRUCTURE, TEXT};
 use crate::{Put, Sealed, Store};
 
-/// First bytes of a message that stay here when its body is given up, at most: its header, in
-/// almost all cases.
+/// The most first bytes of a message that stay here when its body is evicted: its header, in almost
+/// all cases.
 pub const HEAD_BYTES: usize = CHUNK_BYTES - DIGEST_BYTES;
 
 /// A message's thin object that is not stored yet.
 pub struct MessageStub {
     path: String,
     object: Sealed,
-    /// The message object, which goes.
+    /// The message object, which is removed.
     whole: String,
 }
 
 impl MessageStub {
-    /// What stays of a message when its body is given up: its first `head` bytes, [`HEAD_BYTES`] at
-    /// most, are kept. All of the message is read for that, and what is damaged is not given up.
+    /// The stub of a message whose body is evicted, with its first `head` bytes, [`HEAD_BYTES`] at
+    /// most. It reads the whole message, and evicts no damaged one.
     ///
     /// # Errors
     /// `Corrupt` if anything of the message cannot be read, `NotFound` if its object is not there;
@@ -121,7 +121,7 @@ impl Source {
         StubHead::open(&self.cipher, &self.layout, &sealed).map_err(|e| e.context(&path))
     }
 
-    /// The text or the structure, from the thin object. `missing`: what was said of the message object.
+    /// The text or the structure, from the thin object. `missing`: the error of the message object.
     pub(super) async fn thin_section(&self, section: u8, missing: Error) -> Result<Vec<u8>> {
         let Some(elsewhere) = self.elsewhere.as_ref().filter(|_| matches!(section, STRUCTURE | TEXT)) else {
             return Err(missing);
@@ -199,8 +199,7 @@ impl Source {
 }
 
 impl MessageReader {
-    /// The same reader, which asks there for the body if it was given up. Clones that were made
-    /// before do not.
+    /// The same reader, with a source for an evicted body. Earlier clones have none.
     pub fn with_bodies(mut self, bodies: Arc<dyn EvictedBodies>) -> Self {
         if let Some(source) = Arc::get_mut(self.source_mut())
             && let Some(elsewhere) = &mut source.elsewhere
@@ -210,7 +209,7 @@ impl MessageReader {
         self
     }
 
-    /// SHA-256 of the message if its body was given up; `None` if it is here.
+    /// SHA-256 of the message if its body was evicted; `None` if it is here.
     ///
     /// # Errors
     /// `NotFound` if there is nothing of it; `Corrupt` if the thin object is not what was sealed;
@@ -230,7 +229,7 @@ impl MessageReader {
         }
     }
 
-    /// The first bytes of the message if its body was given up: its header, in almost all cases.
+    /// The first bytes of the message if its body was evicted: its header, in almost all cases.
     /// `None` if it is here.
     ///
     /// # Errors
@@ -242,8 +241,8 @@ impl MessageReader {
         Ok(self.source().thin.get().map(|known| known.head.clone()))
     }
 
-    /// Reads the whole thin object and checks everything that was sealed. `missing`: what was said
-    /// of the message object.
+    /// Reads the whole thin object and checks every seal. `missing`: the error of the message
+    /// object.
     pub(super) async fn verify_thin(&self, missing: Error) -> Result<()> {
         let source = self.source();
         let Some(elsewhere) = &source.elsewhere else { return Err(missing) };
@@ -265,7 +264,7 @@ impl MessageReader {
     }
 }
 
-/// Where a section is within the thin object, which has `size` bytes if the head is asked for.
+/// The range of a section within the thin object, which has `size` bytes if the head is requested.
 fn thin_range(layout: &Layout, section: u8, size: u64) -> Result<Range<u64>> {
     layout.check()?;
     let (structure, text) = (u64::from(layout.sealed_structure), u64::from(layout.sealed_text));

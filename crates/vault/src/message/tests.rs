@@ -63,10 +63,10 @@ impl Written {
     }
 }
 
-/// Of a small object and of one in parts: what the writer told is read without the store, and what
-/// is not it is done without.
+/// Of a small object and of one in parts: the structure from the writer is used without a read of
+/// the store, and a wrong one is ignored.
 #[test]
-fn the_structure_that_a_writer_told_is_used_and_no_other() {
+fn only_the_structure_from_the_writer_is_used() {
     for size in [500, 3 * CHUNK_BYTES] {
         block_on(async {
             let random = SeededRandom::new(1);
@@ -148,7 +148,7 @@ proptest! {
 }
 
 #[test]
-fn small_messages_that_are_read_together_come_back_each_for_itself() {
+fn small_messages_read_together_return_separate_results() {
     block_on(async {
         let (store, account) = (Store::memory(), AccountId([7; 16]));
         let (budget, random) = (Budget::new(WRITER_BYTES), SeededRandom::new(5));
@@ -205,7 +205,7 @@ fn every_flipped_bit_of_a_small_object_is_noticed() {
 }
 
 #[test]
-fn damage_in_a_large_object_is_noticed_and_stays_where_it_is() {
+fn damage_in_a_large_object_affects_its_chunk_only() {
     block_on(async {
         let raw = sample(4 * CHUNK_BYTES + 100, true);
         let written = Written::new(&raw, 10_000, b"text", b"structure").await;
@@ -385,7 +385,7 @@ fn what_was_acknowledged_is_there_however_the_store_fails() {
 }
 
 #[test]
-fn a_message_that_is_there_whole_becomes_what_a_writer_makes_of_it() {
+fn a_message_sealed_whole_equals_a_written_one() {
     let sizes =
         [0, 1, 52, 200, 30_000, 65_536, 65_537, 131_072, 131_073, 200_000, SealedMessage::MESSAGE_BYTES];
     for (size, noise) in sizes.into_iter().flat_map(|size| [(size, true), (size, false)]) {
@@ -410,7 +410,7 @@ fn a_message_that_is_there_whole_becomes_what_a_writer_makes_of_it() {
 }
 
 #[test]
-fn what_is_too_large_to_be_stored_with_others_is_not_sealed_whole() {
+fn a_message_too_large_for_batches_is_not_sealed_whole() {
     let random = SeededRandom::new(1);
     let (account, object) = (AccountId::random(&random), ObjectId::random(&random));
     let key = MessageKey::generate(&random);
@@ -435,7 +435,8 @@ fn another_object_of_that_name_is_a_conflict() {
     });
 }
 
-/// Nodes know how large a message is without its account's key; whoever sees the store alone does not.
+/// Nodes know the size of a message without its account's key; an observer of the store alone does
+/// not.
 #[tokio::test]
 async fn the_size_in_a_footer_is_for_the_server_alone() {
     let (random, budget) = (SeededRandom::new(21), Budget::new(8 << 20));

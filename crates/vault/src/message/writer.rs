@@ -324,7 +324,7 @@ impl Sink {
     }
 }
 
-/// Stores an object that nobody else can have written.
+/// Stores an object that no other process can have written.
 ///
 /// # Errors
 /// `Conflict` if there is another one; what the store says.

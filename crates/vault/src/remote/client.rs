@@ -8,11 +8,11 @@ use sealpost_base::{Error, Result};
 
 /// For a connection to come about.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a connection is kept that nobody uses.
+/// How long an idle connection is kept.
 pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Each request once. Retrier are made anew by [`super::Retrier`]: what the crate repeats would be
-/// repeated without looking whose object it found.
+/// Makes each request once. [`super::Retrier`] repeats requests: repetitions of the crate would not
+/// check whose object they find.
 pub(super) fn once() -> RetryConfig {
     RetryConfig { backoff: BackoffConfig::default(), max_retries: 0, retry_timeout: Duration::ZERO }
 }

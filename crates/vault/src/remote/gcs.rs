@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 use super::http::Bounded;
 use super::{Conflict, Remote, RetryPolicy, client};
 
-/// Where a bucket is, and who asks for it.
+/// The address of a bucket, and the identity that requests use.
 #[derive(Clone)]
 pub struct Gcs {
     /// The bucket's name.

@@ -1,9 +1,9 @@
-//! Connections to a bucket, with a bound on what is read ahead of who wants it, and on what an answer may be.
+//! Connections to a bucket, with a bound on read-ahead and on the size of a reply.
 //!
-//! `object_store` makes requests by reqwest unless it is told otherwise, and that leaves hyper's
-//! read buffers as they are: up to 400 KiB for each connection, beside what was asked for. Here it
-//! is hyper's own client with [`STORE_READ_BYTES`]. An answer that is longer than what was asked
-//! for is none, whatever it says of its length: `object_store` would make room for it.
+//! By default `object_store` makes requests by reqwest, and that leaves hyper's read buffers as
+//! they are: up to 400 KiB for each connection, beside the requested bytes. This is hyper's own
+//! client with [`STORE_READ_BYTES`]. A reply longer than the request permits is an error, whatever
+//! length it declares: `object_store` would allocate memory for it.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -36,8 +36,8 @@ const ERROR_CODE: &[u8] = b"<Code>";
 
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("sealpost/", env!("CARGO_PKG_VERSION")));
 
-/// Connects as [`RetryPolicy`] says; what `object_store` says of it is not asked. No proxy is asked
-/// either, and no redirection followed: a request is signed for the host that it goes to.
+/// Connects as [`RetryPolicy`] says, and ignores the settings of `object_store`. It uses no proxy
+/// and follows no redirection: a request is signed for its host.
 #[derive(Debug)]
 pub(super) struct Bounded(pub RetryPolicy);
 
@@ -55,7 +55,7 @@ impl Connector for Bounded {
 struct Http {
     retry_policy: RetryPolicy,
     plain: Client<HttpConnector, HttpRequestBody>,
-    /// Whom the system trusts takes room, and is read once it is needed.
+    /// The system's certificates take memory, and are read when needed.
     tls: OnceLock<Client<HttpsConnector<HttpConnector>, HttpRequestBody>>,
 }
 
@@ -108,7 +108,7 @@ fn asked_for(request: &HttpRequest) -> usize {
         .and_then(|range| range.to_str().ok()?.strip_prefix("bytes=")?.split_once('-'));
     let ends =
         range.and_then(|(first, last)| Some((first.parse::<usize>().ok()?, last.parse::<usize>().ok()?)));
-    // A server that answers with more than the range is refused by whoever looks at its status.
+    // The caller checks the status, and refuses a reply with more than the range.
     ends.map_or(STORE_ANSWER_BYTES, |(first, last)| {
         last.saturating_sub(first).saturating_add(1).max(STORE_REFUSAL_BYTES)
     })
@@ -168,7 +168,8 @@ mod tests {
 
     const BODY_BYTES: usize = 8 * 1024 * 1024;
 
-    /// Answers two requests on one connection, each with a body as fast as it is read; what was asked.
+    /// Answers two requests on one connection, each with a body as fast as it is read; returns the
+    /// requests.
     async fn answer_two(listener: TcpListener) -> String {
         let (mut connection, _) = listener.accept().await.unwrap();
         let mut asked = Vec::new();
@@ -195,7 +196,7 @@ mod tests {
             let mut bytes = 0;
             while let Some(frame) = body.frame().await {
                 let data = frame.unwrap().into_data().unwrap();
-                // A buffer that is used again may have some more room.
+                // A reused buffer may have some more capacity.
                 assert!(data.len() < 2 * STORE_READ_BYTES, "{} bytes at once", data.len());
                 bytes += data.len();
             }
@@ -216,7 +217,7 @@ mod tests {
             while !asked.ends_with(b"\r\n\r\n") {
                 assert_ne!(connection.read_buf(&mut asked).await.unwrap(), 0);
             }
-            // Whoever has enough of it closes the connection.
+            // A reader that needs no more closes the connection.
             let _ = connection.write_all(&answer).await;
         });
         let mut request = ::http::Request::get(&url);
@@ -250,7 +251,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_that_is_longer_than_what_was_asked_for_is_none() {
+    async fn a_reply_longer_than_the_request_is_rejected() {
         let failed = Err(HttpErrorKind::Interrupted);
         for length in [STORE_ANSWER_BYTES as u64 + 1, 1_000_000_000_000, u64::MAX - 15] {
             assert_eq!(answered(with_length("200 OK", length, b"x"), None).await, failed);
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_store_does_not_say_that_an_object_is_not_there() {
+    async fn a_404_of_a_foreign_server_is_not_absence() {
         let page = b"<html>Not Found</html>";
         let answer = with_length("404 Not Found", page.len() as u64, page);
         assert_eq!(answered(answer, None).await, Err(HttpErrorKind::Interrupted));

@@ -1,9 +1,8 @@
-//! What the failure of a remote store says of how it was set up, for whoever has to mend that.
+//! Explains failures of a remote store that come from its configuration, for the operator.
 //!
-//! Servers say it with a status and a document (Amazon S3 API Reference, "Error responses"), and
-//! not all alike: for a key that it does not know Garage says AccessDenied, too. What the
-//! `object_store` crate makes of an answer has no public type, so its text is what is looked at.
-//! Nothing is decided on it but what a person is told.
+//! Servers report them with a status and a document (Amazon S3 API Reference, "Error responses"),
+//! and differ: for an unknown key Garage says AccessDenied, too. The errors of the `object_store`
+//! crate have no public type, so this reads their text. Only messages for people depend on it.
 
 use std::error::Error as StdError;
 use std::iter::successors;
@@ -19,13 +18,13 @@ pub enum Refusal {
     UnknownKey,
     /// The secret is not that of the access key: the signature is wrong.
     WrongSecret,
-    /// The access key is known, and may not do what was asked.
+    /// The access key is known, and the request is not permitted.
     NotAllowed,
     /// Requests have to be signed for another region: that one, if the server tells.
     WrongRegion(Option<String>),
     /// The clocks of the server and this machine are too far apart.
     WrongClock,
-    /// Nobody listens there.
+    /// No server listens at the address.
     NobodyListens,
     /// The host's name leads nowhere.
     NoHost,

@@ -17,7 +17,7 @@ const ATTEMPTS: u32 = 5;
 /// The longest pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// What is said of an answer that did not come in time.
+/// The message for a reply that did not arrive in time.
 pub(super) const TOO_LATE: &str = "took longer than";
 
 /// How long to wait for a remote store, and for how many of its answers at once.
@@ -52,8 +52,8 @@ impl Retrier {
         Retrier { retry_policy, under_way, random, metrics }
     }
 
-    /// The first answer of `call` (which is told the number of the attempt, from 1) that repeating
-    /// it would not change; its last failure if there is none.
+    /// The first result of `call` (its argument is the number of the attempt, from 1) that a
+    /// repetition would not change; its last failure if there is none.
     pub async fn run<T, F: Future<Output = Result<T>>>(
         &self,
         what: &'static str,
@@ -82,7 +82,8 @@ impl Retrier {
         }
     }
 
-    /// Between half of what is due and all of it: many that failed together do not come back together.
+    /// Between half of the due pause and all of it: many that failed together do not retry
+    /// together.
     fn pause(&self, attempt: u32) -> Duration {
         let due = self.retry_policy.pause.saturating_mul(1 << (attempt - 1)).min(LONGEST_PAUSE);
         let half = due / 2;
@@ -95,10 +96,10 @@ fn may_pass(e: &Error) -> bool {
     matches!(e, Error::Generic { .. } | Error::JoinError { .. }) && too_large_in(e).is_none()
 }
 
-/// Whether this is S3's "409 Conflict": somebody else's write of that path is under way, and it is
-/// open whether the object will be there. The crate calls it `AlreadyExists`, as it does the 412 of
-/// an object that is there, which it wraps into an error of its own first; the type of what it
-/// wraps otherwise is not public.
+/// Whether this is S3's "409 Conflict": another request writes that path, and it is open whether
+/// the object will exist. The crate calls it `AlreadyExists`, as it does the 412 of an existing
+/// object, which it first wraps into an error of its own; the type of the other wrapped errors is
+/// not public.
 pub(super) fn conflicts(e: &Error) -> bool {
     let Error::AlreadyExists { source, .. } = e else { return false };
     !source.is::<Error>() && source.to_string().contains("409 Conflict")

@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 use super::http::Bounded;
 use super::{Conflict, Remote, RetryPolicy, client};
 
-/// Where a bucket is, and who asks for it.
+/// The address of a bucket, and the identity that requests use.
 #[derive(Clone)]
 pub struct S3 {
     /// The bucket's name.
@@ -21,13 +21,13 @@ pub struct S3 {
     pub endpoint: Option<String>,
     /// The region that requests are signed for.
     pub region: String,
-    /// Where the bucket's name goes in a request.
+    /// The place of the bucket's name in a request.
     pub addressing: Addressing,
-    /// Who asks.
+    /// The access key.
     pub credentials: Credentials,
 }
 
-/// Where the bucket's name goes in a request.
+/// The place of the bucket's name in a request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Addressing {
     /// In the path if an endpoint is named, else in the host's name.
@@ -46,7 +46,7 @@ pub struct Credentials {
     pub key_id: String,
     /// The secret that requests are signed with.
     pub secret: Zeroizing<String>,
-    /// What goes with temporary keys.
+    /// The token of temporary keys.
     pub session_token: Option<Zeroizing<String>>,
 }
 

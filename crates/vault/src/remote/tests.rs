@@ -1,4 +1,4 @@
-//! Against a server that speaks S3 and does wrong what it is told to.
+//! Against a server that speaks S3 and fails as each test prescribes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,7 +65,7 @@ async fn objects_come_and_go_below_the_prefix() {
 }
 
 #[tokio::test]
-async fn a_write_whose_reply_was_lost_is_known_for_ones_own() {
+async fn a_write_with_a_lost_reply_is_recognised() {
     let late = Fault::AnsweredLate(Duration::from_millis(700));
     for fault in [Fault::ReplyLost, Fault::DoneBut(500), Fault::DoneBut(503), late] {
         let (server, store) = start().await;
@@ -77,9 +77,9 @@ async fn a_write_whose_reply_was_lost_is_known_for_ones_own() {
     }
 }
 
-/// Somebody between us and the store says that it was done, and it was not.
+/// A proxy reports success for a request that it did not pass on.
 #[tokio::test]
-async fn a_write_that_is_answered_with_another_etag_is_made_again() {
+async fn a_write_with_a_wrong_etag_is_repeated() {
     for append_mode in [ConditionalPut::Keeps, ConditionalPut::Refuses] {
         let server = FakeS3::start(append_mode, 3).await;
         let store = open(&server, RETRY_POLICY).await;
@@ -102,7 +102,7 @@ async fn anothers_object_is_not_taken_for_ones_own() {
 }
 
 #[tokio::test]
-async fn a_conflict_with_a_write_that_came_to_nothing_is_no_object() {
+async fn a_conflict_with_a_failed_write_is_no_object() {
     let (server, store) = start().await;
     server.once(Fault::Refused(409), is_put);
     assert_eq!(store.put_new("x", sealed(b"mine")).await.unwrap(), Put::Created);
@@ -112,7 +112,7 @@ async fn a_conflict_with_a_write_that_came_to_nothing_is_no_object() {
 }
 
 #[tokio::test]
-async fn when_nobody_can_find_out_the_outcome_is_said_to_be_unknown() {
+async fn an_outcome_that_cannot_be_determined_is_reported_as_unknown() {
     let (server, store) = start().await;
     // The write gets through, and from then on nothing does.
     let mut begun = false;
@@ -128,7 +128,7 @@ async fn when_nobody_can_find_out_the_outcome_is_said_to_be_unknown() {
 }
 
 #[tokio::test]
-async fn a_store_that_is_down_says_retry_and_all_is_well_when_it_is_back() {
+async fn a_store_that_is_down_gives_retry_and_recovers() {
     let (server, store) = start().await;
     store.put_new("x", sealed(b"before")).await.unwrap();
     server.plan(|_| Fault::Dropped);
@@ -149,7 +149,7 @@ async fn what_cannot_pass_is_not_repeated() {
     let (server, store) = start().await;
     server.plan(|_| Fault::Refused(403));
     assert_eq!(store.read("x").await.unwrap_err().kind(), Kind::Retry);
-    // Whether it is this object alone is asked once.
+    // The check whether only this object is withheld happens once.
     assert_eq!(server.seen().len(), 2);
 }
 
@@ -167,7 +167,7 @@ async fn answers_that_break_off_are_asked_for_again() {
 }
 
 #[tokio::test]
-async fn answers_that_do_not_say_how_long_they_are_are_named() {
+async fn replies_without_a_length_are_reported() {
     let (server, store) = start().await;
     store.put_new("x", sealed(b"text")).await.unwrap();
     server.plan(|r| if r.method == "GET" { Fault::NoContentLength } else { Fault::None });
@@ -225,7 +225,7 @@ async fn requests_under_way_are_bounded() {
 }
 
 #[tokio::test]
-async fn a_large_object_is_there_once_it_was_acknowledged_whatever_went_wrong() {
+async fn an_acknowledged_large_object_exists_despite_failures() {
     let faults = [Fault::None, Fault::ReplyLost, Fault::DoneBut(500), Fault::Refused(503), Fault::Dropped];
     for (n, fault) in faults.into_iter().enumerate() {
         for which in ["uploads", "partNumber", "uploadId"] {
@@ -314,7 +314,7 @@ async fn what_conditional_writes_are_worth_is_found_out() {
     }
 }
 
-/// Reads, listings, uploads: whatever is refused, nothing of the probe stays.
+/// Reads, listings, uploads: whichever is refused, no object of the probe stays.
 #[tokio::test]
 async fn a_probe_that_fails_removes_what_it_wrote() {
     type Fails = (&'static str, fn(&Request) -> bool);
@@ -358,7 +358,7 @@ fn urls() {
 }
 
 #[tokio::test]
-async fn a_file_where_the_cache_belongs_only_means_that_there_is_none() {
+async fn a_file_in_place_of_the_cache_disables_it() {
     let (server, store) = start().await;
     let file = tempfile::NamedTempFile::new().unwrap();
     let store = store.cached(file.path(), 64 << 20, Arc::new(SystemClock::new())).await.unwrap();
@@ -401,7 +401,7 @@ async fn what_was_read_once_is_not_asked_for_again() {
     let beyond = store.read_range("acct/a/msg/large", 299_000..300_001).await;
     assert_eq!(beyond.unwrap_err().kind(), Kind::Corrupt);
     drop(store);
-    // The thread that writes may still be at it; then one block more is asked for.
+    // The writing thread may still be active; then one more block is requested.
     let store = reopened().await;
     assert_eq!(store.read_range("acct/a/msg/large", 290_000..300_000).await.unwrap()[..], large[290_000..]);
     assert_eq!(store.read("acct/a/msg/small").await.unwrap()[..], *b"written here");
@@ -409,9 +409,9 @@ async fn what_was_read_once_is_not_asked_for_again() {
     store.put_new("acct/a/msg/last", sealed(b"x")).await.unwrap();
 }
 
-/// Whoever reads a bucket with versioning finds every record that was removed.
+/// A reader of a bucket with versioning finds every removed record.
 #[tokio::test]
-async fn a_bucket_that_keeps_what_is_removed_is_known_at_the_start() {
+async fn a_bucket_that_keeps_versions_is_detected_at_the_start() {
     let (server, store) = start().await;
     assert!(!store.keeps_removed());
     server.keep_versions();
@@ -424,9 +424,10 @@ async fn a_bucket_that_keeps_what_is_removed_is_known_at_the_start() {
     assert!(probe(&store, &SystemClock::new(), &random).await.unwrap().keeps_removed);
 }
 
-/// Whoever can write to the bucket can put anything there, also more than is ever read.
+/// An attacker with write access to the bucket can put anything there, also objects larger than any
+/// read.
 #[tokio::test]
-async fn an_object_too_large_for_its_place_is_corrupt_and_unread() {
+async fn an_object_too_large_for_its_path_is_corrupt() {
     let server = FakeS3::start(ConditionalPut::Keeps, 3).await;
     // The server hashes what it gives out, and takes long over so much.
     let patient = RetryPolicy { timeout: Duration::from_secs(60), ..RETRY_POLICY };

@@ -1,8 +1,8 @@
 //! An object written in parts, each repeated by itself if need be.
 //!
-//! It needs no condition: only message objects are written so, and their ids are random, so nothing
-//! else is ever at that path. What an upload that was never completed left is not visible, but
-//! takes room: stores have a rule that removes it.
+//! It needs no condition: only message objects are written so, and their ids are random, so no
+//! other object is ever at that path. The parts of an upload that was never completed are not
+//! visible, but take space: stores have a rule that removes them.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,7 +30,7 @@ impl RemoteUpload {
         Ok(RemoteUpload { shared, path, id, parts: Arc::default(), size: 0 })
     }
 
-    /// Whether the object is there, whatever the answer to completing it was.
+    /// Whether the object exists, whatever the reply to its completion was.
     async fn is_complete(&self) -> bool {
         let head = |_| self.shared.bucket.head(&self.path);
         let found = self.shared.retrier.run("looking for an upload", head).await;
@@ -80,7 +80,7 @@ impl MultipartUpload for RemoteUpload {
     }
 }
 
-/// To whoever writes, that the upload is gone is no absence of anything.
+/// For the writer, a missing upload does not mean that an object is absent.
 fn not_absent(e: Error) -> Error {
     match e {
         Error::NotFound { .. } => Error::Generic { store: "remote", source: Box::new(e) },

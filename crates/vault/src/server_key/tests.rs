@@ -42,7 +42,7 @@ fn a_key_file_of_one_bare_key_is_read() {
 }
 
 #[test]
-fn every_flipped_bit_and_every_cut_of_a_key_file_is_noticed() {
+fn every_flipped_bit_and_truncation_of_keys_is_detected() {
     let random = SeededRandom::new(1);
     let keys = ServerKeys::generate(&random).with_next(&random).unwrap();
     let file = keys.encode();

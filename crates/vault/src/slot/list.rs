@@ -71,7 +71,7 @@ mod tests {
     const OTHER: AccountId = AccountId([4; 16]);
 
     #[test]
-    fn only_the_root_key_makes_a_list_and_each_part_is_bound() {
+    fn only_the_root_key_makes_and_binds_a_list() {
         let random = SeededRandom::new(1);
         let (root, thief) = (RootKey::generate(&random), RootKey::generate(&random));
         let ids = [SlotId([2; 8]), SlotId([1; 8]), SlotId([2; 8])];

@@ -27,7 +27,7 @@ fn a_password_opens_its_slot_only() {
 }
 
 #[test]
-fn the_default_cost_is_the_designed_one_and_a_slot_cannot_ask_for_the_whole_machine() {
+fn a_slot_cannot_demand_more_than_the_maximum_cost() {
     let PasswordParams { memory_kib, passes, lanes } = PasswordParams::default();
     assert_eq!((memory_kib, passes, lanes), (19456, 2, 1));
     let random = SeededRandom::new(1);
@@ -99,7 +99,7 @@ fn a_recovery_code_survives_handwriting_but_no_mistake() {
 
 /// Every slot gets a new root key without its secret, and its secret opens that one, no longer the old one.
 #[test]
-fn a_new_root_key_is_sealed_to_slots_without_their_secrets() {
+fn a_new_root_key_needs_no_secrets_of_slots() {
     let random = SeededRandom::new(5);
     let (old, new) = (RootKey::generate(&random), RootKey::generate(&random));
     let (token, token_text) = Slot::token(&old, ACCOUNT, "me@example.org", &random);

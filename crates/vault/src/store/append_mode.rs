@@ -1,11 +1,11 @@
-//! What all who use one bucket must believe alike: whether its conditional creates can be relied
+//! State that all nodes of one bucket must agree on: whether its conditional creates can be relied
 //! on, and its format.
 //!
-//! Each finds that out for itself ([`crate::probe`]), and may be wrong: a proxy in between drops
-//! the header, a server of the store is of another version, a request failed at the wrong moment.
-//! If one took for a log's only entry what another overwrites, acknowledged entries would be lost.
-//! So whoever uses a bucket first leaves a mark that says what it found, and whoever comes later
-//! goes by the mark or not at all.
+//! Each node finds that out for itself ([`crate::probe`]), and may be wrong: a proxy in between
+//! drops the header, a server of the store has another version, a request failed at the wrong
+//! moment. If one node took for a log's only entry an object that another overwrites, acknowledged
+//! entries would be lost. So the first node of a bucket leaves a mark with its finding, and later
+//! nodes follow the mark or refuse to start.
 //!
 //! A mark is written before it is looked whether there are others. So of two that come first at
 //! once and differ, one at least sees both.
@@ -73,14 +73,14 @@ struct Marker<'a> {
     bucket: &'a str,
 }
 
-/// What all who use a bucket go by.
+/// The state that all nodes of a bucket share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoreMark {
     /// How they append.
     pub append_mode: AppendMode,
     /// The bucket's format.
     pub format: u32,
-    /// How often that was decided anew. The latest counts, so that an earlier mark that is put back
+    /// How often that was decided again. The latest counts, so that restoring an earlier mark
     /// changes nothing.
     pub change: u32,
     /// The mark says of which bucket it is.
@@ -180,20 +180,20 @@ struct ListedMarks {
     authentic: Vec<StoreMark>,
     /// The unbound ones, if there are bound ones.
     unbound: Vec<StoreMark>,
-    /// What earlier versions leave, and anybody can.
+    /// The mark of earlier versions, which any program can write.
     plain: Vec<AppendMode>,
     /// Names that are neither, and one of them.
     foreign: (usize, String),
 }
 
 impl Store {
-    /// The store as all who use it must append to it; the first one decides. Other stores than
-    /// buckets are as they were. With `memory` only what is authentic decides, where there is such;
-    /// the mark that this node goes by, to be remembered, if there is one.
+    /// The store in the append mode of all its nodes; the first one decides. Stores other than
+    /// buckets are unchanged. With `memory` only authentic marks decide, if there are any; returns
+    /// the mark that this node follows, to be remembered, if there is one.
     ///
     /// # Errors
     /// `Invalid` if others rely on conditional creates and this process found that it cannot, or if
-    /// those who came first did not agree; with what to do. What the store says.
+    /// the first nodes did not agree, with the remedy. Errors of the store.
     pub async fn pin_append_mode(self, memory: Option<MarkMemory<'_>>) -> Result<(Self, Option<StoreMark>)> {
         let Some(remote) = self.0.remote.clone() else { return Ok((self, None)) };
         if let Some(memory) = memory {
@@ -256,8 +256,7 @@ impl Store {
         match (recorded, found) {
             ([AppendMode::Conditional], AppendMode::Conditional) => Ok(self),
             ([AppendMode::Siblings], _) => {
-                // It may have been seen by this reader and not be by the next, if whoever wrote it
-                // did not get to know.
+                // This reader may see it and the next one not, if its writer got no reply.
                 self.put_new(again, Sealed::marker()).await?;
                 if found == AppendMode::Siblings {
                     return Ok(self);
@@ -284,9 +283,9 @@ impl Store {
         }
     }
 
-    /// Makes an authentic mark of what this process goes by, under the current key, and removes
-    /// those under older ones: after the first start with a bucket, with one of an earlier version,
-    /// and when keys were replaced. The mark; `None` if the store is no bucket.
+    /// Makes an authentic mark of the mode in force, under the current key, and removes those under
+    /// older ones: after the first start with a bucket, with one of an earlier version, and when
+    /// keys were replaced. Returns the mark; `None` if the store is no bucket.
     ///
     /// # Errors
     /// `Invalid` if the bucket says something else by now; what the store says.
@@ -348,8 +347,8 @@ impl Store {
         Ok(found)
     }
 
-    /// Whether the bucket has this program's format; a new one gets it. Asked after the marks:
-    /// whoever leaves one has left the format before.
+    /// Whether the bucket has this program's format; a new one gets it. Checked after the marks: a
+    /// writer of a mark has written the format before.
     async fn check_format(&self, is_new: bool) -> Result<()> {
         let listed: Vec<_> = self.list(FORMATS, None).try_collect().await?;
         let formats: Vec<_> = listed.iter().map(|object| &object.path[FORMATS.len() + 1..]).collect();
@@ -366,8 +365,8 @@ impl Store {
         }
     }
 
-    /// What was said of the store by those who use it: nothing, one, or, if they did not agree,
-    /// both. With keys, what is authentic counts, if there is such.
+    /// The marks in the store: none, one, or, if its nodes did not agree, both. With keys,
+    /// authentic marks count, if there are any.
     ///
     /// # Errors
     /// What the store says.
@@ -423,9 +422,9 @@ impl Store {
         Ok(unfit)
     }
 
-    /// Leaves the mark that says what was found of this store now, and no other. Nobody else may
-    /// use it meanwhile. `seen` is what this node has seen there last. The mark, if there are keys
-    /// to vouch for it.
+    /// Leaves the mark of this finding, and removes all others. No other node may use the bucket
+    /// meanwhile. `seen` is the mark that this node saw there last. Returns the mark, if there are
+    /// keys to authenticate it.
     ///
     /// # Errors
     /// `Invalid` if there are authentic marks and no keys; what the store says.

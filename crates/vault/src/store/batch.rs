@@ -38,15 +38,15 @@ impl Store {
         }
     }
 
-    /// Whether a [`Batch`] is durable all at once, and nothing is asked for twice.
+    /// Whether a [`Batch`] is durable all at once, with one request for everything.
     pub(crate) fn is_local(&self) -> bool {
         self.0.local.is_some() && self.0.cache.is_none()
     }
 }
 
 impl Batch {
-    /// Takes objects to be created. Several may be at it at once. `Exists`: some were there already
-    /// and are unchanged; the local backend says so at the end.
+    /// Takes objects to be created. Several callers may use it at once. `Exists`: some existed
+    /// already and are unchanged; the local backend reports it at the end.
     ///
     /// # Errors
     /// `Retry` if the store failed; the batch is of no more use then.

@@ -1,4 +1,4 @@
-//! ETags that are MD5s show whether an answer is what was written, at no request.
+//! ETags that are MD5s show whether a reply has the written bytes, without another request.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 

@@ -30,9 +30,8 @@ impl Store {
         Self::opened(dir, LocalStore::open).await
     }
 
-    /// The local store in `dir` for those who only read. Where nothing can be written (a read-only
-    /// mount, a directory that this user may only read) it is opened as it is, and every write
-    /// fails.
+    /// Opens the local store in `dir` for reading. Without write access (a read-only mount, a
+    /// directory that this user may only read) every write fails.
     pub async fn local_to_read(dir: &FilePath) -> Result<Self> {
         Self::opened(dir, LocalStore::open_to_read).await
     }
@@ -109,7 +108,7 @@ impl Store {
     }
 
     /// The same store, with a cache in `dir` of at most `bytes` on the disk, if it is a remote one
-    /// that nobody has begun to use. Without one, if the directory cannot be used: that is logged.
+    /// that is not in use yet. Without a cache, if the directory cannot be used: that is logged.
     ///
     /// # Errors
     /// `Internal` for mistakes in this program.
@@ -133,15 +132,15 @@ impl Store {
         Ok(self)
     }
 
-    /// Removes the cache that [`Store::cached`] has left in `dir`, if there is one, for whoever
-    /// wants none any more.
+    /// Removes the cache that [`Store::cached`] has left in `dir`, if there is one, after the
+    /// setting was turned off.
     pub async fn remove_cache(dir: &FilePath) {
         let dir = dir.to_owned();
-        // What cannot be removed takes room, and nothing else.
+        // Files that cannot be removed take space, and nothing else.
         let _ = tokio::task::spawn_blocking(move || Cache::remove(&dir)).await;
     }
 
-    /// The same store, as if it were behind a network: messages are packed. Nobody has begun to use it.
+    /// The same store, as if it were remote: messages are packed. It must not be in use yet.
     pub fn packing(mut self) -> Self {
         if let Some(shared) = Arc::get_mut(&mut self.0) {
             shared.packs = true;
@@ -149,7 +148,7 @@ impl Store {
         self
     }
 
-    /// The same store, writing without conditions; `None` if it cannot be told to.
+    /// The same store, writing without conditions; `None` if the backend always uses them.
     pub(crate) fn without_conditions(&self) -> Option<Self> {
         let remote = self.0.remote.as_ref()?.without_conditions();
         Some(Self::remote(remote, AppendMode::Siblings))

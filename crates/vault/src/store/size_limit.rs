@@ -1,8 +1,8 @@
 //! How large an object can be, as far as its path tells.
 //!
-//! Whoever can write to the store can put anything at any path. Records, log entries and what is in
-//! a folder of manifests are read by every node, and whole: what is larger than any of them can be
-//! is called corrupt, and is not read.
+//! An attacker with write access to the store can put anything at any path. Every node reads
+//! records, log entries and manifests, and reads them whole: an object larger than any of them can
+//! be counts as corrupt, and is not read.
 
 use std::error::Error as StdError;
 use std::{fmt, iter};
@@ -14,7 +14,7 @@ use super::ListedObject;
 /// Where records are.
 const RECORDS: [&str; 6] = ["server", "accounts", "aliases", "shares", "usage", "domains"];
 
-/// The most bytes of an object that is to be read; goes along with a request.
+/// The most bytes of an object to read; part of a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AtMost(pub u64);
 
@@ -67,12 +67,12 @@ pub fn is_too_large(e: &Error) -> bool {
     too_large_in(e).is_some()
 }
 
-/// What says so among the causes of an error.
+/// The cause in an error that marks it as too large.
 pub(crate) fn too_large_in(e: &(dyn StdError + 'static)) -> Option<TooLarge> {
     iter::successors(Some(e), |&e| e.source()).find_map(|e| e.downcast_ref().copied())
 }
 
-/// Says so of the object `path`.
+/// The error for the object `path`.
 pub(super) fn check(path: &str, size: u64, most: Option<u64>) -> Result<(), Error> {
     match most {
         Some(most) if size > most => Err(too_large(path, TooLarge { size, most })),

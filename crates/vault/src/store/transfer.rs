@@ -1,6 +1,6 @@
-//! Objects from one store to another, as they are: sealed, and checked by reading back what was
-//! written. Who copies has no keys, so no answer is relied on that was not confirmed, and nothing
-//! is called different because of one.
+//! Copies objects from one store to another unchanged: sealed, and checked by reading them back. A
+//! copy has no keys, so it relies on no reply that was not confirmed, and calls no object different
+//! because of one.
 
 use std::error::Error as StdError;
 use std::io;
@@ -49,7 +49,8 @@ impl Store {
     /// Copies the object `path` of `size` bytes to the store `to`. Holds a few MiB at most.
     ///
     /// # Errors
-    /// `Corrupt` if what was read back is not what was written, which is removed again; what the stores say.
+    /// `Corrupt` if the bytes read back differ from those written, which are removed again; errors
+    /// of the stores.
     pub async fn transfer(&self, path: &str, size: u64, to: &Store) -> Result<Transfer> {
         let copied = if size <= PIECE_BYTES {
             self.transfer_whole(path, to).await
@@ -221,7 +222,7 @@ impl Store {
         let Some((directory, _)) = path.rsplit_once('/') else { return Ok(false) };
         let mut shorter = path.chars();
         shorter.next_back();
-        // Whatever is between that and the path begins like it.
+        // Everything between that and the path begins like it.
         let after = Some(shorter.as_str()).filter(|after| !after.ends_with('/'));
         let mut listed = self.list(directory, after);
         while let Some(object) = listed.try_next().await? {
@@ -269,8 +270,8 @@ impl Store {
             let Some(next) = listed.try_next().await? else { return Ok(names) };
             let skip = if prefix.is_empty() { 0 } else { prefix.len() + 1 };
             let name = next.path[skip..].split('/').next().unwrap_or_default().to_owned();
-            // '0' is the character after '/': whatever is below the name is before it. No name has
-            // a '/' or ends before one.
+            // '0' is the character after '/': every path below the name is before it. No name has a
+            // '/' or ends before one.
             after = Some(format!("{}{name}0", &next.path[..skip]));
             names.push(name);
         }
@@ -310,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_of_one_object_is_told_from_what_is_of_the_whole_store() {
+    fn failures_of_one_object_and_of_the_store_differ() {
         for (errno, expected) in [
             (Errno::IO, Some(Unreadable::DiskFailed)),
             (Errno::ACCESS, Some(Unreadable::NotAllowed)),

@@ -14,13 +14,13 @@ pub enum Put {
 /// How writers find out which of them was first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum AppendMode {
-    /// The store creates an object only if it is absent: of two writers of one path one is told
+    /// The store creates an object only if it is absent: of two writers of one path one gets
     /// [`Put::Exists`].
     #[default]
     Conditional,
-    /// It does not, whatever it says: [`super::Store::put_new`] may answer [`Put::Created`] to
-    /// both, and one has overwritten the other. Whoever must not lose to others writes to a path of
-    /// its own.
+    /// It does not, whatever it replies: [`super::Store::put_new`] may return [`Put::Created`] to
+    /// both, and one has overwritten the other. A writer that must not lose to others writes to a
+    /// path of its own.
     Siblings,
 }
 

@@ -1,12 +1,12 @@
 //! Reads that one wrong answer does not mislead.
 //!
-//! An answer may be complete and wrong all the same: a bit that flipped in a machine's memory, a
-//! body that a proxy cut short and counted anew. What is sealed shows that when it is opened; but
-//! who has no key, writes an object once more or takes its hash would make a passing fault a
-//! lasting one. Where ETags are MD5s (S3, Garage, versity and most others, as long as an object was
-//! written in one piece and the bucket does not encrypt with keys of a KMS) every whole answer is
-//! held against its own, at no request. Elsewhere, and where an answer does not fit, two answers in
-//! a row have to be alike.
+//! A reply may be complete and wrong: a bit that flipped in a machine's memory, a body that a proxy
+//! cut short and gave a new length. Opening a sealed object shows that; but a process without the
+//! key, one that writes an object once more or one that takes its hash would make a passing fault
+//! permanent. Where ETags are MD5s (S3, Garage, versity and most others, as long as an object was
+//! written in one piece and the bucket does not encrypt with keys of a KMS) every whole reply is
+//! compared with its ETag, without another request. Elsewhere, and after a mismatch, two
+//! consecutive replies must be equal.
 
 use std::ops::Range;
 
@@ -18,12 +18,12 @@ use super::size_limit::{AtMost, check, is_too_large, most_bytes, too_large, too_
 use super::{Store, location};
 use crate::Hash;
 
-/// How many answers are asked for after the first one until two in a row are alike.
+/// How many replies are requested after the first one until two consecutive ones are equal.
 const MORE_ANSWERS: usize = 4;
 impl Store {
-    /// The object `path` as the store has it now, whatever the cache has: of a remote store an
-    /// answer that fits its ETag, or that was given twice. For whoever cannot open it, and relies
-    /// on it.
+    /// The object `path` as the store has it now, independent of the cache: from a remote store, a
+    /// reply that matches its ETag, or that arrived twice. For a caller that cannot open the
+    /// object, and relies on it.
     ///
     /// # Errors
     /// What the store says; `Retry` if it gives another answer each time; `Corrupt` as [`Store::read`].
@@ -71,7 +71,7 @@ impl Store {
     pub async fn read_opened<T>(&self, path: &str, open: impl Fn(&Bytes) -> Result<T>) -> Result<T> {
         match open(&self.read(path).await?) {
             Err(e) if e.kind() == Kind::Corrupt && self.0.local.is_none() => {
-                // If it stays so, whoever asked says what is damaged.
+                // If it is damaged, the caller reports it.
                 tracing::debug!(path, error = %e, "an object could not be opened; reading it again");
             }
             opened => return opened,

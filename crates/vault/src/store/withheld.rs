@@ -1,10 +1,10 @@
 //! Objects that a bucket lists and never gives out.
 //!
-//! Who can write to a bucket can plant an object that no other key may read, or that is encrypted
-//! with a key of its own: its GET is refused for ever, with 403 or 400. A node that took that for a
-//! failure of the store would ask for ever, and what lies beside the object would wait. So such an
-//! object is damaged; but only if the bucket gives out another one at the same time: access that was
-//! taken from the node says nothing about any object.
+//! An attacker with write access to a bucket can plant an object that no other key may read, or
+//! that is encrypted with a key of its own: its GET is refused for ever, with 403 or 400. A node
+//! that took that for a failure of the store would retry for ever, and entries beside the object
+//! would wait. So such an object counts as damaged; but only if the bucket returns another one at
+//! the same time: access revoked from the node says nothing about any object.
 
 use std::time::Duration;
 
@@ -17,9 +17,9 @@ use crate::remote::Refusal;
 
 /// How often an object is listed and not there until it is withheld.
 const ABSENCES: usize = 8;
-/// Before it is looked for again: there are stores that list an object a moment before they give it out.
+/// The pause before the next request: some stores list an object a moment before they return it.
 const ABSENT_PAUSE: Duration = Duration::from_millis(25);
-/// Answers that say that this object is not given out, whoever asks how often.
+/// Replies that withhold this object permanently, however often it is requested.
 const LASTING: [&str; 4] = ["400", "403", "410", "451"];
 
 impl Store {
@@ -31,7 +31,7 @@ impl Store {
         }
         let Ok(plain) = location(&self.append_mode().mark()) else { return false };
         match self.is_given_out(&plain).await {
-            // Somebody removed it; there are others.
+            // It was removed meanwhile; there are others.
             Err(object_store::Error::NotFound { .. }) => {}
             answer => return answer.is_ok(),
         }
@@ -40,8 +40,8 @@ impl Store {
         self.is_given_out(&mark).await.is_ok()
     }
 
-    /// Whether the bucket goes on to list an object and to say that it is not there, while it gives
-    /// out others.
+    /// Whether the bucket keeps listing an object and replying that it is absent, while it returns
+    /// others.
     ///
     /// # Errors
     /// What the store says of the listing.
@@ -65,7 +65,7 @@ impl Store {
         if !is_lasting(&failed) || !self.gives_out().await {
             return failed;
         }
-        // The bucket answers: it is asked for the object once more.
+        // The bucket replies: the object is requested once more.
         let again = self.is_given_out(at).await.map_err(|e| error(path, e));
         match again.is_err_and(|e| is_lasting(&e)) {
             true => {
@@ -81,7 +81,8 @@ impl Store {
     }
 }
 
-/// Whether an answer is one that would be the same later, of the object and not of who asks.
+/// Whether a reply would be the same later, because it is about the object and not about the
+/// requester.
 fn is_lasting(e: &Error) -> bool {
     let status = match Refusal::of(e) {
         Some(Refusal::NotAllowed) => return true,

@@ -6,9 +6,9 @@
 //! in every mailbox that has a message of it if any message of it is; but messages that are in the
 //! trash alone do not make it so elsewhere, and others not in the trash.
 //!
-//! What a thread adds to the counts depends on nothing but its messages: a change takes out what
-//! the threads it touches had added, and adds what they add after it. A change of many messages
-//! gives the counts up instead, to be made anew when somebody asks.
+//! A thread's contribution to the counts depends only on its messages: a change subtracts the old
+//! contribution of the threads it touches, and adds the new one. A change of many messages drops
+//! the counts instead; they are rebuilt on demand.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -218,7 +218,7 @@ impl AccountState {
         self.maps = Some(maps);
     }
 
-    /// All has to be counted anew.
+    /// All must be counted again.
     pub(in crate::state) fn forget_counts(&mut self) {
         if let Some(maps) = &mut self.maps {
             maps.counts = None;

@@ -58,7 +58,7 @@ impl Numbers {
         self.blocks.insert(at, block);
     }
 
-    /// Keeps the numbers for which `keep` says so.
+    /// Keeps the numbers for which `keep` returns true.
     pub(super) fn retain(&mut self, keep: impl Fn(u32) -> bool) {
         let old = std::mem::take(self);
         let mut left: Vec<u32> = Vec::with_capacity(MOST);

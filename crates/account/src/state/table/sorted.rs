@@ -40,7 +40,7 @@ impl<const C: usize> Sorted<C> {
         }
     }
 
-    /// Takes rows out, which must be sorted; those that are not there are passed over.
+    /// Takes rows out, which must be sorted; missing ones are skipped.
     pub(in crate::state) fn remove(&mut self, rows: &[[u64; C]]) {
         let mut rest = rows;
         while let Some(first) = rest.first() {
@@ -71,7 +71,7 @@ impl<const C: usize> Sorted<C> {
         rows.take_while(move |row| row[0] == key)
     }
 
-    /// The rows of a block, which is gone until it is put back.
+    /// The rows of a block, which is missing until it is returned.
     fn take(&mut self, at: usize) -> Vec<[u64; C]> {
         let mut rows = Vec::with_capacity(MOST + 1);
         if at < self.blocks.len() {

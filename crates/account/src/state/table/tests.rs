@@ -12,9 +12,9 @@ enum Step {
     Extend(usize, u64),
     /// A part of the rows, of which every n-th, changes.
     Update(f64, f64, usize, u64),
-    /// A part of the rows, of which every n-th, goes, in ranges so long.
+    /// Removes every n-th row of a part, in ranges so long.
     Remove(f64, f64, usize, usize),
-    /// Every n-th row goes.
+    /// Every n-th row is removed.
     Retain(usize),
 }
 

@@ -19,7 +19,7 @@ fn named(state: &mut AccountState, name: &str, create: bool) -> String {
 }
 
 #[test]
-fn a_delivery_goes_where_it_is_sent_or_into_the_inbox() {
+fn a_delivery_enters_its_mailbox_or_the_inbox() {
     let mut state = AccountState::new(ACCOUNT);
     assert_eq!(named(&mut state, "Archive", false), "Archive");
     assert_eq!(named(&mut state, "inbox", false), INBOX);
@@ -30,7 +30,7 @@ fn a_delivery_goes_where_it_is_sent_or_into_the_inbox() {
 }
 
 #[test]
-fn a_mailbox_is_made_for_a_delivery_if_it_may_be() {
+fn a_delivery_creates_its_mailbox_if_permitted() {
     let mut state = AccountState::new(ACCOUNT);
     assert_eq!(named(&mut state, "lists/Entwu\u{308}rfe", true), "lists/Entw\u{fc}rfe", "in NFC");
     assert!(state.mailbox_named("lists").is_some() && state.is_subscribed("lists/Entw\u{fc}rfe"));
@@ -61,7 +61,7 @@ fn a_delivery_goes_into_no_share() {
 }
 
 #[test]
-fn flags_of_a_delivery_that_are_not_allowed_are_left_out() {
+fn forbidden_flags_of_a_delivery_are_left_out() {
     let mut state = AccountState::new(ACCOUNT);
     let mut keywords: Vec<String> = (0..limits::FLAG_SET_KEYWORDS + 5).map(|n| format!("k{n}")).collect();
     keywords.splice(0..0, ["with space".to_owned(), "\\Seen".to_owned(), String::new(), "x".repeat(200)]);

@@ -1,5 +1,5 @@
-//! What JMAP is told, against what a client would find that looked at everything: messages,
-//! threads, mailboxes, counts.
+//! The changes reported to JMAP, compared with a client that reads everything: messages, threads,
+//! mailboxes, counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -147,7 +147,7 @@ fn mailboxes(state: &AccountState) -> BTreeMap<UidValidity, (Properties, Mailbox
     state.mailboxes().map(mailbox).collect()
 }
 
-/// A client that goes from one state to the next page by page; what it has at the end.
+/// A client that follows changes from one state to the next page by page; its result at the end.
 fn follow<T: Ord + Copy + std::fmt::Debug, V: Clone>(
     mut known: BTreeMap<T, Option<V>>,
     now: &BTreeMap<T, V>,
@@ -156,7 +156,7 @@ fn follow<T: Ord + Copy + std::fmt::Debug, V: Clone>(
 ) -> Result<Option<BTreeMap<T, V>>, TestCaseError> {
     loop {
         let Some(page) = changes(since) else { return Ok(None) };
-        // What is fetched may be gone by now: a later page says so.
+        // A fetched message may be expunged by now: a later page says so.
         for what in &page.created {
             prop_assert!(known.insert(*what, now.get(what).cloned()).is_none(), "created: {what:?}");
         }
@@ -215,7 +215,7 @@ proptest! {
     }
 
     #[test]
-    fn mailbox_changes_lead_from_any_old_state_to_the_new_one(log in logs(), then in 0usize..40) {
+    fn mailbox_changes_lead_from_any_state_to_the_newest(log in logs(), then in 0usize..40) {
         let (old, state) = replayed(&log, then);
         let parents = |state: &AccountState| state.nonexistent_parents().map(str::to_owned).collect::<Vec<_>>();
         let Some(changes) = state.mailbox_changes(old.position()) else { return Ok(()) };
@@ -247,7 +247,7 @@ proptest! {
     }
 
     #[test]
-    fn maps_that_were_kept_up_are_those_that_are_made_anew(log in logs(), then in 0usize..40) {
+    fn updated_maps_equal_rebuilt_ones(log in logs(), then in 0usize..40) {
         let (old, state) = replayed(&log, then);
         for state in [&old, &state, &through_chunks(&state)] {
             let mut anew = state.clone();
@@ -351,7 +351,7 @@ fn more_tombstones_than_there_may_be_are_too_long_ago() {
 }
 
 #[test]
-fn more_at_one_position_than_a_page_holds_is_too_much() {
+fn more_changes_at_one_position_than_a_page_are_refused() {
     let mut state = AccountState::new(ACCOUNT);
     apply(&mut state, (0..20).map(|n| Event::delivered(message(n))).collect());
     assert!(state.email_changes(Position::ZERO, 19).is_none());

@@ -1,5 +1,7 @@
 //! One folder of a sealed backup, opened.
 
+mod storing;
+
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::Read;
 use std::sync::Arc;
@@ -13,7 +15,6 @@ use sealpost_account::{
 use sealpost_base::{Error, MailboxId, Result, Timestamp, Uid, UidSet};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
-use tokio::task::JoinHandle;
 
 use super::at_server::AtServer;
 use super::body_eviction::BodyEviction;
@@ -26,19 +27,12 @@ use crate::backup::{Arrived, Flags, Folder, FolderName, KnownMessages, Resume, S
 use crate::refetch::Refetch;
 use sealpost_imap::types::DateTime;
 use sealpost_vault::message::MessageReader;
+use storing::{Gathered, Group, Storing};
 
 /// Messages up to this size are held until they are complete, and then stored in batches.
 const WHOLE_BYTES: usize = IngestBatch::MESSAGE_BYTES;
-/// Bytes and messages that one task seals.
-const TOGETHER_BYTES: usize = 256 * 1024;
-const TOGETHER: usize = 256;
 /// Tasks that seal messages at once; each takes a permit of the memory budget.
 const AT_ONCE: usize = 3;
-/// Bytes and messages that become durable together. While the disk syncs, the next ones are sealed.
-const GROUP_BYTES: usize = 8 * 1024 * 1024;
-const GROUP: usize = 512;
-/// Groups that wait for the disk.
-const FINISHING: usize = 3;
 
 /// A mailbox of an account, as a folder.
 pub struct SealedFolder {
@@ -77,26 +71,6 @@ pub struct SealedFolder {
     /// A notice about its opening.
     notice: Option<String>,
     _claim: Claim,
-}
-
-/// Messages that are being stored, in their order.
-type Storing = JoinHandle<Result<Vec<Sealed>>>;
-
-/// Messages that are complete.
-#[derive(Default)]
-struct Gathered {
-    arrived: Vec<Arrived>,
-    messages: Vec<Vec<u8>>,
-    bytes: usize,
-}
-
-/// Messages that become durable together.
-struct Group {
-    batch: Arc<IngestBatch>,
-    arrived: Vec<Arrived>,
-    /// Messages that are being sealed, in their order.
-    sealing: Vec<Storing>,
-    bytes: usize,
 }
 
 /// The message that is arriving.
@@ -172,113 +146,6 @@ impl SealedFolder {
             true => Err(Error::retry("an earlier operation failed; open the folder again")),
             false => Ok(()),
         }
-    }
-
-    /// Takes a message that is complete.
-    fn gather(&mut self, arrived: &Arrived, bytes: Vec<u8>) -> Result<()> {
-        let gathered = &self.gathered;
-        if gathered.bytes + bytes.len() > TOGETHER_BYTES || gathered.messages.len() == TOGETHER {
-            self.seal_gathered()?;
-        }
-        self.gathered.bytes += bytes.len();
-        self.gathered.messages.push(bytes);
-        self.gathered.arrived.push(arrived.clone());
-        self.took(arrived);
-        Ok(())
-    }
-
-    /// The message belongs to the folder from now on. The flags of the message that it replaces
-    /// count: the owner may have changed them here.
-    fn took(&mut self, arrived: &Arrived) {
-        match Uid::new(arrived.uid)
-            .filter(|uid| self.replace.remove(*uid) && self.known.contains(arrived.uid))
-        {
-            Some(uid) => {
-                self.replaced.insert(uid);
-                self.known.set_gone(arrived.uid, false);
-            }
-            None => {
-                self.known.insert(arrived.uid, &arrived.flags);
-            }
-        }
-        self.dirty = true;
-    }
-
-    /// Starts sealing the collected messages, as soon as not too many are being sealed.
-    fn seal_gathered(&mut self) -> Result<()> {
-        let Gathered { arrived, messages, bytes } = std::mem::take(&mut self.gathered);
-        if messages.is_empty() {
-            return Ok(());
-        }
-        let permit = self.runtime.block_on(self.sealing.clone().acquire_owned());
-        let group = self.group.get_or_insert_with(|| Group {
-            batch: Arc::new(self.account.ingest_batch()),
-            arrived: Vec::new(),
-            sealing: Vec::new(),
-            bytes: 0,
-        });
-        let batch = group.batch.clone();
-        group.sealing.push(self.runtime.spawn(async move {
-            let _permit = permit;
-            batch.add(messages).await
-        }));
-        group.bytes += bytes;
-        group.arrived.extend(arrived);
-        if group.bytes >= GROUP_BYTES || group.arrived.len() >= GROUP {
-            self.store_group()?;
-        }
-        Ok(())
-    }
-
-    /// Starts to make sealed messages durable.
-    fn store_group(&mut self) -> Result<()> {
-        let Some(Group { batch, arrived, sealing, .. }) = self.group.take() else { return Ok(()) };
-        self.store(arrived, async move {
-            let mut stored = Vec::new();
-            for sealed in sealing {
-                stored.extend(sealed.await.map_err(unfinished)??);
-            }
-            // All tasks that add messages to it have ended.
-            let batch =
-                Arc::into_inner(batch).ok_or_else(|| Error::internal("a batch that is still filled"))?;
-            batch.finish().await?;
-            Ok(stored)
-        })
-    }
-
-    /// Starts to store messages, as soon as not too many are being stored.
-    fn store(
-        &mut self,
-        arrived: Vec<Arrived>,
-        storing: impl Future<Output = Result<Vec<Sealed>>> + Send + 'static,
-    ) -> Result<()> {
-        self.wait(FINISHING - 1)?;
-        self.storing.push_back((arrived, self.runtime.spawn(storing)));
-        Ok(())
-    }
-
-    /// Makes all of it durable.
-    fn store_all(&mut self) -> Result<()> {
-        self.seal_gathered()?;
-        self.store_group()?;
-        self.wait(0)
-    }
-
-    /// Waits for the messages that are being stored, until at most `left` tasks remain.
-    fn wait(&mut self, left: usize) -> Result<()> {
-        while self.storing.len() > left {
-            let Some((arrived, task)) = self.storing.pop_front() else { break };
-            let stored = self.runtime.block_on(task);
-            let stored = stored.map_err(unfinished);
-            match stored.and_then(|stored| stored) {
-                Ok(stored) => self.stored.extend(arrived.into_iter().zip(stored)),
-                Err(e) => {
-                    self.broken = true;
-                    return Err(e);
-                }
-            }
-        }
-        Ok(())
     }
 
     /// Adds some stored messages, with all other changes, as one log entry.
@@ -372,10 +239,6 @@ impl SealedFolder {
         let changed = by_flags.into_iter().map(|(flags, locals)| (to_account(flags), locals)).collect();
         (changed, self.vanished.iter().filter_map(|server| self.uids.local(*server)).collect())
     }
-}
-
-fn unfinished(error: tokio::task::JoinError) -> Error {
-    Error::retry("storing messages did not finish").with_source(error)
 }
 
 /// The received time of an account's message if no server reported one.

@@ -1,5 +1,5 @@
-//! NUL in messages: a Sealpost server is asked to send it as is, since its replacement could not be
-//! told from another byte.
+//! NUL in messages: a Sealpost server sends it as is on request, since its replacement would look
+//! like another byte.
 
 use sealpost_imap::NUL_EXTENSION;
 

@@ -27,7 +27,7 @@ pub(super) struct Args {
     /// The address, or @DOMAIN for all addresses of a domain
     #[arg(value_name = "ADDRESS", required_unless_present = "list")]
     address: Option<String>,
-    /// Allow it no more
+    /// Withdraw the permission
     #[arg(long, requires = "address")]
     remove: bool,
     /// Print the allowed addresses

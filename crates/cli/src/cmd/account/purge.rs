@@ -1,4 +1,5 @@
-//! `sealpost account purge`: deletes a removed account for good, before its time is over.
+//! `sealpost account purge`: deletes a removed account permanently, before its retention period is
+//! over.
 
 use std::process::ExitCode;
 

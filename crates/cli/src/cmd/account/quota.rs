@@ -15,15 +15,14 @@ use crate::global::Global;
 
 /// Arguments of `sealpost account quota`.
 #[derive(clap::Args)]
-#[command(
-    after_help = "Without options, shows the limits and the usage. Usage is counted without the account's password: as the
-last session of the owner recorded it, plus the messages delivered since.
+#[command(after_help = "Without options, shows the limits and the usage. Usage is counted \
+                  without the account's password: as the last session of the owner recorded it, plus the \
+                  messages delivered since.
 
 Examples:
   sealpost account quota jane@example.org
   sealpost account quota jane@example.org --storage 5GiB --messages 100000
-  sealpost account quota jane@example.org --storage none"
-)]
+  sealpost account quota jane@example.org --storage none")]
 pub(super) struct Args {
     #[command(flatten)]
     account: NameArgs,
@@ -99,8 +98,8 @@ pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     } else {
         data_dir.directory.get(&name).await?
     };
-    // What is there already counts from now on, although nobody opened the account: it is written
-    // down where something was limited.
+    // Existing mail counts from now on, although no session opened the account: the usage is
+    // recorded where there is a limit.
     let used = match changes.iter().any(Option::is_some) {
         true => usage::settle(&data_dir.directory, record.id).await?.usage,
         false => usage::known(&data_dir.directory, record.id).await?,

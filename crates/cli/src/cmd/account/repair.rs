@@ -1,8 +1,8 @@
-//! `sealpost account repair`: goes on with a log that is broken.
+//! `sealpost account repair`: continues a log that is broken.
 //!
-//! An entry of it is missing or damaged, and nobody can tell any more what UIDs mean. What can be
-//! read stays, UIDs get a new meaning on all nodes, and mail programs fetch everything anew. That
-//! is recorded in the log itself. Needs no password.
+//! An entry of it is missing or damaged, and the meaning of UIDs is lost. Readable messages stay,
+//! UIDs get a new meaning on all nodes, and mail programs fetch everything again. The log itself
+//! records that. Needs no password.
 
 use std::process::ExitCode;
 
@@ -22,9 +22,9 @@ const SHOWN: usize = 20;
 /// Arguments of `sealpost account repair`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "`sealpost check` names the missing entry; look for it in a backup first. A repair gives the entry \
-                        up: messages delivered and stored after it stay, but later changes that name messages by UID \
-                        are dropped. An account with a complete log does not change. Servers may run. The command \
+    after_help = "`sealpost check` names the missing entry; look for it in a backup first. A repair continues \
+                        without the entry: messages delivered and stored after it stay, but later changes that name \
+                        messages by UID are dropped. An account with a complete log does not change. Servers may run. The command \
                         repairs shared mailboxes of the account too.
 
 Examples:
@@ -34,7 +34,7 @@ Examples:
 pub(super) struct Args {
     #[command(flatten)]
     account: NameArgs,
-    /// Give up unreadable checkpoints too, although the log does not reach back to the first entry.
+    /// Continue without unreadable checkpoints too, although the log does not reach back to the first entry.
     /// Mailboxes, flags and messages that only the checkpoints had are lost
     #[arg(long)]
     without_checkpoints: bool,
@@ -55,7 +55,7 @@ struct Repaired {
     removed: Vec<String>,
 }
 
-/// A log that goes on.
+/// A log that continues.
 #[derive(Serialize)]
 struct RepairedLog {
     log: String,
@@ -78,7 +78,7 @@ pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
             repaired.removed_count += removed.len();
             repaired.removed.extend(removed);
         }
-        // Shares without checkpoints of their own are no reason to give up theirs.
+        // Shares without checkpoints of their own do not require the option for theirs.
         let without_checkpoints = args.without_checkpoints && id == record.id;
         repaired.logs.extend(repair(&data_dir, id, without_checkpoints).await?);
     }

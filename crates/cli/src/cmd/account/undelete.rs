@@ -123,9 +123,8 @@ fn own_shares(account: &Account) -> Vec<Link> {
     linked.chain(state.unlinked_shares()).collect()
 }
 
-/// Brings back what was expunged in a share, or all of one that was deleted: sealed anew for the
-/// account, because others may still see the share. What is there already, by an earlier call, is
-/// left alone.
+/// Restores messages expunged in a share, or all of a deleted share: sealed again for the account,
+/// because other users may still see the share. Messages restored by an earlier call are skipped.
 async fn from_share(
     data_dir: &DataDir,
     accounts: &Accounts,

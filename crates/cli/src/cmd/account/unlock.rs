@@ -21,7 +21,7 @@ pub enum Accept {
     Recovery,
 }
 
-/// Asks for the password of the account `name` and opens it.
+/// Prompts for the password of the account `name` and opens it.
 ///
 /// # Errors
 /// `NotFound` if there is no such account, `Denied` if the secret does not open it.
@@ -32,7 +32,7 @@ pub async fn unlock(
     accept: Accept,
 ) -> Result<(AccountRecord, RootKey)> {
     let name = data_dir.account_name(name)?;
-    // First: nobody should be asked for the password of an account that does not exist.
+    // First, so that the command does not prompt for the password of a missing account.
     let record = data_dir.directory.get(&name).await?;
     let prompt = match accept {
         Accept::Recovery => format!("Recovery code of {name}"),

@@ -26,7 +26,7 @@ use crate::exit::Usage;
 use crate::global::Global;
 use crate::output::{Output, text, warn};
 
-/// Passwords of a backup that are tried before it is given up.
+/// Attempts to enter the password of a backup.
 const COPY_PASSWORDS: usize = 5;
 
 /// Arguments of `sealpost archive add`.
@@ -37,9 +37,10 @@ const COPY_PASSWORDS: usize = 5;
                         that only you can read; --password-file or --token-command leave it elsewhere.\n
 Examples:
   sealpost archive add work
-  sealpost archive add work --host imap.example.org --user jane --password-file ~/.secret --format mbox --into ~/mail/work
-  sealpost archive add gmail --host imap.gmail.com --user jane@gmail.com --token-command 'oauth2l fetch …' \\
-      --format maildir --into ~/mail/gmail"
+  sealpost archive add work --host imap.example.org --user jane --password-file ~/.secret \\
+      --format mbox --into ~/mail/work
+  sealpost archive add gmail --host imap.gmail.com --user jane@gmail.com \\
+      --token-command 'oauth2l fetch …' --format maildir --into ~/mail/gmail"
 )]
 pub struct Args {
     /// A name for the account, such as work
@@ -154,11 +155,10 @@ struct There {
     capabilities: Capabilities,
 }
 
-/// What the account has: a person is asked for what it takes to open it, and again where an answer
-/// was no good.
+/// The account's server and login: prompts for missing parts, and again after an invalid answer.
 async fn tried(login: &mut Login, output: Output) -> Result<There> {
     login.ask_server(&mut Terminal)?;
-    // There has to be somebody to try a password at before one is asked for.
+    // A password needs a server to test it.
     loop {
         let server = login.server()?;
         let working = Working::new(output, &format!("connecting to {}", server.host), "");
@@ -194,8 +194,8 @@ async fn opened(login: &Login, output: Output) -> Result<There> {
     Ok(There { listing, capabilities })
 }
 
-/// A directory that cannot be one is found out now, not by the first pull. The password of a backup
-/// that is there is asked for again if it is wrong.
+/// Checks the directory now, not at the first pull. Prompts again if the password of an existing
+/// backup is wrong.
 async fn open_copy(account: &Remembered, sealed: &SealedArgs, global: &Global) -> Result<()> {
     let mut attempts = 1;
     loop {

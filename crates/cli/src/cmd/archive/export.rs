@@ -1,4 +1,5 @@
-//! `sealpost archive export`: a backup in another format. No server is asked, but for evicted bodies.
+//! `sealpost archive export`: a backup in another format. It connects to no server, except for
+//! evicted bodies.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -74,7 +75,7 @@ struct Exported {
     /// Messages that were there already.
     present: u64,
     failed: Vec<Failed>,
-    /// It was told to stop.
+    /// It was interrupted.
     interrupted: bool,
 }
 
@@ -98,7 +99,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let listing = from.clone();
     let written = to.clone();
     let kept = move || {
-        // A pull into it goes on for the same account.
+        // A pull into it continues for the same account.
         claim_like(&*written, &*listing, dry_run)?;
         let mut kept = listing.folders()?;
         if args.include_superseded {
@@ -195,7 +196,7 @@ fn plan(
     }
 }
 
-/// Messages of the folder that are one, which a restore put back.
+/// Duplicates in the folder that a restore created.
 fn twins(folder: &dyn Folder, restored: &Restored, kept: &BackupFolder) -> Vec<BTreeSet<u32>> {
     restored.twins(kept.place().as_str(), kept.identity.uidvalidity, &folder.known().uids())
 }

@@ -31,7 +31,7 @@ impl FolderArgs {
         self.only.is_empty() && self.exclude.is_empty()
     }
 
-    /// What is said on the command line, or else these.
+    /// The folders on the command line, or else these.
     pub fn or(self, only: &[String], exclude: &[String]) -> Self {
         let or = |said: Vec<String>, remembered: &[String]| {
             if said.is_empty() { remembered.to_vec() } else { said }
@@ -54,7 +54,7 @@ pub fn check<'a>(args: &FolderArgs, names: impl IntoIterator<Item = &'a str>) ->
 
 /// Folder names that are remembered for saying which there are.
 const NAMES: usize = 1000;
-/// Folder names that are said.
+/// Folder names from the options.
 const SAID: usize = 12;
 
 /// Folders being chosen: notices when a `--folder` chooses none.
@@ -87,7 +87,7 @@ impl Chosen {
         self.args.wants(name)
     }
 
-    /// Once all folders were looked at.
+    /// Called once all folders were listed.
     ///
     /// # Errors
     /// `NotFound` if a `--folder` matches none of them, with those that it may mean.
@@ -106,7 +106,7 @@ impl Chosen {
         Err(Error::not_found(why))
     }
 
-    /// The exit status of a command that looked at them.
+    /// The exit status of a command that listed them.
     ///
     /// # Errors
     /// As [`Chosen::check`], if all was done.
@@ -119,7 +119,7 @@ impl Chosen {
     }
 }
 
-/// How many characters have to be changed to make one of the other, whatever their case.
+/// The edit distance of two names, ignoring case.
 fn distance(a: &str, b: &str) -> usize {
     let a: Vec<char> = a.to_lowercase().chars().collect();
     let mut row: Vec<usize> = (0..=a.len()).collect();
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_glob_that_matches_nothing_is_told_with_what_it_may_mean() {
+    fn a_glob_without_matches_is_reported_with_a_hint() {
         let args = FolderArgs { only: vec!["INBOX".into(), "Wrok".into()], exclude: vec![] };
         let chosen = Chosen::new(args);
         let wanted: Vec<_> =

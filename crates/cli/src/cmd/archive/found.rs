@@ -29,7 +29,7 @@ pub fn format(directory: &Path) -> Result<Option<Format>> {
     })
 }
 
-/// Whether a backup in `wanted` can be opened in `directory`; `make`: it may be begun there.
+/// Whether a backup in `wanted` can be opened in `directory`; `make`: it may be created there.
 ///
 /// # Errors
 /// `NotFound` if there is none and none may be begun; `Usage` if what is there is in another format.
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_format_or_nothing_is_not_taken_for_an_empty_copy() {
+    fn another_format_is_not_taken_for_an_empty_copy() {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
         // A folder that is not INBOX.

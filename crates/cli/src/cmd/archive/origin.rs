@@ -1,8 +1,8 @@
-//! Where the messages of a sealed backup came from, kept beside it: whoever opens a body that was
-//! given up asks there.
+//! The source of the messages of a sealed backup, kept beside it: evicted bodies are fetched from
+//! there.
 //!
-//! A file of TOML for each account, that only its owner can read: what `archive add` remembers of a
-//! server, so no secret, only where it is. A pull that may give up bodies writes it.
+//! A file of TOML for each account, readable only by its owner: the server from `archive add`, with
+//! its address and without secrets. A pull that may evict bodies writes it.
 
 use std::fs;
 use std::io::Write;
@@ -52,7 +52,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     }
 }
 
-/// Whoever fetches bodies for the accounts of a backup; nobody if it is not known where they come from.
+/// The source of evicted bodies for the accounts of a backup; none if it is unknown.
 pub fn refetch(directory: &Path, store: &Store, random: Arc<dyn Random>) -> Option<Arc<Refetch>> {
     let files: Vec<PathBuf> =
         fs::read_dir(directory).ok()?.filter_map(|entry| Some(entry.ok()?.path())).collect();

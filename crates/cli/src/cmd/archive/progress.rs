@@ -1,5 +1,5 @@
-//! How a pull goes, on standard error: at a terminal a bar for each folder and one for all;
-//! elsewhere only what went wrong.
+//! The progress of a pull, on standard error: at a terminal a bar for each folder and one for all;
+//! elsewhere only errors.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -31,7 +31,7 @@ struct Bars {
 }
 
 impl ProgressBars {
-    /// Bars at a terminal, unless JSON is asked for; `what` is being done.
+    /// Progress bars at a terminal, unless with `--json`; `what` names the work.
     pub fn new(output: Output, what: &str) -> Self {
         let quiet = output.is_quiet();
         if !output.shows_progress() {
@@ -115,7 +115,7 @@ pub fn style(template: &str) -> ProgressStyle {
     let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
     style
         .with_key("rate", |state: &ProgressState, out: &mut dyn fmt::Write| {
-            // Nobody reads what cannot be written there.
+            // The output is lost if it cannot be written there.
             let _ = out.write_str(&rate(state.per_sec()));
         })
         .with_key("left", |state: &ProgressState, out: &mut dyn fmt::Write| {

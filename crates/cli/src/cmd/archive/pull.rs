@@ -37,7 +37,8 @@ use crate::output::{advice, counted};
 Examples:
   sealpost archive pull                       all remembered accounts
   sealpost archive pull work --folder 'INBOX*'
-  sealpost archive pull --host imap.example.org --user jane --password-file secret --format mbox --into copy"
+  sealpost archive pull --host imap.example.org --user jane --password-file secret \\
+      --format mbox --into copy"
 )]
 pub struct Args {
     /// Remembered accounts [default: all]
@@ -80,12 +81,12 @@ struct Summary<'a> {
     account: &'a str,
     complete: bool,
     interrupted: bool,
-    /// Folders that were looked at.
+    /// Folders that were compared.
     folders: u64,
     /// Messages that are new in the backup.
     new: u64,
     bytes: u64,
-    /// Messages that a restore put back, and that were in the backup before.
+    /// Messages that a restore created, and that were in the backup before.
     recognized: u64,
     /// Messages that were in the backup twice, since a restore put them back.
     doubles_removed: u64,
@@ -116,7 +117,7 @@ pub struct BodyReport {
     evicted_bytes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     limit: Option<u64>,
-    /// What was given up just now, or would be.
+    /// The bodies evicted by this run, or by one without `--dry-run`.
     now: u64,
     now_bytes: u64,
     damaged: Vec<String>,

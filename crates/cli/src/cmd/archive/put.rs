@@ -1,4 +1,4 @@
-//! What `restore`, `migrate` and `mirror` are asked alike.
+//! The options that `restore`, `migrate` and `mirror` share.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -30,8 +30,8 @@ pub struct PutArgs {
 }
 
 impl PutArgs {
-    /// What is asked of a way to what is called `to`. The map of UIDs is in these files. `stop`
-    /// becomes true when to stop.
+    /// The request for a run to the target called `to`. The map of UIDs is in these files. `stop`
+    /// becomes true on an interrupt.
     ///
     /// # Errors
     /// If the map cannot be read or written.
@@ -57,9 +57,9 @@ impl PutArgs {
         Ok((options, chosen))
     }
 
-    /// The servers of two accounts that are remembered, and what is asked between them. Folders
-    /// that are not chosen here are those that are remembered of the first; the map is `map`, or
-    /// else what is beside what is remembered.
+    /// The servers of two configured accounts, and the request between them. The default of the
+    /// folders are those of the first account; the map is `map`, or else the one beside its
+    /// configuration.
     ///
     /// # Errors
     /// As [`PutArgs::options`]; if signals cannot be listened to, an account is not remembered, or
@@ -70,7 +70,7 @@ impl PutArgs {
         (from, to): (&str, &str),
         map: Option<PathBuf>,
     ) -> Result<(Server, Server, Options, Arc<Chosen>)> {
-        // Also while passwords are asked for.
+        // Also during password prompts.
         let stop = stop::on_signals()?;
         if from == to {
             return Err(Usage(format!("{from} is named twice: name the account to put it into")).into());

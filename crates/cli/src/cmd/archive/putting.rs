@@ -13,7 +13,7 @@ use super::progress::style;
 use crate::global::Global;
 use crate::output::{Output, counted, warn};
 
-/// Shows how it goes.
+/// Shows the progress.
 pub struct Putting {
     bar: ProgressBar,
     output: Output,
@@ -107,7 +107,7 @@ struct Folder {
 /// Says what was done, with the exit status.
 ///
 /// # Errors
-/// If nobody reads it; `NotFound` if all was done and a folder that was named is not there.
+/// If standard output is closed; `NotFound` if the run succeeded and a named folder does not exist.
 pub fn show(global: &Global, report: &Report, dry_run: bool, chosen: &Chosen) -> Result<ExitCode> {
     let folders: Vec<Folder> = report
         .folders

@@ -30,7 +30,7 @@ pub struct Remembered {
     /// Folders not to pull.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exclude: Vec<String>,
-    /// The file with the password of a sealed backup; asked for if there is none.
+    /// The file with the password of a sealed backup; without it the command prompts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy_password_file: Option<PathBuf>,
     /// The account of a sealed backup.
@@ -44,7 +44,7 @@ pub struct Remembered {
 }
 
 impl Remembered {
-    /// What opens the backup: what is said on the command line, or else what is remembered.
+    /// The login of the backup: from the options, or else from its configuration.
     pub fn sealed(&self, said: &SealedArgs) -> SealedArgs {
         SealedArgs {
             copy_password_file: said.copy_password_file.clone().or_else(|| self.copy_password_file.clone()),
@@ -242,8 +242,8 @@ fn taken(name: &str) -> anyhow::Error {
     .into()
 }
 
-/// The exit status of what was done for the account `name`, one of so many: where there are
-/// several, one that fails does not keep the others from being done, and is told at once.
+/// The exit status for the account `name`, one of so many: with several accounts, a failed one does
+/// not stop the others, and is reported at once.
 ///
 /// # Errors
 /// What `done` says, if there is only one.

@@ -82,7 +82,7 @@ pub fn run(args: Args, global: &Global) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says what nobody can be asked for then.
+/// Reports the secrets that a timer cannot prompt for.
 fn warn_of(name: &str, account: &Remembered) {
     if account.server.password_file.is_none() && account.server.token_command.is_none() {
         warn(format_args!(

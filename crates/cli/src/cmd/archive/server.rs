@@ -129,7 +129,7 @@ impl SourceServer {
         Whose { user: &self.user, host: &self.host }
     }
 
-    /// The server, with what opens the account: a person is asked for the password if nothing else is said.
+    /// The server with its login: prompts for the password if no option gives it.
     ///
     /// # Errors
     /// If the password or the certificates cannot be read.
@@ -137,7 +137,7 @@ impl SourceServer {
         self.with(self.credentials().await?)
     }
 
-    /// What opens the account: a person is asked for the password if nothing else is said.
+    /// The login: prompts for the password if no option gives it.
     ///
     /// # Errors
     /// If the password cannot be read.
@@ -153,7 +153,7 @@ impl SourceServer {
         })
     }
 
-    /// The server, if what opens the account is stored; why not, otherwise: nobody is asked.
+    /// The server, if its login is stored; else the reason: this never prompts.
     pub fn unasked(&self) -> Result<Server, String> {
         let credentials: Arc<dyn Credentials> = match (&self.password_file, &self.token_command) {
             (Some(file), _) => {

@@ -1,4 +1,4 @@
-//! `sealpost archive stats`: from what the backup says about itself; no server is asked.
+//! `sealpost archive stats`: from the backup itself, without a connection to the server.
 
 use std::process::ExitCode;
 

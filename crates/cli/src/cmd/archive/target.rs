@@ -75,17 +75,17 @@ pub fn tell(copy: &dyn Backup) {
     }
 }
 
-/// Nothing more is done with the backup; what was found in it is told.
+/// Work with the backup has ended; its notices are printed.
 pub async fn end(copy: Arc<dyn Backup>) {
     tell(&*copy);
     // What is left is swept one day.
     let _ = tokio::task::spawn_blocking(move || copy.end()).await;
 }
 
-/// The format of the backup in `directory`: the one that is said, or the one that is there.
+/// The format of the backup in `directory`: the one of the option, or the existing one.
 ///
 /// # Errors
-/// `NotFound` if none is said and there is none; if the directory cannot be read.
+/// `NotFound` without the option and an existing backup; if the directory cannot be read.
 pub fn format_of(said: Option<Format>, directory: &Path) -> Result<Format> {
     match said {
         Some(said) => Ok(said),
@@ -226,7 +226,8 @@ impl Target<'_> {
     async fn open_sealed(&self, global: &Global, keep: Option<(u64, &Origin)>) -> Result<Arc<dyn Backup>> {
         let mut config = Config::load(global)?;
         config.directory = self.directory.to_owned();
-        // A backup goes into a bucket only if the command line names the configuration that names it.
+        // A backup is written into a bucket only if the command line names the configuration that
+        // names it.
         if !config.is_named() {
             config.store = StoreConfig::default();
         }
@@ -268,7 +269,7 @@ impl Target<'_> {
         }
         let refetch = origin::refetch(self.directory, &data_dir.store, data_dir.random.clone());
         let accounts = data_dir.accounts();
-        // As long as this process runs: what is told later than its end, servers find out by themselves.
+        // As long as this process runs: servers find later appends by themselves.
         drop(data_dir.notify_of(&accounts));
         if let Some(refetch) = &refetch {
             accounts.set_bodies(Arc::new(Anywhere(refetch.clone())));
@@ -280,7 +281,7 @@ impl Target<'_> {
         Ok(copy.map_err(in_use)?.into())
     }
 
-    /// The account's name: the one that is said, the only one there is, or one for the user.
+    /// The account's name: the one of the option, the only existing one, or one for the user.
     async fn account(&self, data_dir: &DataDir) -> Result<AccountName> {
         let records: Vec<_> = data_dir.directory.list().try_collect().await?;
         if let Some(said) = &self.sealed.copy_account {

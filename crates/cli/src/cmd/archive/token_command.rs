@@ -1,9 +1,9 @@
 //! `--token-command`: a shell command that prints an OAuth 2.0 token.
 //!
-//! Nothing of it outlives its use: it is a process group of its own, in which a watcher waits for
-//! the end of a pipe that this process holds. That end comes when the command has ended, when the
-//! limit is over, when the login is given up, and when this process ends in whatever way; then all
-//! of the group end. A group of its own cannot read from the terminal.
+//! None of its processes outlives its use: they are a process group, in which a watcher waits for
+//! the end of a pipe that this process holds. The pipe ends when the command has ended, at the time
+//! limit, when the login is cancelled, and when this process ends in any way; then the whole group
+//! ends. A group of its own cannot read from the terminal.
 
 use std::pin::Pin;
 use std::process::Stdio;
@@ -21,11 +21,11 @@ pub struct TokenCommand {
     timeout: Duration,
 }
 
-/// How long such a command may take: a browser may have to be looked at.
+/// The timeout of such a command: it may need the user's browser.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Runs `$1`, and prints a NUL when it has ended, since what it left in the background may hold its
-/// output open. Whatever does not end when it is told to is killed a second later.
+/// Runs `$1`, and prints a NUL when it has ended, since background processes may hold its output
+/// open. Processes that do not end on SIGTERM are killed a second later.
 const WATCHED: &str = r#"
 exec 3<&0 </dev/null
 { trap '' TERM; read -r _ <&3; kill -TERM 0; sleep 1; kill -KILL 0; } >/dev/null 2>&1 &
@@ -131,7 +131,7 @@ mod tests {
             format!("{{ trap '' TERM; sleep 600; }} & echo $! > '{}'; echo token", path("left").display());
         assert_eq!(token(&left, 60).await.unwrap(), b"token");
         ended(&path("left")).await;
-        // Whoever asked does not wait any more.
+        // The caller does not wait any more.
         let evicted =
             tokio::time::timeout(Duration::from_secs(1), async { token(&command("given up"), 60).await });
         assert!(evicted.await.is_err());

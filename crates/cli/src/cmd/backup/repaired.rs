@@ -20,8 +20,8 @@ struct LoggedEntry {
     renumbering: Option<Renumbering>,
 }
 
-/// The paths of those of `log`, as it is at FROM, that a repair of the log at TO, whose objects are
-/// `there`, went on without.
+/// The paths of those entries of `log`, as it is at FROM, that a repair of the log at TO, whose
+/// objects are `there`, left out.
 pub async fn left_out(
     from: &Store,
     log: &[ListedObject],

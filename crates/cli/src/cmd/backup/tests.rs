@@ -15,7 +15,7 @@ use super::*;
 
 const ID: AccountId = AccountId([7; 16]);
 
-/// A server that gives up at once what was expunged, and where its store is copied to.
+/// A server that removes expunged messages at once, and the destination of the copy of its store.
 struct Fixture {
     faulty: Faulty,
     from: Store,
@@ -101,7 +101,7 @@ impl sealpost_base::Clock for Advancing {
 }
 
 #[tokio::test]
-async fn messages_that_are_given_up_meanwhile_are_not_in_the_copy_either() {
+async fn messages_removed_during_a_backup_are_not_in_the_copy() {
     let w = Fixture::new().await;
     for _ in 0..3 {
         w.append().await;
@@ -118,7 +118,7 @@ async fn messages_that_are_given_up_meanwhile_are_not_in_the_copy_either() {
 }
 
 #[tokio::test]
-async fn no_checkpoint_is_of_what_is_behind_the_end_of_the_log() {
+async fn no_copied_checkpoint_lies_behind_the_end_of_the_log() {
     let w = Fixture::new().await;
     w.append().await;
     // Before any listing of either.

@@ -1,4 +1,4 @@
-//! A server started by somebody else's command, and all that it starts: a process group of its own,
+//! A server started by a command of the user, and its child processes: a process group of its own,
 //! ended together.
 
 use std::io;
@@ -14,7 +14,7 @@ const GRACE: Duration = Duration::from_secs(10);
 /// How often to look whether they have.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Ended when dropped: SIGTERM, then SIGKILL for whoever is left after [`GRACE`].
+/// Ended when dropped: SIGTERM, then SIGKILL for the rest after [`GRACE`].
 pub struct Group {
     /// What the command became.
     pub child: Child,
@@ -45,7 +45,7 @@ impl Group {
         let clock = SystemClock::new();
         let until = clock.monotonic() + GRACE;
         while clock.monotonic() < until {
-            // The leader is there until somebody asks how it ended.
+            // The leader exists until its exit status is read.
             let _ = self.child.try_wait();
             if test_kill_process_group(self.leader).is_err() {
                 return true;
@@ -73,9 +73,8 @@ mod tests {
     async fn what_a_server_launched_ends_with_it_in_order() {
         let dir = tempfile::tempdir().unwrap();
         let ended = dir.path().join("ended");
-        // The shell launches a daemon, and cleans up when it is told to end. The daemon is a fork
-        // that becomes no other program: one that does has no command line for a moment, as if it
-        // had ended.
+        // The shell launches a daemon, and cleans up on SIGTERM. The daemon is a fork that does not
+        // exec: one that does has no command line for a moment, as if it had ended.
         let script = format!(
             "sh -c 'trap \"echo ended > {}; exit\" TERM; (sleep 600; :) & echo $!; wait'",
             ended.display()
@@ -87,7 +86,7 @@ mod tests {
         assert!(!std::fs::read(&running).unwrap().is_empty());
         drop(group);
         assert_eq!(std::fs::read_to_string(ended).unwrap(), "ended\n");
-        // Whoever inherits it may take a moment to bury it; it runs nothing any more.
+        // The parent may take a moment to reap it; it has ended.
         assert!(std::fs::read(&running).unwrap_or_default().is_empty());
     }
 }

@@ -50,7 +50,7 @@ pub fn show(name: &str, global: &Global) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What to say to somebody who wants a scenario that there is not.
+/// The error for an unknown scenario.
 pub fn no_such(name: &str) -> String {
     match suggest::nearest(name, BUILT_IN.iter().map(|scenario| scenario.name)) {
         Some(near) => format!("there is no scenario {name}; is it {near}?"),

@@ -132,7 +132,7 @@ pub fn write(document: &Run, dir: &Path) -> Result<()> {
     write().with_context(|| dir.display().to_string())
 }
 
-/// Whether a report can be written into `dir`, which is made: nobody wants to know that only after the run.
+/// Whether a report can be written into `dir`, which is created: checked before the run.
 ///
 /// # Errors
 /// If it cannot.

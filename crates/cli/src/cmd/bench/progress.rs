@@ -1,4 +1,5 @@
-//! How a run goes, on standard error: a line that moves at a terminal, and a line for each phase.
+//! The progress of a run, on standard error: an updated line at a terminal, and a line for each
+//! phase.
 
 use std::io::IsTerminal;
 use std::time::Duration;

@@ -35,8 +35,9 @@ Ctrl-C or SIGTERM ends the run early, within --timeout: the bench removes its ma
 Examples:
   sealpost bench run fetch --sealpost
   sealpost bench run fill --imap 127.0.0.1:143 --users-file users --pid $(pidof -s dovecot)
-  sealpost bench run thunderbird --imaps mail.example.org:993 --user-pattern 'user{}@example.org' --users 100 \\
-      --password-file password --duration 10m --out report
+  sealpost bench run thunderbird --imaps mail.example.org:993 \\
+      --user-pattern 'user{}@example.org' --users 100 --password-file password \\
+      --duration 10m --out report
   sealpost bench run my-scenario.toml --lmtp-socket /run/lmtp --user me@localhost --write-inbox"
 )]
 pub struct Args {

@@ -26,7 +26,8 @@ use crate::global::Global;
                         compare orders of magnitude.\n
 Examples:
   sealpost bench seeds
-  sealpost bench seeds --imap 127.0.0.1:143 --users-file users --pid $(pidof -s dovecot) --out report"
+  sealpost bench seeds --imap 127.0.0.1:143 --users-file users --pid $(pidof -s dovecot) \\
+      --out report"
 )]
 pub struct Args {
     #[command(flatten)]

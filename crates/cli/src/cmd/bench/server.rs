@@ -90,7 +90,7 @@ pub struct Running {
     pub tree: Option<Tree>,
     /// Its version, if it is known.
     pub version: String,
-    /// Nobody's mail is on it.
+    /// It holds no user's mail.
     pub throwaway: bool,
     /// It does nothing, within this process.
     pub null: bool,
@@ -104,7 +104,7 @@ enum Process {
 }
 
 impl Running {
-    /// What was started, for whoever ends this process in haste.
+    /// The started processes, for an early exit of this process.
     pub fn started(&self) -> Option<Started> {
         match self.process.as_ref()? {
             Process::Sealpost { server, dir } => {
@@ -118,7 +118,7 @@ impl Running {
     /// Ends what was started, and removes its data when it is gone.
     pub async fn end(&mut self) {
         match self.process.take() {
-            // It has nothing that anybody wants to keep.
+            // Nothing in it needs to be kept.
             Some(Process::Sealpost { server, dir }) => {
                 let _ = server.kill().await;
                 drop(dir);
@@ -254,7 +254,7 @@ impl Options {
         Ok(Running { target, tree, version, throwaway: true, null: false, process })
     }
 
-    /// Whatever it is, it says where it listens as `sealpost try --json` does.
+    /// Any server that prints its addresses as `sealpost try --json` does.
     async fn started(&self, command: &str, users: Vec<User>) -> Result<Running> {
         let mut group = Group::start(command).with_context(|| command.to_owned())?;
         let mut lines = BufReader::new(group.child.stdout.take().context("its output")?).lines();
@@ -317,7 +317,7 @@ impl Options {
         let (host, _) = written.ok_or_else(|| Usage(format!("{at}: an address is written HOST:PORT")))?;
         let addresses: Vec<SocketAddr> = at.to_socket_addrs().with_context(|| at.to_owned())?.collect();
         let here = addresses.iter().all(|address| address.ip().is_loopback());
-        // A password must not cross a network in the clear because nobody said otherwise.
+        // By default no password crosses a network in the clear.
         let tls = tls.unwrap_or(if here { TlsMode::None } else { TlsMode::Starttls });
         self.endpoint(at.to_owned(), addresses, host.trim_matches(['[', ']']), tls, trust)
     }

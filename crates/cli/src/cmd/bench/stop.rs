@@ -1,6 +1,6 @@
-//! Ctrl-C, SIGTERM and a terminal that goes away: the run ends in order, and what was seen is
-//! shown. A second one ends this process at once, and with it the server it started, which hears
-//! nothing of a terminal's signals.
+//! Ctrl-C, SIGTERM and a closed terminal: the run ends in order, and the results so far are shown.
+//! A second signal ends this process at once, and with it the server it started, which gets no
+//! signals of a terminal.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,7 +21,7 @@ const INTERRUPTED: i32 = 130;
 pub struct Started {
     /// Its processes' group.
     pub group: Pid,
-    /// Where its data is, if that goes with it.
+    /// The directory of its data, if that is removed with it.
     pub dir: Option<PathBuf>,
 }
 

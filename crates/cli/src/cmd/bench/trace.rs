@@ -1,4 +1,4 @@
-//! `sealpost bench trace`: what real clients were seen to send, over whole mailboxes.
+//! `sealpost bench trace`: every FETCH and SEARCH of a trace of real clients, over whole mailboxes.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -40,7 +40,8 @@ Examples:
   sealpost bench trace
   sealpost bench trace --messages 1000,10000 --writes 20
   sealpost bench trace --mail personal --runs 3 --json > personal.json
-  sealpost bench trace --imap 127.0.0.1:143 --users-file users --pid $(pidof -s dovecot) --keep --out dovecot"
+  sealpost bench trace --imap 127.0.0.1:143 --users-file users --pid $(pidof -s dovecot) \\
+      --keep --out dovecot"
 )]
 pub struct Args {
     #[command(flatten)]

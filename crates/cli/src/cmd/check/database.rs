@@ -1,5 +1,5 @@
-//! The database of a local store: whether it is what was written, and whether a listing shows all
-//! that is in it.
+//! The database of a local store: whether it is undamaged, and whether a listing shows all its
+//! objects.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use sealpost_vault::store::Extent;
 use super::report::{Location as At, Report, Trouble};
 use crate::data_dir::DataDir;
 
-/// What a problem of the database is said of.
+/// The object of a report about the database.
 const DATABASE: &str = "objects.sqlite";
 
 /// How long a process may take to overwrite what it has removed.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Looks at all of it, or, if only some accounts are checked, at the indexes and the newest objects.
+/// Checks all of it, or, if only some accounts are checked, the indexes and the newest objects.
 ///
 /// # Errors
 /// Never; what is wrong is reported.

@@ -161,8 +161,8 @@ impl<'a> Examination<'a> {
         Ok(())
     }
 
-    /// Whether an entry follows the one before. It counts in any case: what is wrong with what
-    /// comes after it is said as well.
+    /// Whether an entry follows the one before. It counts in any case: problems of later entries
+    /// are reported as well.
     async fn step(
         &mut self,
         replay: &mut Replay,
@@ -273,8 +273,8 @@ impl<'a> Examination<'a> {
         }
     }
 
-    /// Holds the state that was replayed against the checkpoint at `position`, if there is one, and
-    /// goes on from it.
+    /// Compares the replayed state with the checkpoint at `position`, if there is one, and
+    /// continues from it.
     fn compare(&mut self, position: Position, hash: Option<Hash>, checkpoints: &[Restored]) {
         let Some(restored) = checkpoints.iter().find(|r| r.checkpoint.tail.position == position) else {
             return;

@@ -80,7 +80,7 @@ pub fn report_missing(
 /// What there is of a message.
 enum BodyState {
     Whole,
-    /// All but its body, which was given up.
+    /// All but its evicted body.
     Stub,
 }
 
@@ -111,7 +111,7 @@ async fn one(store: &Store, account: AccountId, message: &Message) -> sealpost_b
     Ok(BodyState::Whole)
 }
 
-/// As [`one`], of a message with an evicted body: what can be said without it.
+/// As [`one`], for a message with an evicted body: checks everything else.
 async fn thin(
     reader: &MessageReader,
     account: AccountId,

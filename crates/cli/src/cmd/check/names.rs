@@ -1,5 +1,6 @@
-//! The names of objects. One flipped bit in a name takes an object away from where it belongs: what
-//! is of no account and no kind has to be named, or nobody would miss the last entry of a log.
+//! The names of objects. One flipped bit in a name moves an object away from its account: objects
+//! of no account and no kind have to be reported, or the last entry of a log could be missing
+//! unnoticed.
 
 use sealpost_base::{AccountId, ObjectId};
 use sealpost_journal::{Ballot, EntryName, is_mark};

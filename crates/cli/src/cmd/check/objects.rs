@@ -1,4 +1,4 @@
-//! Objects as a list: those that nothing refers to, and what can be told of sealed ones without a key.
+//! Objects as a list: unreferenced ones, and checks of sealed ones without a key.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -12,7 +12,7 @@ use super::names;
 use super::report::{Location as At, Report};
 use crate::data_dir::DataDir;
 
-/// Objects looked at at once.
+/// Objects checked at once.
 const AT_ONCE: usize = 16;
 
 /// Counts message objects that nothing in the account refers to: no damage, and removed in time.
@@ -62,9 +62,9 @@ pub async fn sealed(data_dir: &DataDir, account: AccountId, report: &mut Report)
     Ok(())
 }
 
-/// Names objects whose names say nothing, and counts those of accounts that no record names: what
-/// an interrupted deletion left, and is removed in time. A log that nobody can come to is none of
-/// that.
+/// Reports objects with invalid names, and counts those of accounts without a record: an
+/// interrupted deletion left them, and they are removed later. A log that is unreachable is none of
+/// them.
 ///
 /// # Errors
 /// Never; what cannot be listed is reported.
@@ -106,7 +106,7 @@ pub async fn unclaimed(data_dir: &DataDir, claimed: &BTreeSet<AccountId>, report
         // one all the time.
         let mut records = data_dir.directory.list_with_purged();
         while let Some(record) = records.next().await {
-            // Whose mail it is cannot be told as long as a record may not be read, which is reported.
+            // The owner of the mail is unknown while a record may not be read, which is reported.
             if matches!(&record, Err(e) if sealpost_files::owner::is_denied(e)) {
                 return Ok(());
             }

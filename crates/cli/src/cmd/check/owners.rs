@@ -1,5 +1,5 @@
 //! File owners, when root checks the store of a service. Root reads every file; the service only
-//! its own, and its clients are told that some messages cannot be read now.
+//! its own, and its clients get errors for some messages.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,8 +13,8 @@ use crate::data_dir::DataDir;
 /// Files that are named; the others are counted.
 const NAMED: usize = 10;
 
-/// Reports files that belong to another user than the store. Only root is told: for others what
-/// they cannot read shows when it is read.
+/// Reports files that belong to another user than the store. Only for root: for others an
+/// unreadable file shows when it is read.
 pub fn check(data_dir: &DataDir, report: &mut Report) {
     if !rustix::process::geteuid().is_root() {
         return;

@@ -32,13 +32,14 @@ pub async fn all(data_dir: &DataDir, report: &mut Report) -> Result<Vec<AccountR
                 }
             };
             let (directory, name) = object.path.rsplit_once('/').unwrap_or_default();
-            // Without conditional create, those who change a record agree by objects that only have a name.
+            // Without conditional create, writers of a record agree by objects that only have a
+            // name.
             if Ballot::of_file(name).is_some() {
                 continue;
             }
             report.totals.records += 1;
             match authentic(data_dir, directory, name).await {
-                // A newer version took its place just now.
+                // A newer version replaced it just now.
                 Err(e) if e.kind() == Kind::NotFound => {}
                 Err(e) => {
                     report.found(At::Object(object.path.clone()), e);

@@ -120,7 +120,7 @@ pub struct Totals {
     pub messages: u64,
     /// Their bytes.
     pub message_bytes: u64,
-    /// Message objects of which only the end was looked at, for want of a key.
+    /// Message objects of which only the end was checked, without a key.
     pub sealed_objects: u64,
     /// Slots of accounts checked with their key that have no tag, from before there were tags.
     pub unverified_slots: u64,
@@ -248,7 +248,7 @@ impl Report {
         *(if is_damage { &mut self.damaged } else { &mut self.unread }) += 1;
         if !self.output.is_json() {
             let line = problem.line();
-            // A reader that goes away is noticed at the end.
+            // A closed output is noticed at the end.
             self.bar.suspend(|| drop(self.output.line(line)));
         }
         if self.problems.len() < PROBLEMS_KEPT {
@@ -275,7 +275,7 @@ impl Report {
     /// Prints what is left to print; whether nothing was wrong.
     ///
     /// # Errors
-    /// If nobody reads it.
+    /// If standard output is closed.
     pub fn finish(self) -> Result<bool> {
         self.bar.finish_and_clear();
         let problem_count = self.damaged + self.unread;

@@ -1,5 +1,5 @@
-//! The index segments and packs of an account. They are derived, so a damaged one costs nothing but
-//! time: whoever needs it makes it again. But something damaged it.
+//! The index segments and packs of an account. They are derived, so a damaged one costs only time:
+//! it is rebuilt when needed. But the damage has a cause.
 
 use anyhow::Result;
 use futures::TryStreamExt;

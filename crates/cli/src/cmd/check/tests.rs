@@ -33,7 +33,7 @@ const KEY_BITS: u64 = 40;
 const DEADLINE: Duration = Duration::from_secs(60);
 const NAME: &str = "jane@example.org";
 
-/// A store with an account, and what is needed to look at it again.
+/// A store with an account, and everything needed for another check.
 struct Fixture {
     key: ServerKeys,
     random: Arc<SeededRandom>,
@@ -185,7 +185,7 @@ fn files_in(dir: &Path) -> Vec<std::path::PathBuf> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_flipped_bit_of_a_local_store_is_harmless_or_named() {
+async fn every_flipped_bit_of_a_store_is_harmless_or_reported() {
     let dir = tempfile::tempdir().unwrap();
     let whole = dir.path().join("whole");
     std::fs::create_dir(&whole).unwrap();
@@ -193,7 +193,7 @@ async fn every_flipped_bit_of_a_local_store_is_harmless_or_named() {
     let world = Fixture::fill(&store).await;
     let mail = world.read(&store).await.unwrap();
     assert_eq!((mail.len(), world.check(&whole, &store).await), (16, Vec::new()));
-    // Everything goes into the database, and what is copied has no log beside it.
+    // All objects are in the database, and the copy has no log beside it.
     let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
     let connection = rusqlite::Connection::open(whole.join("objects.sqlite")).unwrap();
     connection.query_row(checkpoint, [], |row| row.get::<_, i64>(0)).unwrap();

@@ -6,7 +6,8 @@ use sealpost_journal::{Journal, Survey, UnfitObject};
 
 use super::report::Finding;
 
-/// Positions that a log lacks, although entries behind them follow what was there: the account is not opened.
+/// Positions that a log lacks, although later entries refer to earlier ones: the account is not
+/// opened.
 #[derive(Default)]
 pub struct Gaps(Vec<(Position, Position)>);
 

@@ -33,7 +33,7 @@ pub async fn check(
         {
             continue;
         }
-        // Nothing is left of an account that was deleted for good.
+        // An account that was deleted permanently has no objects left.
         let path = format!("acct/{account}");
         if !data_dir.store.names_below(&path).await?.is_empty() {
             report.found(

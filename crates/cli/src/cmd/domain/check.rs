@@ -1,4 +1,5 @@
-//! `sealpost domain check`: what DNS has for a domain, what is wanted, and how to correct it.
+//! `sealpost domain check`: the DNS records of a domain, the required ones, and how to correct
+//! them.
 
 mod found;
 mod judge;

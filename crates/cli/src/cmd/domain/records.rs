@@ -42,7 +42,7 @@ impl Purpose {
     }
 }
 
-/// A record that is wanted.
+/// A required record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct WantedRecord {
     pub purpose: Purpose,

@@ -89,7 +89,7 @@ fn is_waiting(key: &KeyInfo) -> bool {
     matches!(key.stage, Stage::Waiting(_))
 }
 
-/// Which records DNS lacks, and whether DNS says so.
+/// The records that DNS lacks, and whether that is certain.
 async fn missing(resolver: &dyn Resolver, domain: &DnsName, keys: &[KeyInfo]) -> (Vec<String>, bool) {
     let (mut problems, mut is_certain) = (Vec::new(), true);
     for key in keys {

@@ -15,7 +15,7 @@ pub(super) enum Covers {
     Elsewhere,
 }
 
-/// What is asked about.
+/// The query.
 pub(super) struct Server<'a> {
     pub domain: &'a DnsName,
     pub host: &'a DnsName,

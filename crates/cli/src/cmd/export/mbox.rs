@@ -1,7 +1,7 @@
 //! A mailbox as an mbox file.
 //!
-//! Written beside its place under another name and put there when it is complete, unless something
-//! is there by then.
+//! Written under a temporary name beside its path and renamed when it is complete, unless a file is
+//! there by then.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Seek, Write};
@@ -102,7 +102,7 @@ async fn messages(
     file.sync_all().with_context(at)
 }
 
-/// Which side failed: what comes from the store is about one message, what goes to the file about all.
+/// Which side failed: an error of the store is about one message, an error of the file about all.
 enum Failure {
     Read(sealpost_base::Error),
     Write(std::io::Error),

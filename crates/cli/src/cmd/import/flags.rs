@@ -25,7 +25,7 @@ fn is_keyword(word: &str) -> bool {
     !word.is_empty() && word.len() <= limits::KEYWORD_BYTES && word.bytes().all(atom)
 }
 
-/// Whether they are the same flags, in whatever order and case (RFC 3501 §2.3.2).
+/// Whether two lists are the same flags, in any order and case (RFC 3501 §2.3.2).
 fn are_same(one: &Flags, other: &Flags) -> bool {
     let among = |a: &Flags, b: &Flags| {
         a.keywords.iter().all(|word| b.keywords.iter().any(|other| other.eq_ignore_ascii_case(word)))
@@ -56,7 +56,8 @@ impl FlagUpdates {
         self.0.len()
     }
 
-    /// Writes them as one log entry; how many. Those that the account has no room for are left as they are.
+    /// Writes them as one log entry; returns their number. Flags beyond the account's limits are
+    /// left out.
     ///
     /// # Errors
     /// What the store says.

@@ -76,7 +76,7 @@ impl Present {
 struct KnownMailbox {
     /// Sizes with messages, by size and then in the order of the mailbox.
     rows: Vec<(u64, MessageNumber, Uid)>,
-    /// Of each size that was asked for, the rows whose digest is not known yet.
+    /// For each requested size, the rows whose digest is not known yet.
     unread: HashMap<u64, Range<usize>>,
     /// The messages of a digest that were come across and not matched.
     unmatched: HashMap<Digest, VecDeque<Uid>>,
@@ -99,7 +99,7 @@ impl KnownMailbox {
 
     /// The UID of the message if it is there already; it is matched then.
     ///
-    /// The next message of that size is looked at first: when an import is run again, archive and
+    /// The next message of that size is compared first: when an import is repeated, archive and
     /// mailbox are in the same order, and each is read once.
     ///
     /// # Errors

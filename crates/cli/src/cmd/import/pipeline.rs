@@ -67,7 +67,7 @@ struct Outcome {
 /// A message that is being read.
 enum Reading {
     Whole(Message, BytesMut),
-    /// Too large to be held: stored as it is read, and given up if it turns out to be there already.
+    /// Too large for memory: stored as it is read, and discarded if it turns out to exist already.
     Large(Box<Large>),
     /// It failed; what is left of it does not matter.
     Lost,
@@ -116,7 +116,7 @@ impl<'a> Pipeline<'a> {
     /// Imports everything.
     ///
     /// # Errors
-    /// If the store fails; a message that fails is counted and the rest goes on.
+    /// If the store fails; a message that fails is counted and the import continues.
     pub async fn run(mut self, mut items: mpsc::Receiver<ReaderItem>) -> Result<()> {
         let mut reading = Reading::Lost;
         loop {
@@ -162,7 +162,7 @@ impl<'a> Pipeline<'a> {
     async fn enter(&mut self, mailbox: String, is_folder: bool) -> Result<()> {
         self.bar.set_message(mailbox.clone());
         if is_folder && let Err(e) = self.ensure(&Target::plain(mailbox.clone())).await {
-            // Its messages, if it has any, say so.
+            // Its messages, if it has any, show that.
             unless_of_the_mailbox(e)?;
         }
         self.mailbox = mailbox;

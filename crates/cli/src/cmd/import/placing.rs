@@ -132,7 +132,8 @@ fn over_quota(account: &Account, quotas: &Quotas, placements: &[Placement]) -> b
     quotas.exceeded(used, Usage::of_messages(messages, bytes)).is_some()
 }
 
-/// Places these, in this order, all or none. A mailbox that a client deleted meanwhile is made again.
+/// Places these, in this order, all or none. A mailbox that a client deleted meanwhile is created
+/// again.
 ///
 /// # Errors
 /// `Limit` if flags pass one; what the store says.

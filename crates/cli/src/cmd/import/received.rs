@@ -3,7 +3,7 @@
 use sealpost_base::Timestamp;
 use sealpost_mime::header::{date, fields, unfold};
 
-/// Bytes at the start of a message that are looked at for its date.
+/// Bytes at the start of a message that are searched for its date.
 pub const HEAD_BYTES: usize = 64 * 1024;
 
 /// The date of the first Received field, which the last host wrote (RFC 5321 §4.4), or else of the

@@ -1,4 +1,4 @@
-//! Which mailbox an archive goes to.
+//! The mailbox for an archive.
 
 use std::path::Path;
 

@@ -72,7 +72,7 @@ pub(super) async fn meant(
         let names: Vec<&str> = found.iter().filter(|q| has(q, *id)).map(|q| q.name.as_str()).collect();
         match names[..] {
             [] => {
-                let why = format!("{id} is not queued; `sealpost trace {id}` tells what became of it");
+                let why = format!("{id} is not queued; `sealpost trace {id}` shows its history");
                 return Err(Error::not_found(why).into());
             }
             [_] => {}
@@ -155,7 +155,7 @@ impl Asked {
 /// Prints what was done, in words of `done`; and what was not.
 ///
 /// # Errors
-/// If nobody reads standard output any more.
+/// If standard output is closed.
 pub(super) fn tell(global: &Global, asked: &[Asked], done: impl Fn(&Asked) -> String) -> Result<ExitCode> {
     let is_done = asked.iter().all(|asked| asked.came == Came::Done);
     let line = |asked: &Asked| {

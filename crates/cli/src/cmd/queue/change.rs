@@ -33,8 +33,8 @@ pub(super) struct Retry {
 /// Arguments of `sealpost queue hold`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Mail that comes later is not held: see `sealpost queue suspend`. With --all nothing \
-                        is sent, also nothing that comes, until `release --all`.\n
+    after_help = "New mail is not held: see `sealpost queue suspend`. With --all the node sends no mail, \
+                        new mail included, until `release --all`.\n
 Examples:
   sealpost queue hold Q1f4 --for 2h
   sealpost queue hold --sender jane@example.org
@@ -57,10 +57,10 @@ pub(super) struct Hold {
 /// Arguments of `sealpost queue release`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Released mail is sent now, and given up five days from now. Mail that a rule holds is \
-                        held again when it is due: withdraw the rule with `resume`. With --all the queue \
-                        sends again after `hold --all`, or after it was restored from a backup; mail that \
-                        is held by itself or by a rule stays held.\n
+    after_help = "Released mail is sent now, and fails five days from now. A rule holds its mail again \
+                        when that is due: withdraw the rule with `resume`. With --all the queue \
+                        sends again after `hold --all`, or after it was restored from a backup; mail \
+                        held by its own hold or by a rule stays held.\n
 Examples:
   sealpost queue release Q1f4
   sealpost queue release --sender jane@example.org

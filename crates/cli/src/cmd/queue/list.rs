@@ -74,7 +74,7 @@ struct MailRow {
 #[derive(Serialize)]
 struct Listed {
     mails: Vec<MailRow>,
-    /// Whether there are more than were asked for.
+    /// Whether there are more than requested.
     has_more: bool,
     /// Mails in these queues.
     queued: usize,
@@ -106,7 +106,7 @@ pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Adds the mails of a queue that are wanted.
+/// Adds the selected mails of a queue.
 async fn add(queue: &NodeQueue, wanted: &Selector, limit: usize, now: Timestamp, listed: &mut Listed) {
     let state = queue.view.state();
     let domain = wanted.domain.as_deref();

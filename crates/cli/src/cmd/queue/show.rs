@@ -23,7 +23,7 @@ use crate::global::Global;
 use crate::queues::{NodeQueue, Queues};
 use crate::store::Purpose;
 
-/// Recipients that are shown of one mail, unless JSON is asked for.
+/// The most recipients shown of one mail without `--json`.
 const RECIPIENTS: usize = 50;
 
 /// Arguments of `sealpost queue show`.
@@ -51,7 +51,7 @@ struct Shown {
     source: &'static str,
     size: u32,
     accepted: String,
-    /// When it is given up.
+    /// The time after which it fails.
     expires: String,
     attempts: u8,
     next: String,

@@ -100,14 +100,14 @@ async fn find(args: Args, global: &Global, name: &mut Option<String>) -> Result<
         }
         None => config.store.unused(&url, Purpose::Change).await?,
     };
-    // The keys are of the configuration's own store; another one may be somebody else's.
+    // The keys belong to the configuration's own store; another store may belong to another server.
     let is_own = url == config.store.url && directory.is_none();
     let memory = if is_own { NodeMemory::load(&config.directory)? } else { None };
     let found = look(&store, args.reset_append_mode, shown, memory, &config.store.mark_name()).await;
     found.map_err(|e| config.store.explained(&url, e))
 }
 
-/// Opening a local store makes it: what is to be looked at has to be there.
+/// Opening a local store would create it: it must exist.
 fn require(directory: &Path) -> Result<()> {
     let what = match directory {
         _ if is_store(directory)? => return Ok(()),

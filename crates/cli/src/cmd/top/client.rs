@@ -12,12 +12,12 @@ use sealpost_server::admin::{Answer, Request, Stats, sockets};
 
 /// How long a server may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// What is said of one that does not.
+/// The message for a server without an admin socket.
 const GONE: &str = "the server has stopped";
 /// The longest answer that is read.
 const ANSWER_BYTES: u64 = 4 * 1024 * 1024;
 
-/// A server that may go away and come back.
+/// A server that may stop and restart.
 pub struct Source {
     /// Its admin socket; `None`: that of the first on the data directory.
     pub socket: Option<PathBuf>,
@@ -77,7 +77,7 @@ impl Client {
             match Self::connect(&path) {
                 Ok(client) => return Ok(client),
                 Err(e) if is_denied(&e) => denied = Some(e),
-                // Nobody there, or what a server that was killed left behind.
+                // No server, or the socket of a killed one.
                 Err(_) => {}
             }
         }
@@ -145,7 +145,7 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     #[test]
-    fn a_server_that_goes_away_is_told_of_and_found_again() {
+    fn a_stopped_server_is_reported_and_found_again() {
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("admin.sock");
         let stats: Stats = serde_json::from_str(include_str!("sample.json")).unwrap();

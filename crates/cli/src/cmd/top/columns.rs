@@ -1,4 +1,5 @@
-//! Tables as wide as the screen: what has no room is left out whole, the least important first.
+//! Tables as wide as the screen: columns that do not fit are omitted whole, the least important
+//! first.
 
 /// A column.
 #[derive(Debug, Clone, Copy)]
@@ -7,11 +8,11 @@ pub struct Column {
     pub head: &'static str,
     /// How many characters it takes, with the space to its neighbour.
     pub width: usize,
-    /// The widest it becomes where there is room.
+    /// Its greatest width on a wide screen.
     pub most: usize,
     /// Words begin at the left, numbers end at the right.
     pub left: bool,
-    /// 0: it is never left out; else the highest goes first.
+    /// 0: never omitted; else the highest is omitted first.
     pub rank: u8,
 }
 
@@ -76,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_left_out_whole_and_the_rest_takes_the_room() {
+    fn columns_are_omitted_whole_and_the_rest_widens() {
         assert_eq!(table(&COLUMNS, row(), 21), ["NAME  WHERE     COUNT", "someb here         12"]);
         assert_eq!(table(&COLUMNS, row(), 20), ["NAME          COUNT", "somebody         12"]);
         assert_eq!(table(&COLUMNS, row(), 13), ["NAME    COUNT", "someb      12"]);

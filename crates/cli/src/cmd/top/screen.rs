@@ -46,7 +46,7 @@ struct Rates {
 
 impl Rates {
     fn between(before: Option<&Stats>, now: &Stats) -> Self {
-        // A server that was started anew counts from zero.
+        // A restarted server counts from zero.
         let before = before.filter(|before| before.pid == now.pid && before.uptime_ms < now.uptime_ms);
         Rates { seconds: before.map(|before| (now.uptime_ms - before.uptime_ms) as f64 / 1000.0) }
     }
@@ -285,7 +285,7 @@ mod tests {
         );
         let totals = lines(&now, None, SessionOrder::Busy, 200, usize::MAX).join("\n");
         assert!(totals.contains(&format!("{} ok", now.logins.succeeded)), "{totals}");
-        // A server that was started anew has no rates yet, and nothing below zero.
+        // A restarted server has no rates yet, and nothing below zero.
         now.pid += 1;
         assert_eq!(Rates::between(Some(&before), &now).seconds, None);
     }

@@ -1,5 +1,5 @@
-//! The terminal while the screen is drawn: keys one by one, no echo, a page of its own. Dropped,
-//! whatever the reason, it leaves the terminal as it was.
+//! The terminal while the screen is drawn: keys one by one, no echo, a page of its own. Dropped for
+//! any reason, it restores the terminal.
 
 use std::io::{self, Read, Write};
 

@@ -1,5 +1,5 @@
-//! The accounts of a trial: those that were asked for, or `me@localhost` with a password that is
-//! made once and remembered in a file that only its owner can read.
+//! The accounts of a trial: the requested ones, or `me@localhost` with a password that is generated
+//! once and kept in a file that only its owner can read.
 
 use std::fs::File;
 use std::io::{ErrorKind, Write};
@@ -17,11 +17,11 @@ use crate::data_dir::DataDir;
 use crate::samples;
 use crate::secret;
 
-/// The account unless others are asked for.
+/// The default account.
 const ACCOUNT: &str = "me@localhost";
 /// Where its password is remembered, in the data directory.
 const PASSWORD_FILE: &str = "try-password";
-/// Letters and digits that nobody takes for another: 5 bits each.
+/// Letters and digits that cannot be confused: 5 bits each.
 const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 /// 100 bits.
 const PASSWORD_CHARS: usize = 20;
@@ -91,8 +91,8 @@ pub async fn remembered(data_dir: &DataDir) -> Result<Login> {
     }
 }
 
-/// Leads mail for the senders of sample mail to the account: who answers one finds the answer in the
-/// inbox, and nothing leaves this machine.
+/// Routes mail for the senders of sample mail to the account: a reply to one arrives in the inbox,
+/// and nothing leaves this machine.
 ///
 /// # Errors
 /// What the directory says.

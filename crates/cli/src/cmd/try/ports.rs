@@ -80,7 +80,7 @@ fn is_taken(address: &SocketAddr) -> bool {
     TcpListener::bind(address).is_err_and(|e| e.kind() == ErrorKind::AddrInUse)
 }
 
-/// Adds what can be done if somebody took a port in the meantime.
+/// Adds the remedy if another process took a port in the meantime.
 pub fn explain(error: anyhow::Error, ports: Ports) -> anyhow::Error {
     let hint = if ports == Ports::Default {
         "the server does not start (`--ports free` takes other ports)"

@@ -37,7 +37,7 @@ struct WebEndpoint {
 }
 
 impl<'a> Ready<'a> {
-    /// Where the server of this trial listens, and who can log in.
+    /// The addresses of this trial's server, and its logins.
     pub fn new(data_dir: &DataDir, login: &'a Login, listen: &Listen) -> Self {
         let first = |addresses: &[SocketAddr]| addresses.first().copied().map(Endpoint::from);
         Ready {

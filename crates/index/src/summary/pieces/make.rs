@@ -15,12 +15,12 @@ use crate::packs::{PackReads, Packed};
 /// Messages that are read at once.
 const AT_ONCE: usize = 8;
 
-/// What goes into a segment: nothing if it is too long for one.
+/// The content of a piece: nothing if it is too long for a segment.
 type Made = Result<Option<Vec<u8>>>;
 
 impl Index {
-    /// Makes the pieces of `messages`, which ascend, and stores them in segments. A message that
-    /// cannot be read is left out: whoever asks for it is told.
+    /// Makes the pieces of `messages`, which ascend, and stores them in segments. An unreadable
+    /// message is left out: a request for it gets the error.
     ///
     /// # Errors
     /// If a segment could not be stored.

@@ -1,8 +1,8 @@
-//! Reading headers or structures of many messages: from segments, where several that are wanted are in one.
+//! Reading headers or structures of many messages: from segments, where one has several of them.
 //!
-//! An open segment is memory of the budget, taken only if it is free: whoever reads from segments
-//! never waits for memory because of them. Segments that were read stay in a cache, which all
-//! sessions of the process share.
+//! An open segment is memory of the budget, taken only if it is free: a reader of segments never
+//! waits for memory because of them. Segments that were read stay in a cache, which all sessions of
+//! the process share.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,7 +21,8 @@ use crate::Index;
 
 /// Segments that one reader has open.
 const OPEN_SEGMENTS: usize = 2;
-/// Messages wanted at once for which opening a segment takes less time than reading each of them.
+/// Messages requested at once for which opening a segment takes less time than reading each of
+/// them.
 const WORTH_OPENING: usize = 16;
 /// The same where each message is a request to a store that is far away.
 const WORTH_REQUEST: usize = 2;
@@ -53,7 +54,7 @@ pub struct PieceReads {
     content: Content,
     memory: Budget,
     state: Mutex<State>,
-    /// Held by whoever opens a segment, so that it is opened once.
+    /// Held while a segment is opened, so that it is opened once.
     opening: AsyncMutex<()>,
 }
 
@@ -64,7 +65,7 @@ struct State {
     worth: HashMap<SegmentName, u64>,
     /// The one that was opened last is last.
     open: Vec<Opened>,
-    /// Messages that no segment covers, of those that were asked for.
+    /// Requested messages that no segment covers.
     uncovered: usize,
 }
 
@@ -89,7 +90,7 @@ impl PieceReads {
         })
     }
 
-    /// These messages will be asked for next: which segments are worth it.
+    /// Announces the next messages: it decides which segments are worth reading.
     pub async fn expect(&self, numbers: impl IntoIterator<Item = MessageNumber>) {
         let numbers: Vec<MessageNumber> = numbers.into_iter().collect();
         let least = if self.index.store().wants_packs() { WORTH_REQUEST } else { WORTH_OPENING };
@@ -161,7 +162,7 @@ impl PieceReads {
         }
     }
 
-    /// Lets go of all segments that are open.
+    /// Releases all open segments.
     pub fn release(&self) {
         self.lock().open.clear();
     }
@@ -180,7 +181,7 @@ impl PieceReads {
             }
             state.segment_of(number)?
         };
-        // Messages mostly come in order: the first one makes room before the next one needs it.
+        // Messages mostly come in order: the first one frees memory before the next one needs it.
         {
             let mut state = self.lock();
             let over = (state.open.len() + 1).saturating_sub(OPEN_SEGMENTS);
@@ -226,7 +227,7 @@ impl PieceReads {
 impl State {
     /// The segment with that message, and its size, if it is worth reading.
     fn segment_of(&self, number: u32) -> Option<(SegmentName, u64)> {
-        // Mostly it is the one that was asked for last.
+        // Mostly it is the most recently used one.
         let open = self.open.iter().rev().map(|(name, _)| *name).find(|name| name.covers(number));
         let name =
             open.filter(|name| self.worth.contains_key(name)).or_else(|| self.known.covering(number))?;
@@ -241,7 +242,7 @@ impl State {
 }
 
 impl Drop for PieceReads {
-    /// Whoever asked for much that no segment has asks again, or another client does.
+    /// A client that requested many uncovered messages does so again, or another one does.
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         if state.uncovered >= WORTH_MESSAGES && Handle::try_current().is_ok() {

@@ -13,8 +13,8 @@ use super::segment::{Piece, PieceSegment, PieceWriter};
 use crate::Index;
 
 impl Index {
-    /// Reads a segment. One that is gone is forgotten, one that is damaged is removed too: `None`,
-    /// and it is made again when it is needed.
+    /// Reads a segment. A missing one is forgotten, a damaged one is removed too: `None`, and it is
+    /// rebuilt when needed.
     ///
     /// # Errors
     /// What the store says.
@@ -34,7 +34,8 @@ impl Index {
         }
     }
 
-    /// Writes a segment, unless it is empty. Whoever wrote one of the same name had the same to say.
+    /// Writes a segment, unless it is empty. An existing segment of the same name has the same
+    /// content.
     ///
     /// # Errors
     /// What the store says.
@@ -54,7 +55,7 @@ impl Index {
     ) -> Result<()> {
         let mut segments = Vec::with_capacity(group.len());
         for name in &group {
-            // One that is gone or damaged now leaves something to be made anew.
+            // A segment that is missing or damaged now is made again later.
             let Some(segment) = self.read_pieces(content, *name).await? else { return Ok(()) };
             segments.push(segment);
         }

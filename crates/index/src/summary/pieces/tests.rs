@@ -27,7 +27,7 @@ fn read(segment: &PieceSegment, n: u32) -> Option<Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever bytes a header has, they come back; what is too long is marked.
+    /// A header with any bytes comes back unchanged; one that is too long is marked.
     #[test]
     fn pieces_come_back_as_they_were(
         headers in prop::collection::vec(

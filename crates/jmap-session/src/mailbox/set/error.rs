@@ -24,7 +24,7 @@ pub(super) fn forbidden(why: &str) -> SetError {
 
 /// Why one mailbox was not changed.
 pub(super) enum Refused {
-    /// The client is told of this object.
+    /// The response reports this object.
     Object(SetError),
     /// The server failed; what it has done before stays.
     Server(Error),

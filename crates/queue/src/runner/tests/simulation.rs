@@ -1,8 +1,8 @@
 //! Seeded histories: a store that loses replies, servers that fail, processes that are killed, and
 //! another node that takes over.
 //!
-//! Whatever happens: each mail that was acknowledged arrives; one that arrives twice was being sent
-//! when a process was killed or taken over from, or a reply was lost.
+//! In every history: each acknowledged mail arrives; one that arrives twice was being sent when a
+//! process was killed or its queue adopted, or a reply was lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 

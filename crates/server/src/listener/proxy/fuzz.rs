@@ -8,7 +8,8 @@ use super::header::{FIXED_BYTES, Header, LINE_BYTES, parse};
 /// The beginning of a connection from a balancer.
 ///
 /// # Panics
-/// If a header is longer than headers are, or more than it is asked for, however it comes.
+/// If a header is longer than the maximum, or it reads more than it needs, for any division of the
+/// input.
 pub fn fuzz_proxy_header(data: &[u8]) {
     let mut read = 0;
     let complete = loop {

@@ -74,8 +74,8 @@ fn version_1(line: &[u8]) -> Option<Said> {
     words.next().is_none().then(|| clients((from, from_port), (to, to_port)))
 }
 
-/// Twelve bytes of signature, version and command, family and protocol, how much follows; then
-/// addresses, and what is not looked at (§2.2).
+/// Twelve bytes of signature, version and command, family and protocol, the length of the rest;
+/// then addresses, and ignored bytes (§2.2).
 fn version_2(bytes: &[u8]) -> Option<Header> {
     let Some((fixed, rest)) = bytes.split_at_checked(FIXED_BYTES) else {
         return Some(Header::Wants(FIXED_BYTES - bytes.len()));
@@ -88,7 +88,7 @@ fn version_2(bytes: &[u8]) -> Option<Header> {
         return Some(Header::Wants(length - rest.len()));
     }
     let said = match (fixed[12], fixed[13]) {
-        // LOCAL: whatever family it has.
+        // LOCAL, with any family.
         (0x20, _) => Said::Balancers,
         // TCP over IPv4, over IPv6.
         (0x21, 0x11) => {
@@ -180,7 +180,7 @@ mod tests {
         (v6[15], v6[31], v6[33], v6[35]) = (1, 2, 3, 4);
         for (header, expected) in [
             (second(0x21, 0x11, &v4), from_to("192.0.2.1:51234", "198.51.100.7:143")),
-            // What is behind the addresses is passed over.
+            // Bytes behind the addresses are skipped.
             (
                 second(0x21, 0x11, &[&v4[..], &[4, 0, 1, 7]].concat()),
                 from_to("192.0.2.1:51234", "198.51.100.7:143"),

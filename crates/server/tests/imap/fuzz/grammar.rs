@@ -232,7 +232,7 @@ const ODD: &[&str] = &[
     "4294967296",
     "()",
 ];
-/// Commands that nobody should say, or not like this.
+/// Commands that are invalid, or invalid in this state.
 const NONSENSE: &[&str] = &[
     "",
     "NOOP x",

@@ -34,7 +34,7 @@ struct Connection {
     session: JoinHandle<()>,
     decoder: ResponseDecoder,
     commands: u32,
-    /// BYE was said.
+    /// The server sent BYE.
     bye: bool,
 }
 
@@ -102,7 +102,7 @@ impl Talker {
                 self.say(b"uo ENABLE UIDONLY\r\n").await;
                 self.completed("uo").await;
             }
-            // Most have something to look at.
+            // Most mailboxes have messages.
             if self.random.below(8) > 0 {
                 self.say(b"ap APPEND INBOX {18+}\r\nSubject: x\r\n\r\nab\r\n\r\nse SELECT INBOX\r\n").await;
                 self.completed("ap").await;
@@ -208,7 +208,7 @@ impl Talker {
         connection.client.try_send(bytes).await;
     }
 
-    /// Whether the server asks for more, and has not completed the command instead.
+    /// Whether the server sends a continuation request, and has not completed the command instead.
     async fn until_continue(&mut self, tag: &str) -> bool {
         loop {
             match self.hear().await {

@@ -13,11 +13,11 @@ pub struct Slot {
     pub flags: Option<BTreeSet<String>>,
     /// The mod-sequence that came with these flags, if one did.
     pub flags_at: Option<u64>,
-    /// The highest mod-sequence that was told; 0: none.
+    /// The highest mod-sequence that was reported; 0: none.
     pub modseq: u64,
 }
 
-/// The items of a FETCH response that are looked at.
+/// The items of a FETCH response that are compared.
 #[derive(Debug, Clone, Default)]
 pub struct Items {
     pub uid: Option<u32>,
@@ -31,7 +31,7 @@ pub struct Items {
 pub enum Messages {
     /// By sequence number.
     Numbered(Vec<Slot>),
-    /// By UID (RFC 9586), and how many there are of which no UID was told yet.
+    /// By UID (RFC 9586), and the number of those whose UID was not reported yet.
     ByUid { known: BTreeMap<u32, Slot>, unknown: usize },
 }
 
@@ -164,7 +164,7 @@ impl Messages {
         Ok(())
     }
 
-    /// One UID of `* VANISHED`: it must be one the client was told exists (RFC 7162 §3.2.10.2).
+    /// One UID of `* VANISHED`: the client must know that it existed (RFC 7162 §3.2.10.2).
     pub fn vanish(&mut self, uid: u32) -> Result<(), String> {
         let wrong = || Err(format!("UID {uid} vanished, and was never there"));
         match self {
@@ -180,7 +180,8 @@ impl Messages {
                     return wrong();
                 }
                 slots.remove(first);
-                // Which of them it was is not known, so neither is what was told of the others by number.
+                // It is unknown which of them it was, and so are the reports about the others by
+                // number.
                 for slot in slots[first..].iter_mut().take_while(|slot| slot.uid.is_none()) {
                     *slot = Slot::default();
                 }

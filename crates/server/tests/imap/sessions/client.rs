@@ -1,4 +1,4 @@
-//! A client in one of the dialects, which does things at random and believes what it is told.
+//! A client in one of the dialects, which acts at random and relies on the updates.
 
 mod doing;
 
@@ -29,7 +29,7 @@ struct Selected {
     messages: Messages,
     /// The HIGHESTMODSEQ up to which the client believes that it knows everything (RFC 7162 §6).
     highest: u64,
-    /// UIDs that were told to be `\Recent`.
+    /// UIDs that were reported as `\Recent`.
     recent: BTreeSet<u32>,
 }
 
@@ -54,17 +54,17 @@ pub struct Truth {
 /// What may happen during a command.
 struct Command<'a> {
     text: &'a str,
-    /// Expunges may be told (RFC 3501 §7.4.1, RFC 7162 §3.2.10.2).
+    /// Expunges may be reported (RFC 3501 §7.4.1, RFC 7162 §3.2.10.2).
     expunges: bool,
     /// FETCH responses are all unasked for.
     unsolicited: bool,
-    /// VANISHED (EARLIER) may be told.
+    /// VANISHED (EARLIER) may be reported.
     earlier: bool,
     /// A FETCH response was seen.
     fetched: bool,
     code: Option<u64>,
     modseq: u64,
-    /// Messages whose flags were told, by number or UID.
+    /// Messages whose flags were reported, by number or UID.
     told: BTreeSet<u32>,
     modified: BTreeSet<u32>,
     /// UIDs in VANISHED (EARLIER).
@@ -77,12 +77,12 @@ struct Command<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Given {
     All,
-    /// Look at it.
+    /// Read it.
     Look,
     Nothing,
 }
 
-/// Whose session it is, and the mailboxes it goes to.
+/// The user of the session, and its mailboxes.
 #[derive(Debug, Clone, Copy)]
 pub struct User {
     pub account: &'static str,
@@ -269,7 +269,7 @@ impl Believer {
                     if items.flags.is_some() {
                         command.told.insert(name);
                     } else {
-                        // What was told before is what this client's own change came to.
+                        // Earlier reports are about this client's own change.
                         command.told.remove(&name);
                     }
                 }
@@ -293,7 +293,7 @@ impl Believer {
         Ok(())
     }
 
-    /// Hangs up, perhaps without waiting for an answer, and comes back with what it remembers.
+    /// Hangs up, perhaps without waiting for a reply, and reconnects with its state.
     async fn reconnect(&mut self) {
         if let Some(Selected { read_only: false, .. }) = &self.selected {
             let moving =
@@ -335,7 +335,7 @@ impl Believer {
         name.is_some_and(|name| !self.readable().contains(&name))
     }
 
-    /// The server ends a session whose mailbox was taken away (RFC 4314 §5.1.1), whatever it is asked.
+    /// The server ends a session whose mailbox was taken away (RFC 4314 §5.1.1), at any command.
     async fn cut_off(&mut self) {
         self.story.push("C: NOOP, cut off".into());
         self.client.try_send(b"x NOOP\r\n").await;
@@ -384,7 +384,7 @@ impl Believer {
         self.story.push(format!("C: {text}"));
         let mut lines = self.client.command(&text).await;
         if self.selected.is_some() {
-            // What was said before this is about the mailbox before (RFC 7162 §3.2.11).
+            // Earlier reports are about the mailbox before (RFC 7162 §3.2.11).
             let closed = lines.iter().position(|line| line.starts_with("* OK [CLOSED]"));
             self.check(closed.is_some(), &format!("nobody said that it is closed: {lines:?}"));
             let rest = lines.split_off(closed.unwrap());
@@ -395,7 +395,7 @@ impl Believer {
             let line = lines.iter().find_map(|line| line.split_once(before));
             line.map_or(0, |(_, rest)| rest.split(']').next().unwrap().parse().unwrap())
         };
-        // Whoever may only look opens it read-only in any case (RFC 4314 §5.2).
+        // A user with read rights only opens it read-only in any case (RFC 4314 §5.2).
         let read_only = read_only || lines.last().is_some_and(|line| line.contains("[READ-ONLY]"));
         self.selected = Some(Selected {
             name,
@@ -455,8 +455,8 @@ impl Believer {
         self.check(lost.is_empty(), &format!("nobody said that these went: {lost:?}"));
     }
 
-    /// Whatever it was not told yet came after what it believes to know everything up to: it would
-    /// be told of it if it came back now (RFC 7162 §6).
+    /// Unreported changes came after the mod-sequence up to which it knows everything: a reconnect
+    /// now would report them (RFC 7162 §6).
     pub fn believes_no_more_than_it_knows(&self, log: impl Fn(User, &str) -> Arc<Account>) {
         let Some(selected) = self.selected.as_ref().filter(|_| self.dialect.modseq()) else { return };
         let account = log(self.user, selected.name);

@@ -1,6 +1,6 @@
 //! The dialects that clients speak: which extensions they turned on.
 
-/// Which dialect. An extension that changes what sessions are told unasked is one more of these,
+/// The dialect. An extension that changes the unsolicited updates of sessions is one more of these,
 /// and a line in [`Dialect::setup`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
@@ -10,7 +10,7 @@ pub enum Dialect {
     QResync,
     UidOnly,
     UidOnlyQResync,
-    /// NOTIFY (SELECTED …): told at once, whether or not a command is in progress, so it names
+    /// NOTIFY (SELECTED …): reported at once, whether or not a command is in progress, so it names
     /// messages by UID.
     Notify,
     /// NOTIFY (SELECTED-DELAYED …), with QRESYNC.

@@ -129,7 +129,7 @@ impl Believer {
         let (completion, command) = self.run_command(&text).await;
         let refused = ["[EXPUNGEISSUED]", "[MODIFIED "].iter().any(|code| completion.contains(code));
         self.check(completion.starts_with("x OK") || refused, &format!("{text}: {completion}"));
-        // What a client concludes: flags that it was not told otherwise are as it set them.
+        // The client's conclusion: flags without another report are as it set them.
         let targets: BTreeSet<u32> = numbers(some).into_iter().collect();
         let by_uid = prefix == "UID ";
         let Some(selected) = &mut self.selected else { return };
@@ -141,7 +141,7 @@ impl Believer {
                     if !told && !command.modified.contains(&name) {
                         slot.store(sign, &flags);
                     } else if told && !silent.is_empty() && self.dialect == Dialect::Notify {
-                        // Told at once, before or after: nothing says which.
+                        // Reported at once, before or after: the order is open.
                         slot.flags = None;
                     }
                 }
@@ -189,7 +189,7 @@ impl Believer {
         self.believe("IDLE", lines);
     }
 
-    /// Asks for what it does not know.
+    /// Fetches everything unknown.
     pub(super) async fn learn(&mut self) {
         let Some(selected) = &self.selected else { return };
         if !selected.messages.all_named() {

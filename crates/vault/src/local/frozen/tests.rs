@@ -97,7 +97,7 @@ async fn settled(dir: &Path) {
 }
 
 #[test]
-fn a_log_is_read_whether_it_has_an_index_or_not() {
+fn a_log_is_read_with_or_without_its_index() {
     let (dir, bare, stopped) =
         (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     block_on(async {

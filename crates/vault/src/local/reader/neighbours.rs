@@ -1,19 +1,20 @@
 //! Finding many objects, of which most were stored one after the other.
 //!
-//! The messages of a mailbox mostly were, so their rows are neighbours, though not always in the
-//! same order. Their paths are random: each would take a page of the index. So around a row that
-//! was found by its path, the others are looked for first.
+//! Messages of a mailbox mostly were, so their rows are neighbours, though not always in the same
+//! order. Their paths are random: each would take a page of the index. So the other rows are
+//! searched first around a row that was found by its path.
 
 use std::collections::VecDeque;
 
 use rusqlite::Connection;
 
-use super::{Found, failed, find, found_in};
+use super::Found;
+use super::queries::{failed, find, found_in};
 
-/// Rows that are looked at before the one that was found.
+/// Rows that are read before the found one.
 const BEFORE: i64 = 8;
-/// Rows one after the other that are passed over, those before it included: what else was stored
-/// between two messages.
+/// Consecutive rows that are skipped, those before it included: other objects stored between two
+/// messages.
 const PASSED_OVER: usize = 16;
 /// Paths that a row is compared with.
 const COMPARED: usize = 32;

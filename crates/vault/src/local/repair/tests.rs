@@ -36,7 +36,7 @@ async fn listed(store: &Store) -> Vec<String> {
 /// Closes the store, so that everything is in the database.
 async fn closed(store: Store, dir: &Path) {
     drop(store);
-    // Its threads end by themselves; whoever waits for them to let go of the database finds it alone.
+    // Its threads end by themselves; this waits until they have released the database.
     let path = schema::path(dir);
     drop(tokio::task::spawn_blocking(move || alone(&path).unwrap()).await.unwrap());
 }
@@ -54,7 +54,7 @@ fn damage(dir: &Path, at: usize, bytes: &[u8]) {
 }
 
 #[tokio::test]
-async fn one_bit_in_the_index_hides_objects_until_it_is_rebuilt() {
+async fn a_flipped_index_bit_hides_objects_until_a_rebuild() {
     let dir = tempfile::tempdir().unwrap();
     let store = filled(dir.path(), 150).await;
     let all = listed(&store).await;
@@ -67,7 +67,7 @@ async fn one_bit_in_the_index_hides_objects_until_it_is_rebuilt() {
     let found = store.inspect(Extent::Newest, Duration::from_secs(60)).await.unwrap();
     assert!(!found.is_sound() && !found.unfinished, "{found:?}");
     store.write_only_if_sound(&found);
-    // From now on nothing is acknowledged that nobody would find.
+    // From now on no write is acknowledged that no reader would find.
     let refused = store.put_new(&entry(151), Sealed::new(vec![1; 900])).await.unwrap_err();
     assert_eq!(refused.kind(), Kind::Corrupt, "{refused}");
     assert_eq!(store.delete(&entry(3)).await.unwrap_err().kind(), Kind::Corrupt);
@@ -87,7 +87,7 @@ async fn one_bit_in_the_index_hides_objects_until_it_is_rebuilt() {
 }
 
 #[tokio::test]
-async fn what_a_damaged_page_leaves_is_copied_and_the_rest_is_named() {
+async fn a_repair_copies_readable_rows_and_reports_the_others() {
     let dir = tempfile::tempdir().unwrap();
     let store = filled(dir.path(), 150).await;
     let all = listed(&store).await;
@@ -115,12 +115,12 @@ async fn what_a_damaged_page_leaves_is_copied_and_the_rest_is_named() {
 }
 
 #[tokio::test]
-async fn of_two_rows_with_one_path_the_first_keeps_it_and_none_is_lost() {
+async fn two_rows_with_one_path_are_both_kept() {
     let dir = tempfile::tempdir().unwrap();
     let store = filled(dir.path(), 30).await;
     closed(store, dir.path()).await;
     let path = schema::path(dir.path());
-    // As an append that did not see what was there: the index does not have the first.
+    // As an append that did not find an existing object: the index does not have the first.
     let last = entry(20).len() - 1;
     offsets(dir.path(), &entry(20), true).into_iter().for_each(|at| damage(dir.path(), at + last, b"t"));
     let connection = schema::connect(&path, schema::Access::Write).unwrap();
@@ -136,7 +136,7 @@ async fn of_two_rows_with_one_path_the_first_keeps_it_and_none_is_lost() {
 }
 
 #[tokio::test]
-async fn a_store_that_is_sound_or_not_there_is_left_alone() {
+async fn a_sound_or_missing_store_is_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     assert_eq!(Store::repair(dir.path()).await.unwrap_err().kind(), Kind::NotFound);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);

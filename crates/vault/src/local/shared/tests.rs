@@ -28,7 +28,7 @@ fn version(dir: &FilePath) -> i64 {
     connection.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap()
 }
 
-/// Removed objects give back what they had after those who wait were answered.
+/// Removed objects free their blocks after the replies.
 async fn settles(what: impl Fn() -> bool) {
     let settled = async {
         while !what() {
@@ -118,7 +118,7 @@ fn what_never_ends_leaves_nothing() {
 }
 
 #[test]
-fn what_goes_gives_its_blocks_back_and_the_last_one_the_file() {
+fn removed_objects_free_their_blocks_and_at_last_the_file() {
     let dir = tempfile::tempdir().unwrap();
     block_on(async {
         let store = filled(dir.path()).await;
@@ -171,7 +171,7 @@ fn a_copy_of_one_is_an_object_of_its_own() {
 }
 
 #[test]
-fn the_sweep_finishes_what_a_crash_kept_from_being_given_back() {
+fn the_sweep_frees_blocks_left_by_a_crash() {
     let dir = tempfile::tempdir().unwrap();
     block_on(async {
         let store = filled(dir.path()).await;
@@ -208,15 +208,15 @@ fn a_cut_file_is_damage_of_what_was_there() {
         file.set_len(100_000).unwrap();
         assert_eq!(store.read("a/300000").await.unwrap_err().kind(), Kind::Corrupt);
         assert_eq!(store.read("a/4097").await.unwrap(), sealed(4097, 4097).as_ref());
-        // Zeros that nobody made a hole of are what is there: whoever opens them finds that they
-        // are not sealed.
+        // Zeros that are no hole are content: opening them shows that they are not sealed.
         file.set_len(600_000).unwrap();
         assert!(store.read("a/5000").await.unwrap().iter().all(|byte| *byte == 0));
     });
 }
 
 proptest! {
-    /// A hole is recognized in whatever part of it is read, and when only a part of it was made yet.
+    /// A hole is recognized in any part of it that is read, and when only a part of it was made
+    /// yet.
     #[test]
     fn holes_are_recognized(
         start in 0u64..20_000, size in 1usize..30_000, from in 0usize..30_000, length in 1usize..30_000,

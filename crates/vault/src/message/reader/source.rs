@@ -37,7 +37,7 @@ pub(in crate::message) struct Source {
     pub(super) index: OnceCell<Vec<u32>>,
     /// What of the object is here already.
     pub(super) piece: Option<Piece>,
-    /// Where to look for a message with an evicted body; those of the spool are not.
+    /// The source of a message with an evicted body; messages of the spool have none.
     pub(in crate::message) elsewhere: Option<BodySource>,
     /// What its thin object says, read once.
     pub(in crate::message) thin: OnceCell<StubHead>,
@@ -113,7 +113,7 @@ impl Source {
     pub(in crate::message) async fn forgets(&self, path: &str, e: &Error) -> bool {
         let again = e.kind() == Kind::Corrupt && self.store.forget(path).await;
         if again {
-            // If it stays so, whoever asked says what is damaged.
+            // If it is damaged, the caller reports it.
             tracing::debug!(path, error = %e, "a message section could not be opened; reading it again");
         }
         again
@@ -321,7 +321,7 @@ impl Source {
     }
 }
 
-/// The next chunk to read, the last one that is wanted, and how much to read at once.
+/// The next chunk to read, the last one of the range, and how much to read at once.
 #[derive(Clone, Copy)]
 pub(super) struct Cursor {
     pub number: u32,

@@ -1,4 +1,4 @@
-//! [`Walk`]: a message's bytes, read and opened ahead of whoever takes them.
+//! [`Walk`]: a message's bytes, read and opened ahead of their consumer.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(super) struct Walk {
     /// What is still to be handed out.
     range: Range<u64>,
     state: State,
-    /// What the object has not is asked for elsewhere.
+    /// The source of bytes that the object does not have.
     elsewhere: bool,
 }
 
@@ -31,7 +31,7 @@ enum State {
 }
 
 impl Walk {
-    /// The bytes `range`, which are not none; `elsewhere`: what the object has not is asked for elsewhere.
+    /// The non-empty range `range`; `elsewhere`: the source of bytes that the object does not have.
     pub(super) fn new(source: Arc<Source>, range: Range<u64>, elsewhere: bool) -> Self {
         Walk { source, range, state: State::Start, elsewhere }
     }
@@ -77,7 +77,7 @@ impl Walk {
         batch.pieces.into_iter().map(|piece| self.cut(piece)).collect()
     }
 
-    /// The part of `piece` that is wanted. Pieces come in order, so only the first and the last are cut.
+    /// The requested part of `piece`. Pieces come in order, so only the first and the last are cut.
     fn cut(&mut self, mut piece: Bytes) -> Bytes {
         let skip = (self.range.start % CHUNK_BYTES as u64) as usize;
         let piece_end = self.range.start - skip as u64 + piece.len() as u64;

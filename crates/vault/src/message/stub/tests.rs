@@ -45,7 +45,7 @@ async fn bytes(reader: &MessageReader, range: Range<u64>) -> Result<Vec<u8>> {
     Ok(reader.raw(range).try_collect::<Vec<Bytes>>().await?.concat())
 }
 
-/// Has the message, and counts how often it is asked.
+/// Has the message, and counts the requests for it.
 struct Server(Vec<u8>, std::sync::atomic::AtomicU32);
 
 impl EvictedBodies for Server {
@@ -65,7 +65,7 @@ impl EvictedBodies for Server {
 }
 
 #[tokio::test]
-async fn headers_text_and_structure_stay_and_the_body_comes_from_elsewhere() {
+async fn a_stub_keeps_headers_and_fetches_its_body() {
     for size in [0, 100, 3 * CHUNK_BYTES] {
         let (store, raw) = (Store::memory(), message(size));
         let reader = written(&store, &raw).await.unwrap();
@@ -118,7 +118,7 @@ async fn what_is_gone_altogether_is_not_found() {
 }
 
 #[tokio::test]
-async fn whoever_reads_while_it_is_given_up_gets_the_rest_from_elsewhere() {
+async fn a_read_during_eviction_continues_from_the_source() {
     let (store, raw) = (Store::memory(), message(40 * CHUNK_BYTES));
     let reader = written(&store, &raw).await.unwrap();
     let reader = anew(&store, &reader).with_bodies(Arc::new(Server(raw.clone(), 0.into())));
@@ -172,9 +172,9 @@ async fn every_flipped_bit_of_a_thin_object_is_noticed() {
     refuses([&object[..], b"x"].concat(), "something appended".into()).await;
 }
 
-/// Also: giving up once more, what a crash between the two steps asks for, makes the same bytes.
+/// Also: a repeated eviction, after a crash between the two steps, makes the same bytes.
 #[tokio::test]
-async fn the_message_is_there_whole_or_thin_however_the_store_fails() {
+async fn a_message_stays_whole_or_a_stub_through_failures() {
     let plan = Plan { fail: 150, lose_reply: 150, ..Plan::default() };
     let (mut failed, mut both) = (0, 0);
     for seed in 0..80 {

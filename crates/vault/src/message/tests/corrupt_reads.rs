@@ -1,5 +1,5 @@
-//! One answer about a message is wrong: it is read all the same, also by whoever has the same cache
-//! later, and packed as it is.
+//! One reply about a message is wrong: the message is read all the same, also later from the same
+//! cache, and packed unchanged.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,7 +51,7 @@ impl Fixture {
         MessageReader::new(&store, self.account, self.object, &self.key, self.layout)
     }
 
-    /// Reads it in that way, and says whether it is what was written.
+    /// Reads it in that way, and returns whether the bytes are those written.
     async fn is_right(&self, reader: &MessageReader, way: &str) -> bool {
         let raw = match way {
             "raw" => reader.raw(0..u64::MAX).map_ok(|piece| piece.to_vec()).try_concat().await,
@@ -104,7 +104,7 @@ fn is_get(request: &Request) -> bool {
 }
 
 #[tokio::test]
-async fn a_message_is_read_once_more_and_the_cache_has_what_is_right() {
+async fn a_corrupt_read_is_repeated_before_caching() {
     let ways = ["raw", "end", "whole", "structure", "text", "texts", "both", "pack", "pack of structures"];
     for size in [1000, 200_000] {
         for fault in [Fault::Flipped, Fault::Halved] {

@@ -26,7 +26,7 @@ fn marker(keys: &ServerKeys) -> Marker<'static> {
     Marker { macs: keys.macs(Purpose::Store), bucket: "s3://mail-test/p" }
 }
 
-/// As a node with these keys opens it that has seen that mark; the mark that it goes by then.
+/// As a node with these keys opens it that has seen that mark; the mark that it follows then.
 async fn node(server: &FakeS3, keys: &ServerKeys, seen: Option<StoreMark>) -> Result<(Store, StoreMark)> {
     let memory = MarkMemory { keys, seen };
     let (store, mark) = found(server, 5).await.pin_append_mode(Some(memory)).await?;
@@ -84,7 +84,7 @@ async fn who_cannot_do_what_others_rely_on_does_not_begin() {
         assert_eq!(refused.kind(), Kind::Invalid, "{manners:?}");
         assert!(refused.to_string().contains("--reset-append-mode"), "{refused}");
     }
-    // The others go on.
+    // The others continue.
     server.behave(ConditionalPut::Keeps);
     assert_eq!(open(&server, 3).await.unwrap().append_mode(), AppendMode::Conditional);
 }
@@ -95,7 +95,7 @@ async fn who_could_do_more_does_as_the_others() {
     open(&server, 1).await.unwrap();
     server.behave(ConditionalPut::Keeps);
     assert_eq!(open(&server, 2).await.unwrap().append_mode(), AppendMode::Siblings);
-    // Until somebody settles it.
+    // Until an operator settles it.
     found(&server, 3).await.reset_append_mode(None).await.unwrap();
     assert_eq!(open(&server, 4).await.unwrap().append_mode(), AppendMode::Conditional);
     server.behave(ConditionalPut::Ignores);
@@ -104,9 +104,9 @@ async fn who_could_do_more_does_as_the_others() {
     assert_eq!(open(&server, 7).await.unwrap().append_mode(), AppendMode::Siblings);
 }
 
-/// Each has looked whether there are marks before the other left one, if all goes as planned.
+/// Each has listed the marks before the other left one, if all goes as planned.
 #[tokio::test]
-async fn two_that_come_first_at_once_do_not_go_on_differently() {
+async fn two_first_writers_agree_on_the_append_mode() {
     let server = FakeS3::start(ConditionalPut::Keeps, 1000).await;
     let one = found(&server, 1).await;
     server.behave(ConditionalPut::Ignores);
@@ -123,7 +123,7 @@ async fn two_that_come_first_at_once_do_not_go_on_differently() {
 }
 
 #[tokio::test]
-async fn where_the_first_did_not_agree_nobody_begins_until_it_is_settled() {
+async fn no_writer_starts_while_first_writers_disagree() {
     let server = FakeS3::start(ConditionalPut::Keeps, 1000).await;
     found(&server, 1).await.put_new(&format!("{FORMATS}/{FORMAT}"), Sealed::marker()).await.unwrap();
     for mark in AppendMode::ALL {
@@ -174,7 +174,7 @@ fn marks_round_trip_and_other_names_are_none() {
     }
 }
 
-/// Whoever can write to the bucket, and has no key, stops nobody and splits nobody.
+/// An attacker with write access to the bucket, and without a key, stops no node and splits none.
 #[tokio::test]
 async fn planted_marks_are_ignored_where_there_is_an_authentic_one() {
     let keys = keys(1);
@@ -211,18 +211,18 @@ async fn planted_marks_are_ignored_where_there_is_an_authentic_one() {
 }
 
 #[tokio::test]
-async fn a_mark_that_was_removed_or_rolled_back_is_written_again() {
+async fn a_removed_or_rolled_back_mark_is_written_again() {
     let (server, keys) = (FakeS3::start(ConditionalPut::Keeps, 1000).await, keys(1));
     let macs = marker(&keys);
     let (store, first) = node(&server, &keys, None).await.unwrap();
-    // Somebody removes it, and plants what an earlier version would leave.
+    // An attacker removes it, and plants a mark of an earlier version.
     store.delete(&first.path(&macs)).await.unwrap();
     store.delete(&AppendMode::Conditional.mark()).await.unwrap();
     store.put_new(&AppendMode::Siblings.mark(), Sealed::marker()).await.unwrap();
     let (again, mark) = node(&server, &keys, Some(first)).await.unwrap();
     assert_eq!((again.append_mode(), mark), (AppendMode::Conditional, first));
     assert_eq!(node(&server, &keys, None).await.unwrap().1, first, "the others have it again");
-    // The mode is changed, and somebody puts the old mark back.
+    // The mode is changed, and an attacker restores the old mark.
     server.behave(ConditionalPut::Ignores);
     let memory = MarkMemory { keys: &keys, seen: Some(first) };
     let changed = found(&server, 4).await.reset_append_mode(Some(memory)).await.unwrap().unwrap();
@@ -232,7 +232,7 @@ async fn a_mark_that_was_removed_or_rolled_back_is_written_again() {
     assert_eq!(node(&server, &keys, None).await.unwrap().1, changed);
     store.delete(&changed.path(&macs)).await.unwrap();
     assert_eq!(node(&server, &keys, Some(changed)).await.unwrap().1, changed);
-    // Nobody changes it without the key.
+    // It cannot be changed without the key.
     let refused = found(&server, 4).await.reset_append_mode(None).await.unwrap_err();
     assert_eq!(refused.kind(), Kind::Invalid, "{refused}");
 }
@@ -245,7 +245,7 @@ async fn a_bucket_of_an_earlier_version_gets_an_authentic_mark() {
     server.behave(ConditionalPut::Keeps);
     let (store, mark) = node(&server, &keys, None).await.unwrap();
     assert_eq!((store.append_mode(), mark.append_mode), (AppendMode::Siblings, AppendMode::Siblings));
-    // An earlier version goes on as before.
+    // An earlier version continues as before.
     assert_eq!(open(&server, 3).await.unwrap().append_mode(), AppendMode::Siblings);
     store.delete(&AppendMode::Siblings.mark()).await.unwrap();
     store.put_new(&AppendMode::Conditional.mark(), Sealed::marker()).await.unwrap();

@@ -28,7 +28,7 @@ async fn paths(store: &Store, prefix: &str, after: Option<&str>) -> Vec<String> 
     store.list(prefix, after).map_ok(|object| object.path).try_collect().await.unwrap()
 }
 
-/// All of it, below a prefix that nobody else uses.
+/// All of the contract, below a prefix of its own.
 async fn keep_the_contract(store: Store) {
     let below = format!("contract/{:016x}", SystemRandom.next_u64());
     objects_are_created_once_and_removed(&store, &format!("{below}/one")).await;
@@ -217,7 +217,7 @@ async fn a_real_store_keeps_the_contract() {
     keep_the_contract(store.clone()).await;
     let (requests, retries) = (store.metrics().requests.read(), store.metrics().retries.read());
     assert!(found.lists_what_was_written && found.reads_ranges && found.uploads_in_parts, "{found:?}");
-    // For whoever runs `make stores`.
+    // For `make stores`.
     let line = format!("{found:?}, {requests} requests, {retries} of them repeated");
     std::fs::write(std::env::temp_dir().join("sealpost-contract.txt"), line).unwrap();
 }

@@ -1,4 +1,4 @@
-//! One wrong answer of a server, and what everybody has afterwards.
+//! One wrong reply of a server, and the data that all nodes have afterwards.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +38,7 @@ fn gets(server: &FakeS3) -> usize {
 }
 
 #[tokio::test]
-async fn an_answer_that_does_not_fit_its_etag_is_not_believed() {
+async fn a_reply_that_contradicts_its_etag_is_rejected() {
     for size in [1, 1000, 200_000] {
         let (server, store) = world(Tags::Md5).await;
         let bytes = object(size);
@@ -100,7 +100,7 @@ async fn what_is_written_again_is_what_is_there() {
 }
 
 #[tokio::test]
-async fn an_object_that_is_damaged_in_the_store_is_said_to_be() {
+async fn an_object_damaged_in_the_store_is_reported_as_corrupt() {
     let (server, store) = world(Tags::Md5).await;
     store.put_new(PATH, Sealed::new(object(1000))).await.unwrap();
     server.plan(|request| if is_get(request) { Fault::Flipped } else { Fault::None });
@@ -108,7 +108,7 @@ async fn an_object_that_is_damaged_in_the_store_is_said_to_be() {
     assert_eq!(found.unwrap_err().kind(), Kind::Corrupt);
 }
 
-/// Nobody who copies can open what is copied.
+/// A process that copies cannot open the objects.
 #[tokio::test]
 async fn a_copy_is_what_is_there_whatever_one_answer_says() {
     const PATH: &str = "acct/a/msg/1";
@@ -132,7 +132,7 @@ async fn a_copy_is_what_is_there_whatever_one_answer_says() {
 }
 
 #[tokio::test]
-async fn what_was_written_wrong_is_not_left_to_be_taken_for_a_copy() {
+async fn a_corrupted_write_does_not_count_as_a_copy() {
     for size in [1000, 6_000_000] {
         let (server, to) = world(Tags::Random).await;
         let from = Store::memory();
@@ -145,7 +145,7 @@ async fn what_was_written_wrong_is_not_left_to_be_taken_for_a_copy() {
 }
 
 #[tokio::test]
-async fn what_is_listed_and_missing_cannot_be_read_and_what_was_removed_is_gone() {
+async fn listed_missing_objects_are_unreadable_and_removed_ones_absent() {
     let (server, from) = world(Tags::Md5).await;
     let to = Store::memory();
     for (path, size) in [(PATH, 1000), ("acct/a/msg/ab", 6_000_000)] {

@@ -1,7 +1,6 @@
-//! What `archive add` asks at a terminal: host, whether its certificate is trusted, user, what
-//! opens the account, and folders. What a person answers is kept, and asked again with what was
-//! answered as the default where it led to an error. A password is asked for when there is a server
-//! to try it at, and never where it would be shown.
+//! The prompts of `archive add` at a terminal: host, trust in its certificate, user, login, and
+//! folders. Answers are kept; after an error a prompt offers the answer as its default. It prompts
+//! for a password only once there is a server to test it, and never with echo.
 
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::Path;
@@ -18,16 +17,16 @@ use crate::exit::Usage;
 use crate::output::{text, warn};
 use crate::secret;
 
-/// Answers to one question that are tried before it is given up.
+/// Attempts to answer one prompt.
 const ATTEMPTS: usize = 5;
 
-/// Who answers.
+/// The person at the terminal.
 pub trait Answers {
-    /// Whether somebody does.
+    /// Whether there is one.
     fn is_there(&self) -> bool;
-    /// The line that is said to a question; empty if nothing is said.
+    /// The line typed at a prompt; empty if none.
     fn line(&mut self, question: &str) -> Result<String>;
-    /// A secret, which is not shown; `None` if nothing is said.
+    /// A secret, typed without echo; `None` if empty.
     async fn secret(&mut self, question: String) -> Result<Option<Secret>>;
     /// Says something.
     fn tell(&mut self, text: &str);
@@ -66,7 +65,7 @@ impl Answers for Terminal {
     }
 }
 
-/// A server and what opens the account there, as far as they are said; what is not is asked.
+/// A server and the login there, as far as the options name them; prompts for the rest.
 pub struct Login {
     said: ServerArgs,
     /// Said or answered.
@@ -81,7 +80,7 @@ pub struct Login {
 }
 
 impl Login {
-    /// What is said.
+    /// The options.
     pub fn new(said: &ServerArgs) -> Self {
         let (said, server) = (said.clone(), said.clone());
         Login { said, server, typed: None, certificate: None, unreached: 0, refused: 0 }
@@ -92,10 +91,10 @@ impl Login {
         self.said.host.is_none() || self.said.user.is_none() || self.is_opened_by_answer()
     }
 
-    /// Asks for the server if it is not said.
+    /// Prompts for the server if no option names it.
     ///
     /// # Errors
-    /// If nobody answers.
+    /// If there is no answer.
     pub fn ask_server(&mut self, who: &mut impl Answers) -> Result<()> {
         if self.server.host.is_none() {
             self.server.host = Some(something(who, "IMAP server", None)?);
@@ -103,10 +102,10 @@ impl Login {
         self.place().map(drop)
     }
 
-    /// Asks for the user and what opens the account, if they are not said.
+    /// Prompts for the user and the login, if no option gives them.
     ///
     /// # Errors
-    /// If nobody answers.
+    /// If there is no answer.
     pub async fn ask_login(&mut self, who: &mut impl Answers) -> Result<()> {
         if self.said.user.is_none() {
             self.server.user = Some(something(who, "User", self.server.user.as_deref())?);
@@ -130,17 +129,17 @@ impl Login {
         Ok(())
     }
 
-    /// What is said and answered so far.
+    /// The options and answers so far.
     ///
     /// # Errors
     /// If that is no server.
     pub fn place(&self) -> Result<SourceServer> {
-        // Who it is does not matter to reach the server.
+        // The connection does not depend on the user.
         let user = Some(self.server.user.clone().unwrap_or_default());
         ServerArgs { user, ..self.server.clone() }.place()?.context("no host was given")
     }
 
-    /// The server, before anybody logs in.
+    /// The server, before a login.
     ///
     /// # Errors
     /// If the certificates cannot be read.
@@ -167,7 +166,7 @@ impl Login {
         }
     }
 
-    /// The server was not reached: it is asked for again, if it was answered.
+    /// The server was not reached: prompts for it again, unless an option names it.
     ///
     /// # Errors
     /// The error, if it was not, or too often.
@@ -185,10 +184,10 @@ impl Login {
         Ok(())
     }
 
-    /// The server shows a certificate that is not trusted: a person says whether it is, or who is.
+    /// The server's certificate is not trusted: prompts whether to trust it, or which authority.
     ///
     /// # Errors
-    /// The error, if nobody does.
+    /// The error, if it is not trusted.
     pub fn is_untrusted(
         &mut self,
         error: anyhow::Error,
@@ -226,8 +225,8 @@ impl Login {
         Err(error)
     }
 
-    /// The account could not be opened so. What was answered is asked for again if the login was
-    /// refused; if the server was not reached any more, whether to go on.
+    /// The login failed. Prompts for its parts again if the server refused it; if the server was
+    /// not reached any more, whether to continue.
     ///
     /// # Errors
     /// The error, if nothing was answered, or too often.
@@ -248,10 +247,10 @@ impl Login {
     }
 }
 
-/// Which of the folders, of which those of `rarely` are seldom wanted.
+/// The folders to copy; those of `rarely` are seldom useful.
 ///
 /// # Errors
-/// If nobody answers, or never with a folder that there is.
+/// If there is no answer, or never one with an existing folder.
 pub fn folders(who: &mut impl Answers, names: &[String], rarely: &[String]) -> Result<FolderArgs> {
     let example = rarely.iter().map(|name| format!("-{name}")).collect::<Vec<_>>().join(", ");
     let example = if example.is_empty() { "-Junk".to_owned() } else { example };
@@ -285,7 +284,7 @@ fn parse(answer: &str) -> FolderArgs {
     chosen
 }
 
-/// An answer; if nothing is said, `before` if there is one.
+/// An answer; if it is empty, `before` if there is one.
 fn something(who: &mut impl Answers, question: &str, before: Option<&str>) -> Result<String> {
     let default = before.map_or_else(String::new, |before| format!(" [{before}]"));
     for _ in 0..ATTEMPTS {
@@ -302,7 +301,7 @@ fn something(who: &mut impl Answers, question: &str, before: Option<&str>) -> Re
 mod tests {
     use super::*;
 
-    /// Somebody who says these things in their order.
+    /// A person who types these lines in their order.
     struct Script {
         answers: Vec<&'static str>,
         asked: Vec<String>,
@@ -366,7 +365,7 @@ mod tests {
         let all = ServerArgs { token_command: Some("t".into()), ..said(Some("h"), Some("u")) };
         let mut login = Login::new(&all);
         assert!(!login.is_asked() && asked(&mut login, &mut Script::new(&[])).await.is_ok());
-        // Nobody says anything.
+        // No answers.
         let mut login = Login::new(&said(None, None));
         assert!(asked(&mut login, &mut Script::new(&["", "", "", "", "", "h"])).await.is_err());
     }
@@ -396,7 +395,7 @@ mod tests {
             left += 1;
         }
         assert_eq!(left, ATTEMPTS - 3);
-        // A command instead, and one that is said once more.
+        // A command instead, and one that is typed again.
         let mut who = Script::new(&["", "print", "", "", "pw"]);
         let mut login = Login::new(&said(Some("h"), Some("jane")));
         for answered in [Some("print"), Some("print"), None] {
@@ -404,13 +403,13 @@ mod tests {
             assert_eq!(login.place().unwrap().token_command.as_deref(), answered);
         }
         assert_eq!(who.asked[3], "Command that prints the token [print]: ");
-        // What was said is no answer.
+        // The line is no valid answer.
         let all = ServerArgs { token_command: Some("t".into()), ..said(Some("h"), Some("u")) };
         assert!(Login::new(&all).is_refused(denied(), &mut who).is_err());
     }
 
     #[tokio::test]
-    async fn a_server_that_is_not_reached_is_asked_for_again_with_nothing_else() {
+    async fn only_the_server_is_prompted_again_after_a_failed_connection() {
         let unreached = || anyhow::Error::from(Error::retry("nobody is there"));
         let mut who = Script::new(&["h", "other", "", "jane", "pw", ""]);
         let mut login = Login::new(&said(None, None));
@@ -421,7 +420,7 @@ mod tests {
         }
         assert_eq!(who.asked, ["IMAP server: ", "IMAP server [h]: ", "IMAP server [other]: "]);
         login.ask_login(&mut who).await.unwrap();
-        // It went away while somebody logged in.
+        // The server disappeared during the login.
         login.is_refused(unreached(), &mut who).unwrap();
         assert_eq!((login.typed.as_ref().unwrap().bytes(), who.answers.len()), (&b"pw"[..], 0));
         let mut login = Login::new(&said(Some("h"), None));

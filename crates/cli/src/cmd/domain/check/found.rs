@@ -9,7 +9,7 @@ use serde::Serialize;
 pub(in crate::cmd::domain) enum Found {
     /// It is right.
     Ok,
-    /// It works, but look at it.
+    /// It works, with a warning.
     Warning,
     /// It is not there, and need not be.
     Optional,
@@ -29,7 +29,7 @@ pub(in crate::cmd::domain) struct Checked {
     pub found: Found,
     /// What DNS has.
     pub is: Vec<String>,
-    /// What is wanted; empty if it is right.
+    /// The required value; empty if it is right.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub wanted: String,
     /// What to do.
@@ -48,12 +48,12 @@ impl Checked {
         self
     }
 
-    /// Whether it has to be looked at.
+    /// Whether it needs attention.
     pub fn is_wrong(&self) -> bool {
         matches!(self.found, Found::Missing | Found::Wrong | Found::Unknown)
     }
 
-    /// Whether DNS says so.
+    /// Whether DNS confirms it.
     pub fn is_certainly_wrong(&self) -> bool {
         matches!(self.found, Found::Missing | Found::Wrong)
     }

@@ -1,4 +1,5 @@
-//! The server of a domain and each of its records: whether DNS has what is wanted, and how to correct it.
+//! The server of a domain and each of its records: whether DNS has the required values, and how to
+//! correct them.
 
 use std::net::IpAddr;
 

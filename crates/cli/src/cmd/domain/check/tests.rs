@@ -79,7 +79,7 @@ async fn an_empty_zone_says_what_to_publish() {
 }
 
 #[tokio::test]
-async fn the_host_has_public_addresses_of_its_own_with_its_name() {
+async fn the_host_needs_public_addresses_with_its_name() {
     let dns = right();
     dns.add(HOST, Record::A("10.0.0.1".parse().unwrap()));
     assert_eq!(one(&dns, "host").await.found, Found::Wrong);

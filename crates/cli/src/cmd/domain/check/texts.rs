@@ -6,7 +6,7 @@ use sealpost_submission::domain_keys::{KeyInfo, Stage};
 use super::found::{Checked, Found};
 use crate::cmd::domain::records::WantedRecord;
 
-/// Labels of a domain that are looked at for a DMARC record (RFC 9989 §4.10).
+/// Labels of a domain that are searched for a DMARC record (RFC 9989 §4.10).
 const DMARC_LABELS: usize = 8;
 
 /// The texts at a name; none if there are none.
@@ -35,7 +35,7 @@ pub(in crate::cmd::domain) enum Key {
     Other,
 }
 
-/// Compares the key of each record, without white space, with the one that is wanted.
+/// Compares the key of each record, without white space, with the required one.
 pub(in crate::cmd::domain) fn judge_key(records: &[Vec<u8>], wanted: &str) -> Key {
     let wanted = public_key(wanted);
     let found: Vec<String> =
@@ -121,7 +121,7 @@ fn is_version(text: &str, version: &str) -> bool {
     text.split(';').next().is_some_and(|first| first.trim().eq_ignore_ascii_case(version))
 }
 
-/// A record that others look for only if there is one.
+/// A record that is optional.
 pub(super) async fn marked(
     resolver: &dyn Resolver,
     name: &DnsName,
