@@ -24,6 +24,7 @@ use bytes::Bytes;
 use futures::TryStreamExt;
 use futures::stream::BoxStream;
 use sealpost_base::{AccountId, Budget, Error, MailboxId, Position, Random, Result, Uid, UidValidity};
+use sealpost_directory::Directory;
 use sealpost_journal::{Append, Replay, Seal, Tail};
 use sealpost_mime::{Layer, Structure, Text};
 use sealpost_vault::entry::Origin;
@@ -45,6 +46,7 @@ use crate::env::AccountEnv;
 use crate::event::{Batch, Event, Message};
 use crate::ingest::{Ingest, IngestBatch, Later, Resealed, Stored};
 use crate::log_end::LogEnd;
+use crate::share_keys::Openers;
 use crate::state::{AccountState, Applied, MAP_BYTES, Mailbox};
 
 /// A decoded structure takes about this many times its encoded size.
@@ -55,8 +57,10 @@ pub struct Account {
     this: Weak<Account>,
     env: AccountEnv,
     id: AccountId,
-    root: RootKey,
-    keys: AccountKeys,
+    /// Its root key, and what is derived from that. Those of a share are replaced by later ones.
+    keys: RwLock<(RootKey, Arc<AccountKeys>)>,
+    /// By whom it was opened as a share.
+    openers: Openers,
     head: Arc<LogEnd>,
     state: RwLock<AccountState>,
     /// The state is being changed in many rows: who wants to look at it waits for long.
@@ -160,7 +164,7 @@ impl Account {
 
     /// The key that deliveries are sealed to.
     pub fn public(&self) -> PublicKey {
-        self.keys.public()
+        self.keys().public()
     }
 
     pub(crate) fn this(&self) -> Option<Arc<Account>> {
@@ -168,8 +172,30 @@ impl Account {
     }
 
     /// What its objects are sealed with, for what is derived from them.
-    pub fn keys(&self) -> &AccountKeys {
-        &self.keys
+    pub fn keys(&self) -> Arc<AccountKeys> {
+        self.keys.read().unwrap_or_else(PoisonError::into_inner).1.clone()
+    }
+
+    /// Its root key.
+    pub fn root(&self) -> RootKey {
+        self.keys.read().unwrap_or_else(PoisonError::into_inner).0.clone()
+    }
+
+    /// Goes on with a later key of this share. Everybody who holds it does.
+    pub fn take_key(&self, root: &RootKey) {
+        let keys = Arc::new(AccountKeys::derive(root, self.id));
+        let mut held = self.keys.write().unwrap_or_else(PoisonError::into_inner);
+        if root.follows(&held.0) {
+            *held = (root.clone(), keys);
+        }
+    }
+
+    pub(crate) fn openers(&self) -> &Openers {
+        &self.openers
+    }
+
+    pub(crate) fn directory(&self) -> Option<&Directory> {
+        self.env.directory()
     }
 
     /// Where its objects are.
@@ -288,7 +314,7 @@ impl Account {
 
     /// What is needed to hold the account again after letting go of it.
     pub fn ticket(&self) -> Ticket {
-        Ticket::new(self.id, self.root.clone(), self.log_watcher())
+        Ticket::new(self.id, self.root(), self.log_watcher())
     }
 
     /// Ends when the account's room is wanted for others: whoever only waits lets go of it.
@@ -347,17 +373,26 @@ impl Account {
     }
 
     pub(crate) fn has_root(&self, root: &RootKey) -> bool {
-        self.root.same(root)
+        self.root().same(root)
     }
 
     /// Whether it was loaded with an earlier key of the account than `root`.
     pub(crate) fn is_behind(&self, root: &RootKey) -> bool {
-        root.follows(&self.root)
+        root.follows(&self.root())
+    }
+
+    /// Goes on with `root` if that is a later key of this share, and it is one; whether it did.
+    pub(crate) fn renewed(&self, root: &RootKey) -> bool {
+        let is_renewed = self.openers.is_any() && self.is_behind(root);
+        if is_renewed {
+            self.take_key(root);
+        }
+        is_renewed
     }
 
     /// Whether it was loaded with a later one.
     pub(crate) fn is_ahead(&self, root: &RootKey) -> bool {
-        self.root.follows(root)
+        self.root().follows(root)
     }
 
     /// Decides on a change and makes it, as one log entry. `decide` may run again on a newer state.
@@ -404,15 +439,16 @@ impl Account {
                 return Ok(Committed { value, position: self.state().position(), applied: Vec::new() });
             };
             self.head.may_follow(&work.tail())?;
+            let keys = self.keys();
             let appended = match batch.events.iter().all(Event::frees_room) {
                 true => {
                     self.head
                         .journal
                         .freeing()
-                        .append(&work.tail(), Seal::Owner(&self.keys), &plaintext)
+                        .append(&work.tail(), Seal::Owner(&keys), &plaintext)
                         .await
                 }
-                false => self.head.journal.append(&work.tail(), Seal::Owner(&self.keys), &plaintext).await,
+                false => self.head.journal.append(&work.tail(), Seal::Owner(&keys), &plaintext).await,
             };
             match appended {
                 Ok(Append::Done(tail)) => {

@@ -2,14 +2,15 @@
 //! not completed is found.
 //!
 //! A record `shares/{owner's id}/{share's id}/{version:016x}`, written before the share. It names
-//! no mailbox and no reader, and holds no key but the public one.
+//! no mailbox. Once the share was given another key it holds that one, sealed to each account that
+//! may open it.
 
 use futures::{StreamExt, TryStreamExt};
 use minicbor::{Decode, Encode};
 use sealpost_base::{AccountId, Error, Kind, Result, Timestamp};
-use sealpost_vault::PublicKey;
+use sealpost_vault::{Epoch, PublicKey, ShareKeys};
 
-use super::Directory;
+use super::{AccountName, Directory};
 
 const ROOT: &str = "shares";
 /// Entries that a share's log begins with: its UIDVALIDITY; what it is, and who may do what.
@@ -32,6 +33,19 @@ pub struct ShareRecord {
     /// When it was made.
     #[n(3)]
     pub created: Timestamp,
+    /// Its newest root key, for those who may have it; `None` in the first epoch: the links have it.
+    #[n(4)]
+    pub keys: Option<ShareKeys>,
+    /// Which version of the record this is; part of its path and not stored again.
+    #[cbor(skip)]
+    version: u64,
+}
+
+impl ShareRecord {
+    /// Of which epoch its newest root key is.
+    pub fn epoch(&self) -> Epoch {
+        self.public.epoch()
+    }
 }
 
 impl Directory {
@@ -45,13 +59,49 @@ impl Directory {
         share: AccountId,
         public: PublicKey,
     ) -> Result<ShareRecord> {
-        let record = ShareRecord { share, owner, public, created: self.clock.now() };
-        let bytes = minicbor::to_vec(&record)
-            .map_err(|e| Error::internal("a share record cannot be encoded").with_source(e.to_string()))?;
-        match self.versions.put_after(&directory(owner, share), 0, &bytes).await? {
+        let created = self.clock.now();
+        let record = ShareRecord { share, owner, public, created, keys: None, version: 1 };
+        match self.versions.put_after(&directory(owner, share), 0, &encode(&record)?).await? {
             true => Ok(record),
             false => Err(Error::conflict(format!("the share {share} exists"))),
         }
+    }
+
+    /// What is recorded about a share of `owner`; `None` if nothing is.
+    ///
+    /// # Errors
+    /// `Corrupt` for a record that is not one of this server's; what the store says.
+    pub async fn share(&self, owner: AccountId, share: AccountId) -> Result<Option<ShareRecord>> {
+        let at = directory(owner, share);
+        let Some(newest) = self.versions.newest(&at).await? else { return Ok(None) };
+        decode(&at, newest.version, &newest.bytes).map(Some)
+    }
+
+    /// As [`Directory::share`], of the account that has or had that name last: also of one that was
+    /// removed and can be brought back.
+    ///
+    /// # Errors
+    /// As [`Directory::share`].
+    pub async fn share_of(&self, owner: &AccountName, share: AccountId) -> Result<Option<ShareRecord>> {
+        match self.newest_account(owner).await? {
+            Some(owner) => self.share(owner.id, share).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Gives a share, as it was read, other keys; `false` if its record has changed since.
+    ///
+    /// # Errors
+    /// What the store says; `Retry` when it is unknown whether the change counts.
+    pub async fn set_share_keys(
+        &self,
+        record: &ShareRecord,
+        public: PublicKey,
+        keys: ShareKeys,
+    ) -> Result<bool> {
+        let changed = ShareRecord { public, keys: Some(keys), ..record.clone() };
+        let at = directory(record.owner, record.share);
+        self.versions.put_after(&at, record.version, &encode(&changed)?).await
     }
 
     /// The shares of an account, those included that were never completed or were deleted lately.
@@ -83,12 +133,7 @@ impl Directory {
                 }
                 newest => newest?,
             };
-            let record: ShareRecord = minicbor::decode(&newest.bytes)
-                .map_err(|e| Error::corrupt(format!("the share record {at}")).with_source(e.to_string()))?;
-            if directory(record.owner, record.share) != at {
-                return Err(Error::corrupt(format!("the share record {at} is another's")));
-            }
-            shares.push(record);
+            shares.push(decode(&at, newest.version, &newest.bytes)?);
         }
         Ok(shares)
     }
@@ -152,6 +197,21 @@ impl Directory {
         }
         Ok(deleted)
     }
+}
+
+fn encode(record: &ShareRecord) -> Result<Vec<u8>> {
+    minicbor::to_vec(record)
+        .map_err(|e| Error::internal("a share record cannot be encoded").with_source(e.to_string()))
+}
+
+fn decode(at: &str, version: u64, bytes: &[u8]) -> Result<ShareRecord> {
+    let mut record: ShareRecord = minicbor::decode(bytes)
+        .map_err(|e| Error::corrupt(format!("the share record {at}")).with_source(e.to_string()))?;
+    if directory(record.owner, record.share) != at {
+        return Err(Error::corrupt(format!("the share record {at} is another's")));
+    }
+    record.version = version;
+    Ok(record)
 }
 
 fn directory(owner: AccountId, share: AccountId) -> String {
