@@ -8,6 +8,7 @@ mod append;
 mod convert;
 mod load;
 mod maintain;
+mod renew;
 #[cfg(test)]
 mod tests;
 mod unplaced;
@@ -24,12 +25,11 @@ use bytes::Bytes;
 use futures::TryStreamExt;
 use futures::stream::BoxStream;
 use sealpost_base::{AccountId, Budget, Error, MailboxId, Position, Random, Result, Uid, UidValidity};
-use sealpost_directory::Directory;
 use sealpost_journal::{Append, Replay, Seal, Tail};
 use sealpost_mime::{Layer, Structure, Text};
 use sealpost_vault::entry::Origin;
 use sealpost_vault::message::MessageReader;
-use sealpost_vault::{AccountKeys, PublicKey, RootKey, Store};
+use sealpost_vault::{AccountKeys, Epoch, PublicKey, RootKey, Store};
 use tokio::sync::{Mutex as AsyncMutex, Notify, watch};
 use tokio::time::Instant;
 
@@ -46,6 +46,7 @@ use crate::env::AccountEnv;
 use crate::event::{Batch, Event, Message};
 use crate::ingest::{Ingest, IngestBatch, Later, Resealed, Stored};
 use crate::log_end::LogEnd;
+use crate::share::Link;
 use crate::share_keys::Openers;
 use crate::state::{AccountState, Applied, MAP_BYTES, Mailbox};
 
@@ -60,7 +61,7 @@ pub struct Account {
     /// Its root key, and what is derived from that. Those of a share are replaced by later ones.
     keys: RwLock<(RootKey, Arc<AccountKeys>)>,
     /// By whom it was opened as a share.
-    openers: Openers,
+    openers: Openers<Account>,
     head: Arc<LogEnd>,
     state: RwLock<AccountState>,
     /// The state is being changed in many rows: who wants to look at it waits for long.
@@ -190,12 +191,9 @@ impl Account {
         }
     }
 
-    pub(crate) fn openers(&self) -> &Openers {
-        &self.openers
-    }
-
-    pub(crate) fn directory(&self) -> Option<&Directory> {
-        self.env.directory()
+    /// `own` opened this share by that link.
+    pub(crate) fn opened_by(&self, own: &Arc<Account>, link: &Link) {
+        self.openers.add(own, link.owner.clone());
     }
 
     /// Where its objects are.
@@ -454,7 +452,7 @@ impl Account {
                 Ok(Append::Done(tail)) => {
                     // Before there is anything to wait for: who gives up then has told the others.
                     self.head.appended(&mut known, tail);
-                    let applied = self.apply(&mut work, tail, &batch).await;
+                    let applied = self.apply(&mut work, tail, keys.public().epoch(), &batch).await;
                     drop(known);
                     self.checkpoint_if_due(&work);
                     return Ok(Committed { value, position: tail.position, applied });
@@ -668,9 +666,12 @@ impl Account {
         });
     }
 
-    async fn apply(&self, work: &mut Work, tail: Tail, batch: &Batch) -> Vec<Applied> {
+    async fn apply(&self, work: &mut Work, tail: Tail, epoch: Epoch, batch: &Batch) -> Vec<Applied> {
         let rows = self.state().rows_of(&batch.events);
-        let change = |state: &mut AccountState| state.apply(tail.position, Origin::Owner, batch);
+        let change = |state: &mut AccountState| {
+            let origin = state.origin_in_epoch(Origin::Owner, epoch);
+            state.apply(tail.position, origin, batch)
+        };
         let applied = self.change_state(rows, change).await;
         work.replay.appended(tail);
         self.applied_up_to(work, tail, batch.events.len());

@@ -9,6 +9,7 @@ mod load_limiter;
 mod loaded;
 mod log_watcher;
 mod poll;
+mod shares;
 mod watch;
 
 use std::collections::HashMap;

@@ -261,7 +261,7 @@ async fn rekey(accounts: &Accounts, own: &Account, share: &Account, access: Acce
 /// leads to another one, and the mail does not depend on the record.
 async fn keep_key(own: &Account, link: &Link, share: &Account) {
     let root = share.root();
-    if !root.follows(&own.state().share_root(link)) {
+    if root.epoch() == link.root.epoch() || !root.follows(&own.state().share_root(link)) {
         return;
     }
     let kept = own.commit(|state| {

@@ -501,7 +501,14 @@ fn apply(state: &mut AccountState, entry: &Entry, said: &Said) -> Option<usize> 
     let Entry { position, generation, .. } = *entry;
     match said {
         Said::Events(origin, batch) => {
-            state.apply_decided_on(generation, position, *origin, batch);
+            let counts_as = state.origin_in_epoch(*origin, entry.epoch);
+            if counts_as != *origin {
+                tracing::error!(
+                    %position, epoch = entry.epoch.0,
+                    "a log entry is sealed under an earlier key than one before it: only deliveries in it count"
+                );
+            }
+            state.apply_decided_on(generation, position, counts_as, batch);
             Some(batch.events.len())
         }
         Said::Renumbering => {

@@ -1,4 +1,4 @@
-//! A new root key for a share, when somebody who has the present one may not read it any more.
+//! A new root key for a share, when an account that has the present one may not read it any more.
 //!
 //! The entry that takes the rights away says that a new key is due. The key is made, and sealed in
 //! the share's record to the owner and to everybody who still has rights; then an entry under it
@@ -61,7 +61,7 @@ pub async fn rekey_if_due(directory: &Directory, own: &Account, share: &Account)
 
 /// How far an attempt came.
 enum Attempt {
-    /// The key that is recorded is for those who have rights, or there can be no other one.
+    /// A new key is recorded for those who have rights, or there can be no other one.
     Done,
     /// A key is recorded, and rights have changed since.
     Recorded,
@@ -119,28 +119,26 @@ async fn try_rekey(directory: &Directory, own: &Account, share: &Account) -> Res
     share.refresh().await?;
     let acl = share.state().acl();
     let Readers { keys: to, left_out } = Readers::of(directory, own, &owner, &acl).await?;
-    if let Some(root) = newest_key(&record, own.id(), &own.keys(), &share.root())? {
-        share.take_key(&root);
-    }
-    // Another process may have made it, and not come to say so. Nobody else ever had it: whoever is
-    // offered a key is in the record.
-    if let Some(keys) = record.keys.as_ref().filter(|keys| keys.is_sealed_to(&to)) {
-        // It is written again: the time tells whether an account has the name that lost its rights.
-        if !directory.set_share_keys(&record, record.public, keys.clone()).await? {
-            return Ok(Attempt::Outrun);
+    match newest_key(&record, own.id(), &own.keys(), &share.root()) {
+        Ok(Some(root)) => share.take_key(&root),
+        Ok(None) => {}
+        // Not of any process that had the key which opens the log: it is replaced.
+        Err(error) if error.kind() == Kind::Corrupt => {
+            tracing::error!(share = %share.id(), %error, "a process with server.key changed the record of a shared mailbox");
         }
-    } else {
-        let Some(root) = share.root().next(share.random()) else {
-            tracing::error!(share = %share.id(), "a shared mailbox was given as many keys as there can be: those whose \
-                rights were taken away last keep the last one. Make a new mailbox and move the messages there");
-            return Ok(Attempt::Done);
-        };
-        let keys = ShareKeys::seal(share.id(), &root, &to, share.random())?;
-        if !directory.set_share_keys(&record, root.delivery_key(share.id()), keys).await? {
-            return Ok(Attempt::Outrun);
-        }
-        share.take_key(&root);
+        Err(error) => return Err(error),
     }
+    // Whatever is recorded: somebody who lost the last right may have had it, or made it.
+    let Some(root) = share.root().next(share.random()) else {
+        tracing::error!(share = %share.id(), "a shared mailbox was given as many keys as there can be: those whose \
+            rights were taken away last keep the last one. Make a new mailbox and move the messages there");
+        return Ok(Attempt::Done);
+    };
+    let keys = ShareKeys::seal(share.id(), &root, &to, share.random())?;
+    if !directory.set_share_keys(&record, root.delivery_key(share.id()), keys).await? {
+        return Ok(Attempt::Outrun);
+    }
+    share.take_key(&root);
     Ok(if say_done(share, &acl, &left_out).await? { Attempt::Done } else { Attempt::Recorded })
 }
 

@@ -109,16 +109,17 @@ async fn rekey_shares(data_dir: &DataDir, id: AccountId, root: &RootKey) -> Resu
     };
     let mut shares = Shares::default();
     for (mailbox, name, link) in links {
-        let rekeyed = async {
+        let rekeyed: sealpost_base::Result<bool> = async {
             let (share, access, _) = follow(&accounts, &account, mailbox, &link).await?;
             rekey::set_due(&share).await?;
             let may = access.rights(&share.state()).contains(Rights::ADMINISTER);
             if may {
                 rekey::rekey_if_due(&data_dir.directory, &account, &share).await?;
             }
-            sealpost_base::Result::Ok(may)
-        };
-        match rekeyed.await {
+            Ok(may)
+        }
+        .await;
+        match rekeyed {
             Ok(true) => shares.rekeyed.push(name),
             Ok(false) => shares.due.push(name),
             Err(error) => {
