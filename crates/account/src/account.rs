@@ -440,11 +440,7 @@ impl Account {
             let keys = self.keys();
             let appended = match batch.events.iter().all(Event::frees_room) {
                 true => {
-                    self.head
-                        .journal
-                        .freeing()
-                        .append(&work.tail(), Seal::Owner(&keys), &plaintext)
-                        .await
+                    self.head.journal.freeing().append(&work.tail(), Seal::Owner(&keys), &plaintext).await
                 }
                 false => self.head.journal.append(&work.tail(), Seal::Owner(&keys), &plaintext).await,
             };

@@ -92,7 +92,8 @@ fn they_get_new_keys_with_the_account_and_without_a_reader() {
     assert_eq!(rekey("bob@example.org"), (serde_json::json!([]), serde_json::json!([theirs])));
     server.commands(&["SELECT Archive", "FETCH 2 BODY[]"]);
     checked();
-    let as_bob = ["export", "--account", "bob@example.org", "--format", "mbox", "--password-file", "password"];
+    let as_bob =
+        ["export", "--account", "bob@example.org", "--format", "mbox", "--password-file", "password"];
     let (exported, status) = home.json(&[&as_bob[..], &["bob.mbox"]].concat());
     assert_eq!((status, exported["exported"].as_u64()), (0, Some(3)), "{exported}");
     server.commands(&["SETACL Archive bob@example.org \"\"", "SELECT small", "COPY 1 Archive"]);

@@ -267,7 +267,8 @@ async fn keep_key(own: &Account, link: &Link, share: &Account) {
     let kept = own.commit(|state| {
         let is_linked = state.links().any(|(_, known)| known.share == link.share);
         let is_new = is_linked && root.follows(&state.share_root(link));
-        Ok((is_new.then(|| share::later_key(link.share, &root)).into_iter().collect(), ()))
+        let events: Vec<_> = is_new.then(|| share::later_key(link.share, &root)).into_iter().collect();
+        ops::check_objects(state, &events).map(|()| (events, ()))
     });
     if let Err(error) = kept.await {
         tracing::warn!(account = %own.id(), share = %link.share, %error, "the new key of a shared mailbox is not kept yet");

@@ -66,8 +66,7 @@ impl Fixture {
     pub async fn copied(&self, store: Store) -> Self {
         let (random, clock, key) = (self.random.clone(), self.clock.clone(), self.key.clone());
         let (shared, budget): (Arc<dyn Random>, _) = (random.clone(), Budget::new(64 << 20));
-        let accounts =
-            Accounts::new(store.clone(), LogKey::of(&key), clock.clone(), shared, budget.clone());
+        let accounts = Accounts::new(store.clone(), LogKey::of(&key), clock.clone(), shared, budget.clone());
         let directory = Directory::new(store.clone(), key.clone(), clock.clone(), random.clone());
         accounts.set_directory(directory.clone());
         let tracker = UsageTracker::new(accounts.clone(), directory.clone());

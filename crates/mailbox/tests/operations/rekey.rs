@@ -206,7 +206,8 @@ async fn a_change_that_takes_no_last_right_makes_no_key() {
     // A name without an account is treated as one.
     w.grant("nobody@localhost", "").await;
     assert_eq!(w.epoch().await, Epoch(2));
-    let taken = sealpost_mailbox::rights::Grantee::Account { name: w.f.you.record.name.clone(), negative: true };
+    let taken =
+        sealpost_mailbox::rights::Grantee::Account { name: w.f.you.record.name.clone(), negative: true };
     let place = w.f.resolve(&w.f.me, "Projects").await;
     let all = RightsChange::Replace(Rights::ALL);
     w.f.sharing(&w.f.me).grant(place, &taken, all).await.unwrap();
@@ -353,7 +354,8 @@ async fn a_reader_with_a_forged_public_key_is_left_out() {
 async fn old_keys_of_an_account_open_no_later_key_of_a_share() {
     let w = World::new().await;
     let old = w.f.you.account.keys();
-    let (_, root) = w.f.directory.unlock(&w.f.you.record.name, Secret::new(b"secret").unwrap()).await.unwrap();
+    let (_, root) =
+        w.f.directory.unlock(&w.f.you.record.name, Secret::new(b"secret").unwrap()).await.unwrap();
     let rekeyed = w.f.directory.rekey(&w.f.you.record.name, &root, UnverifiedSlots::Refuse).await.unwrap();
     let share = w.share().await;
     rekey::set_due(&share).await.unwrap();
@@ -410,13 +412,12 @@ async fn two_revocations_at_once_leave_no_former_reader_a_key() {
         w.grant("third@localhost", "lr").await;
         let two = user.resolve(THEIRS).await.unwrap();
         let none = RightsChange::Replace(Rights::NONE);
-        let by_them = sealpost_mailbox::share::Sharing { user, name: "they@localhost", ..w.f.sharing(&w.they) };
+        let by_them =
+            sealpost_mailbox::share::Sharing { user, name: "they@localhost", ..w.f.sharing(&w.they) };
         let (you, third) = (account("you@localhost"), account("third@localhost"));
         faulty.calm(false);
-        let (first, second) = tokio::join!(
-            w.f.sharing(&w.f.me).grant(one, &you, none),
-            by_them.grant(two, &third, none)
-        );
+        let (first, second) =
+            tokio::join!(w.f.sharing(&w.f.me).grant(one, &you, none), by_them.grant(two, &third, none));
         faulty.calm(true);
         first.unwrap();
         second.unwrap();

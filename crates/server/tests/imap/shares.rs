@@ -74,15 +74,14 @@ async fn a_new_key_disconnects_the_former_reader_alone() {
                 sessions.push((name, client));
             }
             for (name, client) in &mut sessions[4 * round..] {
-                client.send(b"I IDLE\r\n").await;
+                client.send(b"x IDLE\r\n").await;
                 assert_eq!(client.line().await, "+ idling", "{name}");
             }
             me.ok("SETACL Work you@localhost \"\"").await;
             if hibernate.is_zero() {
                 world.ctx.accounts.evict_all();
             }
-            me.send(b"A APPEND Work {18+}\r\nSubject: x\r\n\r\nxy\r\n\r\n").await;
-            me.answer().await;
+            me.ok("APPEND Work {18+}\r\nSubject: x\r\n\r\nxy\r\n").await;
             for (name, client) in &mut sessions[4 * round..] {
                 if *name == "you" {
                     assert!(client.rest().await.starts_with("* BYE"), "hibernate {hibernate:?}");

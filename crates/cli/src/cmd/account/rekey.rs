@@ -81,7 +81,9 @@ pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     global.output().done(&done, |done| {
         let Rekeyed { account, epoch, kept, mailboxes, mailboxes_due, .. } = done;
         let mut text = format!("{account} has a new key (epoch {epoch}) for: {}", kept.join(", "));
-        for (names, what) in [(mailboxes, "new keys"), (mailboxes_due, "new keys when their owners open them")] {
+        for (names, what) in
+            [(mailboxes, "new keys"), (mailboxes_due, "new keys when their owners open them")]
+        {
             if !names.is_empty() {
                 text.push_str(&format!("\nshared mailboxes with {what}: {}", names.join(", ")));
             }
