@@ -3,7 +3,7 @@
 //!
 //! A record `shares/{owner's id}/{share's id}/{version:016x}`, written before the share. It names
 //! no mailbox. Once the share was given another key it holds that one, sealed to each account that
-//! may open it.
+//! may open it; which accounts that are is for nodes alone to read.
 
 use futures::{StreamExt, TryStreamExt};
 use minicbor::{Decode, Encode};
@@ -19,26 +19,35 @@ const FIRST_ENTRIES: usize = 2;
 const DELETED_TOGETHER: usize = 256;
 
 /// What is recorded about a share.
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShareRecord {
     /// The share's log.
-    #[n(0)]
     pub share: AccountId,
     /// The account whose mailbox it is.
-    #[n(1)]
     pub owner: AccountId,
     /// What can be sealed to it.
-    #[n(2)]
     pub public: PublicKey,
     /// When it was made.
-    #[n(3)]
     pub created: Timestamp,
     /// Its newest root key, for those who may have it; `None` in the first epoch: the links have it.
-    #[n(4)]
     pub keys: Option<ShareKeys>,
-    /// Which version of the record this is; part of its path and not stored again.
-    #[cbor(skip)]
+    /// Which version of the record this is.
     version: u64,
+}
+
+/// The same as it is stored: who may have the key is for nodes alone to read.
+#[derive(Encode, Decode)]
+struct StoredShare {
+    #[n(0)]
+    share: AccountId,
+    #[n(1)]
+    owner: AccountId,
+    #[n(2)]
+    public: PublicKey,
+    #[n(3)]
+    created: Timestamp,
+    #[cbor(n(4), with = "minicbor::bytes")]
+    hidden_keys: Option<Vec<u8>>,
 }
 
 impl ShareRecord {
@@ -61,7 +70,7 @@ impl Directory {
     ) -> Result<ShareRecord> {
         let created = self.clock.now();
         let record = ShareRecord { share, owner, public, created, keys: None, version: 1 };
-        match self.versions.put_after(&directory(owner, share), 0, &encode(&record)?).await? {
+        match self.versions.put_after(&directory(owner, share), 0, &self.encode(&record)?).await? {
             true => Ok(record),
             false => Err(Error::conflict(format!("the share {share} exists"))),
         }
@@ -74,7 +83,7 @@ impl Directory {
     pub async fn share(&self, owner: AccountId, share: AccountId) -> Result<Option<ShareRecord>> {
         let at = directory(owner, share);
         let Some(newest) = self.versions.newest(&at).await? else { return Ok(None) };
-        decode(&at, newest.version, &newest.bytes).map(Some)
+        self.decode(&at, newest.version, &newest.bytes).map(Some)
     }
 
     /// As [`Directory::share`], of the account that has or had that name last: also of one that was
@@ -101,7 +110,7 @@ impl Directory {
     ) -> Result<bool> {
         let changed = ShareRecord { public, keys: Some(keys), ..record.clone() };
         let at = directory(record.owner, record.share);
-        self.versions.put_after(&at, record.version, &encode(&changed)?).await
+        self.versions.put_after(&at, record.version, &self.encode(&changed)?).await
     }
 
     /// The shares of an account, those included that were never completed or were deleted lately.
@@ -133,7 +142,7 @@ impl Directory {
                 }
                 newest => newest?,
             };
-            shares.push(decode(&at, newest.version, &newest.bytes)?);
+            shares.push(self.decode(&at, newest.version, &newest.bytes)?);
         }
         Ok(shares)
     }
@@ -186,6 +195,30 @@ impl Directory {
         Ok(last)
     }
 
+    fn encode(&self, record: &ShareRecord) -> Result<Vec<u8>> {
+        let failed = |e: minicbor::encode::Error<std::convert::Infallible>| {
+            Error::internal("a share record cannot be encoded").with_source(e.to_string())
+        };
+        let ShareRecord { share, owner, public, created, .. } = *record;
+        let keys = record.keys.as_ref().map(minicbor::to_vec).transpose().map_err(failed)?;
+        let hidden_keys = keys.map(|keys| self.versions.hide(&directory(owner, share), &keys));
+        minicbor::to_vec(StoredShare { share, owner, public, created, hidden_keys }).map_err(failed)
+    }
+
+    fn decode(&self, at: &str, version: u64, bytes: &[u8]) -> Result<ShareRecord> {
+        let corrupt = |e: minicbor::decode::Error| {
+            Error::corrupt(format!("the share record {at}")).with_source(e.to_string())
+        };
+        let stored: StoredShare = minicbor::decode(bytes).map_err(corrupt)?;
+        let StoredShare { share, owner, public, created, hidden_keys } = stored;
+        if directory(owner, share) != at {
+            return Err(Error::corrupt(format!("the share record {at} is another's")));
+        }
+        let revealed = hidden_keys.map(|hidden| self.versions.reveal(at, &hidden)).transpose()?;
+        let keys = revealed.map(|keys| minicbor::decode(&keys)).transpose().map_err(corrupt)?;
+        Ok(ShareRecord { share, owner, public, created, keys, version })
+    }
+
     pub(super) async fn delete_below(&self, prefix: &str) -> Result<usize> {
         let store = self.versions.store();
         let mut listed = store.list(prefix, None).try_chunks(DELETED_TOGETHER);
@@ -197,21 +230,6 @@ impl Directory {
         }
         Ok(deleted)
     }
-}
-
-fn encode(record: &ShareRecord) -> Result<Vec<u8>> {
-    minicbor::to_vec(record)
-        .map_err(|e| Error::internal("a share record cannot be encoded").with_source(e.to_string()))
-}
-
-fn decode(at: &str, version: u64, bytes: &[u8]) -> Result<ShareRecord> {
-    let mut record: ShareRecord = minicbor::decode(bytes)
-        .map_err(|e| Error::corrupt(format!("the share record {at}")).with_source(e.to_string()))?;
-    if directory(record.owner, record.share) != at {
-        return Err(Error::corrupt(format!("the share record {at} is another's")));
-    }
-    record.version = version;
-    Ok(record)
 }
 
 fn directory(owner: AccountId, share: AccountId) -> String {
