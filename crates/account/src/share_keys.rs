@@ -42,7 +42,8 @@ impl<A> Openers<A> {
 /// The newest key of a share, by the keys of `account`; `None` if that is not later than `known`.
 ///
 /// # Errors
-/// `NotFound` if it is later and not for that account; `Corrupt` if it does not follow `known`, or
+/// `NotFound` if it is later and not for that account, `Denied` if it is for a later key of that
+/// account; `Corrupt` if it does not follow `known`, or
 /// is not the one whose public half is recorded.
 pub fn newest_key(
     record: &ShareRecord,

@@ -81,7 +81,8 @@ impl ShareKeys {
     /// is not sealed to that account.
     ///
     /// # Errors
-    /// `Corrupt` if what is sealed to the account does not open.
+    /// `Denied` if it is sealed to a later key of the account than these; `Corrupt` if what is sealed
+    /// to the account does not open.
     pub fn open(&self, share: AccountId, account: AccountId, keys: &AccountKeys) -> Result<Option<RootKey>> {
         let Some(sealed) = self.sealed.iter().find(|sealed| sealed.account == account) else {
             return Ok(None);
@@ -89,7 +90,7 @@ impl ShareKeys {
         let of = Epoch(sealed.epoch);
         let context = context(share, self.epoch(), account, of);
         let (encapsulated, body) = sealed.key.split_at(ENCAPSULATED_BYTES);
-        let secret = kem::decapsulate(&keys.in_epoch(of)?.private, encapsulated, &context, EXPORT)?;
+        let secret = kem::decapsulate(&keys.in_authentic_epoch(of)?.private, encapsulated, &context, EXPORT)?;
         let mut root = Zeroizing::new(body.to_vec());
         let opened = ObjectCipher::new(&[], secret.bytes(), context).open(PLACE, HEADER, &mut root)?;
         let newest = RootKey::copied(&root[..opened]).ok_or_else(|| Error::corrupt("not a root key"))?;
@@ -176,7 +177,8 @@ mod tests {
         let later = reader.next(&random).unwrap();
         let again = more.seal_also(SHARE, &newest, READER, &later.delivery_key(READER), &random).unwrap();
         let opened = |root| again.open(SHARE, READER, &AccountKeys::derive(root, READER));
-        assert!(opened(&later).unwrap().unwrap().same(&newest) && opened(&reader).is_err());
+        assert!(opened(&later).unwrap().unwrap().same(&newest));
+        assert_eq!(opened(&reader).err().unwrap().kind(), Kind::Denied, "it has to log in again");
         let bytes = minicbor::to_vec(&keys).unwrap();
         assert_eq!(minicbor::decode::<ShareKeys>(&bytes).unwrap(), keys);
     }

@@ -23,7 +23,8 @@ impl Account {
                     return Ok(());
                 }
                 Ok(None) => {}
-                Err(error) if error.kind() == Kind::NotFound => {}
+                // Not for this account, or for a later key of it.
+                Err(error) if matches!(error.kind(), Kind::NotFound | Kind::Denied) => {}
                 Err(error) => return Err(error),
             }
         }
