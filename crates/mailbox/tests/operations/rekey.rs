@@ -283,7 +283,7 @@ async fn a_key_that_is_recorded_and_not_confirmed_is_replaced() {
 #[tokio::test]
 async fn a_key_that_is_due_is_made_by_who_administers() {
     let w = World::new().await;
-    rekey::set_due(&*w.f.resolve(&w.they, THEIRS).await.account).await.unwrap();
+    rekey::set_due(&w.f.resolve(&w.they, THEIRS).await.account).await.unwrap();
     w.f.resolve(&w.they, THEIRS).await;
     let share = w.f.resolve(&w.they, THEIRS).await.account;
     assert!(share.state().is_rekey_due() && share.root().epoch() == Epoch(1));
