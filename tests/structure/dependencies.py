@@ -46,15 +46,15 @@ MAY_USE = {
     "server": "base files mime smtp mailauth dns delivery vault queue submission directory account auth session http imap-session jmap jmap-session smtp-session",
     "bench": "base mailformat",
     "rig": "base bench",
-    "cli": "base dns files mime imap mailformat vault journal queue directory submission account index archive bench server",
+    "cli": "base dns files mime imap mailformat vault journal queue directory submission account index mailbox archive bench server",
     "sim": "base vault journal directory account index",
     "testkit": "base",
 }
 
 # What tests of a crate may use besides.
 TESTS_MAY_USE = {name: "testkit" for name in
-                 ("imap", "smtp", "jmap", "jmap-session", "mime", "mailauth", "mailformat", "vault", "journal", "directory", "account", "index", "queue", "archive",
-                  "cli")}
+                 ("imap", "smtp", "jmap", "jmap-session", "mime", "mailauth", "mailformat", "vault", "journal", "directory", "account", "index", "mailbox", "queue",
+                  "archive", "cli")}
 # Transcripts and models speak to a whole server.
 TESTS_MAY_USE["server"] = "testkit imap smtp index mailbox queue submission"
 TESTS_MAY_USE["submission"] = "testkit"

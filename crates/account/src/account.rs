@@ -8,6 +8,7 @@ mod append;
 mod convert;
 mod load;
 mod maintain;
+mod renew;
 #[cfg(test)]
 mod tests;
 mod unplaced;
@@ -31,7 +32,7 @@ use sealpost_journal::{Append, Replay, Seal, Tail};
 use sealpost_mime::{Layer, Structure, Text};
 use sealpost_vault::entry::Origin;
 use sealpost_vault::message::MessageReader;
-use sealpost_vault::{AccountKeys, PublicKey, RootKey, Store};
+use sealpost_vault::{AccountKeys, Epoch, PublicKey, RootKey, Store};
 use tokio::sync::{Mutex as AsyncMutex, Notify, watch};
 use tokio::time::Instant;
 
@@ -48,6 +49,8 @@ use crate::env::AccountEnv;
 use crate::event::{Batch, Event, Message};
 use crate::ingest::{Ingest, IngestBatch, Later, Resealed, Stored};
 use crate::log_end::LogEnd;
+use crate::share::Link;
+use crate::share_keys::Openers;
 use crate::state::{AccountState, Applied, MAP_BYTES, Mailbox};
 
 /// A decoded structure takes about this many times its encoded size.
@@ -58,8 +61,10 @@ pub struct Account {
     this: Weak<Account>,
     env: AccountEnv,
     id: AccountId,
-    root: RootKey,
-    keys: AccountKeys,
+    /// Its root key, and what is derived from that. Those of a share are replaced by later ones.
+    keys: RwLock<(RootKey, Arc<AccountKeys>)>,
+    /// By whom it was opened as a share.
+    openers: Openers<Account>,
     head: Arc<LogEnd>,
     state: RwLock<AccountState>,
     /// The state is being changed in many rows: readers of the state wait for long.
@@ -164,7 +169,7 @@ impl Account {
 
     /// The key that deliveries are sealed to.
     pub fn public(&self) -> PublicKey {
-        self.keys.public()
+        self.keys().public()
     }
 
     pub(crate) fn this(&self) -> Option<Arc<Account>> {
@@ -172,8 +177,27 @@ impl Account {
     }
 
     /// What its objects are sealed with, for what is derived from them.
-    pub fn keys(&self) -> &AccountKeys {
-        &self.keys
+    pub fn keys(&self) -> Arc<AccountKeys> {
+        self.keys.read().unwrap_or_else(PoisonError::into_inner).1.clone()
+    }
+
+    /// Its root key.
+    pub fn root(&self) -> RootKey {
+        self.keys.read().unwrap_or_else(PoisonError::into_inner).0.clone()
+    }
+
+    /// Goes on with a later key of this share. Everybody who holds it does.
+    pub fn take_key(&self, root: &RootKey) {
+        let keys = Arc::new(AccountKeys::derive(root, self.id));
+        let mut held = self.keys.write().unwrap_or_else(PoisonError::into_inner);
+        if root.follows(&held.0) {
+            *held = (root.clone(), keys);
+        }
+    }
+
+    /// `own` opened this share by that link.
+    pub(crate) fn opened_by(&self, own: &Arc<Account>, link: &Link) {
+        self.openers.add(own, link.owner.clone());
     }
 
     /// Where its objects are.
@@ -292,7 +316,7 @@ impl Account {
 
     /// What is needed to hold the account again after letting go of it.
     pub fn ticket(&self) -> Ticket {
-        Ticket::new(self.id, self.root.clone(), self.log_watcher())
+        Ticket::new(self.id, self.root(), self.log_watcher())
     }
 
     /// Ends when the account's memory is needed: a session that only waits then releases the
@@ -352,17 +376,26 @@ impl Account {
     }
 
     pub(crate) fn has_root(&self, root: &RootKey) -> bool {
-        self.root.same(root)
+        self.root().same(root)
     }
 
     /// Whether it was loaded with an earlier key of the account than `root`.
     pub(crate) fn is_behind(&self, root: &RootKey) -> bool {
-        root.follows(&self.root)
+        root.follows(&self.root())
+    }
+
+    /// Goes on with `root` if that is a later key of this share, and it is one; whether it did.
+    pub(crate) fn renewed(&self, root: &RootKey) -> bool {
+        let is_renewed = self.openers.is_any() && self.is_behind(root);
+        if is_renewed {
+            self.take_key(root);
+        }
+        is_renewed
     }
 
     /// Whether it was loaded with a later one.
     pub(crate) fn is_ahead(&self, root: &RootKey) -> bool {
-        self.root.follows(root)
+        self.root().follows(root)
     }
 
     /// Decides on a change and makes it, as one log entry. `decide` may run again on a newer state.
@@ -409,21 +442,18 @@ impl Account {
                 return Ok(Committed { value, position: self.state().position(), applied: Vec::new() });
             };
             self.head.may_follow(&work.tail())?;
+            let keys = self.keys();
             let appended = match batch.events.iter().all(Event::frees_room) {
                 true => {
-                    self.head
-                        .journal
-                        .freeing()
-                        .append(&work.tail(), Seal::Owner(&self.keys), &plaintext)
-                        .await
+                    self.head.journal.freeing().append(&work.tail(), Seal::Owner(&keys), &plaintext).await
                 }
-                false => self.head.journal.append(&work.tail(), Seal::Owner(&self.keys), &plaintext).await,
+                false => self.head.journal.append(&work.tail(), Seal::Owner(&keys), &plaintext).await,
             };
             match appended {
                 Ok(Append::Done(tail)) => {
                     // Before the first wait, so that a cancelled caller has notified the others.
                     self.head.appended(&mut known, tail);
-                    let applied = self.apply(&mut work, tail, &batch).await;
+                    let applied = self.apply(&mut work, tail, keys.public().epoch(), &batch).await;
                     drop(known);
                     self.checkpoint_if_due(&work);
                     return Ok(Committed { value, position: tail.position, applied });
@@ -655,9 +685,12 @@ impl Account {
         });
     }
 
-    async fn apply(&self, work: &mut Work, tail: Tail, batch: &Batch) -> Vec<Applied> {
+    async fn apply(&self, work: &mut Work, tail: Tail, epoch: Epoch, batch: &Batch) -> Vec<Applied> {
         let rows = self.state().rows_of(&batch.events);
-        let change = |state: &mut AccountState| state.apply(tail.position, Origin::Owner, batch);
+        let change = |state: &mut AccountState| {
+            let origin = state.origin_in_epoch(Origin::Owner, epoch);
+            state.apply(tail.position, origin, batch)
+        };
         let applied = self.change_state(rows, change).await;
         work.replay.appended(tail);
         self.applied_up_to(work, tail, batch.events.len());

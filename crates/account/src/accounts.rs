@@ -9,6 +9,7 @@ mod load_limiter;
 mod loaded;
 mod log_watcher;
 mod poll;
+mod shares;
 mod watch;
 
 use std::collections::HashMap;
@@ -18,7 +19,7 @@ use std::time::Duration;
 use sealpost_base::{
     AccountId, Budget, Clock, Error, MemoryDivision, Position, Random, Result, Timestamp, limits,
 };
-use sealpost_directory::Watermarks;
+use sealpost_directory::{Directory, Watermarks};
 use sealpost_journal::Journal;
 use sealpost_vault::entry::LogKey;
 use sealpost_vault::{PublicKey, RootKey, RootKeyWatch, Store};
@@ -230,7 +231,7 @@ impl Accounts {
             self.expire();
         }
         let account = match loaded.upgrade() {
-            Some(account) if account.has_root(root) => {
+            Some(account) if account.has_root(root) || account.renewed(root) => {
                 if refresh {
                     self.head(id).looks(self.0.env.clock().monotonic());
                     account.refresh().await?;
@@ -434,6 +435,17 @@ impl Accounts {
     /// Sets the source of evicted bodies, once per process. Without it they cannot be read.
     pub fn set_bodies(&self, bodies: Arc<dyn BodyFetcher>) {
         self.0.env.set_bodies(bodies);
+    }
+
+    /// Says where the later keys of shares are looked up; once for a process. Without it shares that
+    /// were given another key cannot be opened.
+    pub fn set_directory(&self, directory: Directory) {
+        self.0.env.set_directory(directory);
+    }
+
+    /// Where the keys of shares are looked up.
+    pub fn directory(&self) -> Option<&Directory> {
+        self.0.env.directory()
     }
 
     /// Unloads accounts that have been idle for a while. The process calls it periodically.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use sealpost_base::{AccountId, Budget, Clock, Error, MemoryDivision, Random, Result};
+use sealpost_directory::Directory;
 use sealpost_mime::Structure;
 use sealpost_vault::Store;
 
@@ -69,6 +70,8 @@ struct Env {
     keeps_all: AtomicBool,
     /// The source of bodies that are not kept here.
     bodies: OnceLock<Arc<dyn BodyFetcher>>,
+    /// Where the keys of shares are.
+    directory: OnceLock<Directory>,
 }
 
 /// What was read lately of messages of all accounts.
@@ -105,6 +108,7 @@ impl AccountEnv {
             metrics: AccountMetrics::default(),
             keeps_all: AtomicBool::new(false),
             bodies: OnceLock::new(),
+            directory: OnceLock::new(),
         }))
     }
 
@@ -213,6 +217,14 @@ impl AccountEnv {
 
     pub(crate) fn bodies(&self) -> Option<Arc<dyn BodyFetcher>> {
         self.0.bodies.get().cloned()
+    }
+
+    pub(crate) fn set_directory(&self, directory: Directory) {
+        let _ = self.0.directory.set(directory);
+    }
+
+    pub(crate) fn directory(&self) -> Option<&Directory> {
+        self.0.directory.get()
     }
 
     /// The memory for loaded accounts.

@@ -7,6 +7,7 @@
 
 use minicbor::{Decode, Encode};
 use sealpost_base::{AccountId, Error, MailboxId, Result, limits};
+use sealpost_vault::RootKey;
 
 use crate::acl::Acl;
 use crate::event::Event;
@@ -23,6 +24,10 @@ const ACL: &str = "share/acl";
 const UNLINKED: &str = "share/unlinked/";
 /// Identity keys of accounts that this one offered a mailbox to, by id.
 const PINNED: &str = "share/identity/";
+/// Later keys of shares than those in their links, by id.
+const KEY: &str = "share/key/";
+/// In a share: an account with its key has lost its rights, and there is no other key yet.
+const REKEY_DUE: &str = "share/rekey";
 /// Own shares that are being deleted permanently, by id.
 const GIVEN_UP: &str = "share/given-up/";
 
@@ -108,6 +113,19 @@ impl AccountState {
         (is_room && crate::ops::check_objects(self, std::slice::from_ref(&event)).is_ok()).then_some(event)
     }
 
+    /// The newest key of the share of a link, as far as this account knows: the one in the link, or
+    /// a later one that it took from the share's record.
+    pub fn share_root(&self, link: &Link) -> RootKey {
+        let later = self.object(&format!("{KEY}{}", link.share));
+        let later = later.and_then(|key| minicbor::decode::<RootKey>(key).ok());
+        later.filter(|later| !link.root.follows(later)).unwrap_or_else(|| link.root.clone())
+    }
+
+    /// Whether this share is to be given another key: somebody who has this one may not read it any more.
+    pub fn is_rekey_due(&self) -> bool {
+        self.object(REKEY_DUE).is_some()
+    }
+
     /// The link of that mailbox.
     pub fn link(&self, mailbox: MailboxId) -> Option<&Link> {
         self.any_mailbox(mailbox)?.link()
@@ -169,14 +187,36 @@ pub fn noted(share: &AccountState) -> Event {
     Event::UidValidityRaised { above: share.last_uid_validity(), mailbox: None }
 }
 
-/// The events that remove a link. A share of the account itself is remembered until it is deleted
-/// permanently.
-pub fn removed(mailbox: MailboxId, link: &Link) -> Vec<Event> {
+/// The event by which an account keeps a later key of a share than the one in its link.
+pub fn later_key(share: AccountId, root: &RootKey) -> Event {
+    Event::ObjectPut { name: format!("{KEY}{share}"), value: minicbor::to_vec(root).unwrap_or_default() }
+}
+
+/// The event that says in a share whether it is to be given another key.
+pub fn rekey_due(is_due: bool) -> Event {
+    let name = REKEY_DUE.to_owned();
+    match is_due {
+        true => Event::ObjectPut { name, value: Vec::new() },
+        false => Event::ObjectRemoved { name },
+    }
+}
+
+/// The events that remove a link. One of the account's own is remembered, with the newest key,
+/// until the share is deleted permanently.
+pub fn removed(state: &AccountState, mailbox: MailboxId, link: &Link) -> Vec<Event> {
     let mut events = vec![Event::MailboxDeleted { mailbox }];
     if link.owner.is_none() {
-        events.push(unlinked(link));
+        let root = state.share_root(link);
+        events.push(unlinked(&Link { root, ..link.clone() }));
     }
+    events.extend(key_forgotten(state, link.share));
     events
+}
+
+/// The event that forgets a later key of a share, if there is one.
+fn key_forgotten(state: &AccountState, share: AccountId) -> Option<Event> {
+    let name = format!("{KEY}{share}");
+    state.object(&name).is_some().then_some(Event::ObjectRemoved { name })
 }
 
 /// The events that cancel a share without a name, before its objects are deleted: a process that is

@@ -45,6 +45,7 @@ pub(crate) use maps::MAP_BYTES;
 pub use maps::{MailboxCounts, MapsView};
 pub use messages::{MessageFields, MessageNumber};
 use sealpost_base::{AccountId, MailboxId, ObjectId, Position, Timestamp, UidValidity};
+use sealpost_vault::Epoch;
 use sealpost_vault::entry::Generation;
 pub use tombstones::Tombstone;
 
@@ -88,6 +89,8 @@ const NAME_BYTES: usize = 32;
 pub struct AccountState {
     position: Position,
     generation: Generation,
+    /// The latest epoch in which the owner sealed an entry.
+    owner_epoch: Epoch,
     last_uid_validity: u32,
     next_mailbox: u32,
     mailboxes: BTreeMap<MailboxId, Mailbox>,
@@ -115,6 +118,7 @@ impl AccountState {
         let mut state = AccountState {
             position: Position::ZERO,
             generation: Generation::default(),
+            owner_epoch: Epoch::FIRST,
             last_uid_validity: u32::from_be_bytes([a, b, c, d]) >> 2,
             next_mailbox: 1,
             mailboxes: BTreeMap::new(),

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use sealpost_account::{Account, Accounts, Delivery};
-use sealpost_base::{Budget, FakeClock, Kind, SeededRandom, Timestamp, UidValidity};
+use sealpost_account::event::Batch;
+use sealpost_account::{Account, Accounts, Delivery, Event};
+use sealpost_base::{Budget, FakeClock, Kind, Position, SeededRandom, Timestamp, UidValidity};
 use sealpost_directory::{AccountName, AccountRecord, Directory, NewAccount, Secret, UnverifiedSlots};
-use sealpost_vault::entry::{self, LogKey};
+use sealpost_vault::entry::{self, Generation, Header, LogKey};
 use sealpost_vault::server_key::ServerKeys;
 use sealpost_vault::{AccountKeys, Epoch, RootKey, Store};
 
@@ -217,4 +218,48 @@ async fn a_record_that_is_not_of_the_log_is_noticed() {
     let stored = ingest.finish().await.unwrap();
     accounts.deliver(id, &thief, stored, Delivery::default()).await.unwrap();
     assert_eq!(check(&next).await, Ok(()));
+}
+
+/// A thief with an old backup, its password and `server.key` appends as the owner, under the key of then.
+#[tokio::test]
+async fn an_earlier_key_seals_nothing_of_the_owners_behind_a_later_one() {
+    let (f, root) = Fixture::new().await;
+    let accounts = f.accounts();
+    f.deliver(&accounts, "before").await;
+    let (id, next) = (f.record().await.id, f.rekey(&root).await.unwrap());
+    let forge = async |subject: &str| {
+        let log = f.store.names_below(&format!("acct/{id}/log")).await.unwrap();
+        let last = log.last().unwrap();
+        let prev = entry::hash(&f.store.read(&format!("acct/{id}/log/{last}")).await.unwrap());
+        let position = Position(u64::from_str_radix(last, 16).unwrap() + 1);
+        let header = Header { account: id, position, prev, generation: Generation::default() };
+        let events = vec![Event::ObjectPut { name: format!("forged/{subject}"), value: Vec::new() }];
+        let batch = Batch { at: Timestamp(0), events }.encode();
+        let keys = AccountKeys::derive(&root, id);
+        let sealed = entry::seal_owner(&keys, &LogKey::of(&f.key), &header, &batch, &*f.random);
+        f.store.put_new(&format!("acct/{id}/log/{:016x}", position.0), sealed).await.unwrap();
+    };
+    let forged = |account: &Account| account.state().objects("forged/").count();
+    // A session of then may still append: nothing was sealed under the later key yet.
+    forge("early").await;
+    let account = f.open(&next).await;
+    assert_eq!(forged(&account), 1);
+    let event = Event::Subscribed { name: "Sent".to_owned(), on: false };
+    account.commit(|_| Ok((vec![event.clone()], ()))).await.unwrap();
+    forge("late").await;
+    for account in [&account, &f.open(&next).await] {
+        account.refresh().await.unwrap();
+        assert_eq!((forged(account), account.is_damaged()), (1, false));
+    }
+    // Deliveries to the earlier key that were under way count, and so does what comes behind it all.
+    let mut ingest = accounts.ingest(id).await.unwrap();
+    ingest.write(b"Subject: late\r\n\r\n").await.unwrap();
+    let (stored, public) = (ingest.finish().await.unwrap(), AccountKeys::derive(&root, id).public());
+    accounts.deliver(id, &public, stored, Delivery::default()).await.unwrap();
+    // From a checkpoint too.
+    account.refresh().await.unwrap();
+    account.checkpoint().await.unwrap();
+    forge("later").await;
+    let account = f.open(&next).await;
+    assert_eq!((forged(&account), inbox(&account).await.1.len()), (1, 2));
 }

@@ -220,6 +220,7 @@ impl DataDir {
         let options = Options { budget: self.budget.clone(), memory, grace, derived };
         let accounts = Accounts::with(self.store.clone(), LogKey::of(&self.key), clock, random, options);
         accounts.set_watermarks(self.watermarks.clone());
+        accounts.set_directory(self.directory.clone());
         accounts
     }
 }

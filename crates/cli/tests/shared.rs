@@ -69,3 +69,44 @@ fn they_are_exported_checked_and_counted() {
     ]);
     assert!(String::from_utf8_lossy(&into.stderr).contains("is shared"), "{into:?}");
 }
+
+#[test]
+fn they_get_new_keys_with_the_account_and_without_a_reader() {
+    let home = home();
+    let server = home.serve();
+    let rekey = |account: &str| {
+        let (done, status) = home.json(&["account", "rekey", account, "--password-file", "password"]);
+        assert_eq!(status, 0, "{done}");
+        (done["mailboxes"].clone(), done["mailboxes_due"].clone())
+    };
+    let checked = || {
+        let (report, status) = home.check();
+        assert_eq!((status, &report["ok"]), (0, &true.into()), "{report}");
+    };
+    // The owner's: a session that is open meanwhile logs in again.
+    assert_eq!(rekey(ACCOUNT), (serde_json::json!(["Archive"]), serde_json::json!([])));
+    checked();
+    server.commands(&["SELECT Archive", "FETCH 1 BODY[]", "STORE 1 +FLAGS (\\Flagged)"]);
+    // The reader's: the owner does it.
+    let theirs = format!("Other Users/{ACCOUNT}/Archive");
+    assert_eq!(rekey("bob@example.org"), (serde_json::json!([]), serde_json::json!([theirs])));
+    server.commands(&["SELECT Archive", "FETCH 2 BODY[]"]);
+    checked();
+    let as_bob =
+        ["export", "--account", "bob@example.org", "--format", "mbox", "--password-file", "password"];
+    let (exported, status) = home.json(&[&as_bob[..], &["bob.mbox"]].concat());
+    assert_eq!((status, exported["exported"].as_u64()), (0, Some(3)), "{exported}");
+    server.commands(&["SETACL Archive bob@example.org \"\"", "SELECT small", "COPY 1 Archive"]);
+    let (exported, status) = home.json(&[&as_bob[..], &["none.mbox"]].concat());
+    assert_eq!((status, exported["exported"].as_u64()), (0, Some(0)), "{exported}");
+    server.stop();
+    checked();
+    // What is deleted comes back, whatever its key.
+    let server = home.serve();
+    server.commands(&["DELETE Archive", "LIST \"\" *"]);
+    server.stop();
+    let undelete =
+        ["account", "undelete", ACCOUNT, "--messages", "--since", "1h", "--password-file", "password"];
+    assert_eq!(home.status(&undelete), 0);
+    checked();
+}

@@ -2,14 +2,15 @@
 //! not completed is found.
 //!
 //! A record `shares/{owner's id}/{share's id}/{version:016x}`, written before the share. It names
-//! no mailbox and no reader, and holds no key but the public one.
+//! no mailbox. Once the share was given another key it holds that one, sealed to each account that
+//! may open it; which accounts that are is for nodes alone to read.
 
 use futures::{StreamExt, TryStreamExt};
 use minicbor::{Decode, Encode};
 use sealpost_base::{AccountId, Error, Kind, Result, Timestamp};
-use sealpost_vault::PublicKey;
+use sealpost_vault::{Epoch, PublicKey, ShareKeys};
 
-use super::Directory;
+use super::{AccountName, Directory};
 
 const ROOT: &str = "shares";
 /// Entries that a share's log begins with: its UIDVALIDITY; what it is, and who may do what.
@@ -18,20 +19,42 @@ const FIRST_ENTRIES: usize = 2;
 const DELETED_TOGETHER: usize = 256;
 
 /// What is recorded about a share.
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShareRecord {
     /// The share's log.
-    #[n(0)]
     pub share: AccountId,
     /// The account whose mailbox it is.
-    #[n(1)]
     pub owner: AccountId,
     /// What can be sealed to it.
-    #[n(2)]
     pub public: PublicKey,
     /// When it was made.
-    #[n(3)]
     pub created: Timestamp,
+    /// Its newest root key, for those who may have it; `None` in the first epoch: the links have it.
+    pub keys: Option<ShareKeys>,
+    /// Which version of the record this is.
+    version: u64,
+}
+
+/// The same as it is stored: who may have the key is for nodes alone to read.
+#[derive(Encode, Decode)]
+struct StoredShare {
+    #[n(0)]
+    share: AccountId,
+    #[n(1)]
+    owner: AccountId,
+    #[n(2)]
+    public: PublicKey,
+    #[n(3)]
+    created: Timestamp,
+    #[cbor(n(4), with = "minicbor::bytes")]
+    hidden_keys: Option<Vec<u8>>,
+}
+
+impl ShareRecord {
+    /// Of which epoch its newest root key is.
+    pub fn epoch(&self) -> Epoch {
+        self.public.epoch()
+    }
 }
 
 impl Directory {
@@ -45,13 +68,49 @@ impl Directory {
         share: AccountId,
         public: PublicKey,
     ) -> Result<ShareRecord> {
-        let record = ShareRecord { share, owner, public, created: self.clock.now() };
-        let bytes = minicbor::to_vec(&record)
-            .map_err(|e| Error::internal("a share record cannot be encoded").with_source(e.to_string()))?;
-        match self.versions.put_after(&directory(owner, share), 0, &bytes).await? {
+        let created = self.clock.now();
+        let record = ShareRecord { share, owner, public, created, keys: None, version: 1 };
+        match self.versions.put_after(&directory(owner, share), 0, &self.encode(&record)?).await? {
             true => Ok(record),
             false => Err(Error::conflict(format!("the share {share} exists"))),
         }
+    }
+
+    /// What is recorded about a share of `owner`; `None` if nothing is.
+    ///
+    /// # Errors
+    /// `Corrupt` for a record that is not one of this server's; what the store says.
+    pub async fn share(&self, owner: AccountId, share: AccountId) -> Result<Option<ShareRecord>> {
+        let at = directory(owner, share);
+        let Some(newest) = self.versions.newest(&at).await? else { return Ok(None) };
+        self.decode(&at, newest.version, &newest.bytes).map(Some)
+    }
+
+    /// As [`Directory::share`], of the account that has or had that name last: also of one that was
+    /// removed and can be brought back.
+    ///
+    /// # Errors
+    /// As [`Directory::share`].
+    pub async fn share_of(&self, owner: &AccountName, share: AccountId) -> Result<Option<ShareRecord>> {
+        match self.newest_account(owner).await? {
+            Some(owner) => self.share(owner.id, share).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Gives a share, as it was read, other keys; `false` if its record has changed since.
+    ///
+    /// # Errors
+    /// What the store says; `Retry` when it is unknown whether the change counts.
+    pub async fn set_share_keys(
+        &self,
+        record: &ShareRecord,
+        public: PublicKey,
+        keys: ShareKeys,
+    ) -> Result<bool> {
+        let changed = ShareRecord { public, keys: Some(keys), ..record.clone() };
+        let at = directory(record.owner, record.share);
+        self.versions.put_after(&at, record.version, &self.encode(&changed)?).await
     }
 
     /// The shares of an account, those included that were never completed or were deleted lately.
@@ -83,12 +142,7 @@ impl Directory {
                 }
                 newest => newest?,
             };
-            let record: ShareRecord = minicbor::decode(&newest.bytes)
-                .map_err(|e| Error::corrupt(format!("the share record {at}")).with_source(e.to_string()))?;
-            if directory(record.owner, record.share) != at {
-                return Err(Error::corrupt(format!("the share record {at} is another's")));
-            }
-            shares.push(record);
+            shares.push(self.decode(&at, newest.version, &newest.bytes)?);
         }
         Ok(shares)
     }
@@ -139,6 +193,30 @@ impl Directory {
             last = last.max(Some(object?.modified));
         }
         Ok(last)
+    }
+
+    fn encode(&self, record: &ShareRecord) -> Result<Vec<u8>> {
+        let failed = |e: minicbor::encode::Error<std::convert::Infallible>| {
+            Error::internal("a share record cannot be encoded").with_source(e.to_string())
+        };
+        let ShareRecord { share, owner, public, created, .. } = *record;
+        let keys = record.keys.as_ref().map(minicbor::to_vec).transpose().map_err(failed)?;
+        let hidden_keys = keys.map(|keys| self.versions.hide(&directory(owner, share), &keys));
+        minicbor::to_vec(StoredShare { share, owner, public, created, hidden_keys }).map_err(failed)
+    }
+
+    fn decode(&self, at: &str, version: u64, bytes: &[u8]) -> Result<ShareRecord> {
+        let corrupt = |e: minicbor::decode::Error| {
+            Error::corrupt(format!("the share record {at}")).with_source(e.to_string())
+        };
+        let stored: StoredShare = minicbor::decode(bytes).map_err(corrupt)?;
+        let StoredShare { share, owner, public, created, hidden_keys } = stored;
+        if directory(owner, share) != at {
+            return Err(Error::corrupt(format!("the share record {at} is another's")));
+        }
+        let revealed = hidden_keys.map(|hidden| self.versions.reveal(at, &hidden)).transpose()?;
+        let keys = revealed.map(|keys| minicbor::decode(&keys)).transpose().map_err(corrupt)?;
+        Ok(ShareRecord { share, owner, public, created, keys, version })
     }
 
     pub(super) async fn delete_below(&self, prefix: &str) -> Result<usize> {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use sealpost_account::Ticket;
-use sealpost_base::{Error, limits};
+use sealpost_base::{Error, Kind, limits};
 use sealpost_imap::server::Event;
 use sealpost_imap::types::{Command, CommandBody, Status};
 use sealpost_mailbox::lease::{Lease, LogWatchers};
@@ -178,6 +178,7 @@ impl Session {
                 }
                 Why::Notified => match Box::pin(self.wake()).await {
                     Ok(()) => return Ok(None),
+                    Err(error) if error.kind() == Kind::NotFound => return Err(End::MailboxGone),
                     Err(error) => {
                         let user = self.user_name();
                         tracing::warn!(user, %error, "cannot report changes to a waiting session yet");
@@ -218,12 +219,21 @@ impl Session {
     /// Holds the accounts again, with everything that this process knows to be in their logs.
     ///
     /// # Errors
-    /// As [`Lease::reopen`]; the session is hibernated still, or was awake and is.
+    /// As [`Lease::reopen`]; the session is hibernated still, or was awake and is. `NotFound`: the
+    /// selected mailbox is not shared with this user any more.
     pub(super) async fn wake(&mut self) -> Result<(), Error> {
         let Some(hibernated) = &self.hibernated else {
-            return match self.lease() {
+            let caught_up = match self.lease() {
                 Some(lease) => lease.catch_up().await,
                 None => Ok(()),
+            };
+            return match caught_up {
+                // It has a new key, which is not for this user: found gone when changes are reported.
+                Err(error) if error.kind() == Kind::Denied => {
+                    let is_gone = self.selected.as_ref().is_some_and(Selected::is_gone);
+                    if is_gone { Ok(()) } else { Err(error) }
+                }
+                caught_up => caught_up,
             };
         };
         let Lease { own, others } = hibernated.accounts.reopen(&self.shared.ctx.accounts).await?;
@@ -255,6 +265,9 @@ impl Session {
     /// Answers input to a session that stays hibernated, because the account cannot be opened.
     /// `None`: it was answered.
     pub(super) fn answer_hibernated(&mut self, event: Event, error: Error) -> Result<Option<Event>, End> {
+        if error.kind() == Kind::NotFound {
+            return Err(End::MailboxGone);
+        }
         let tag = match &event {
             Event::Command(Command { body: CommandBody::Logout, .. }) => return Ok(Some(event)),
             Event::Command(Command { tag, .. }) => tag.clone(),

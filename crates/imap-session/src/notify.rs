@@ -180,7 +180,7 @@ impl NotifySubscription {
         if account.state().position() != self.known.position() {
             self.shares.follow_links(user, &self.groups).await?;
         }
-        let shared = self.shares.update(user.accounts(), viewed.map(|view| view.account().id()), own).await;
+        let shared = self.shares.update(user, viewed.map(|view| view.account().id()), own).await;
         let events: Vec<Event> = {
             let state = account.state();
             // One entry since the last report: that of the client's own command.

@@ -293,6 +293,11 @@ impl Selected {
         opened::find(state, self.mailbox, self.uid_validity, self.access)
     }
 
+    /// Whether the mailbox is no longer the one that was selected, or may not be read any more.
+    pub(super) fn is_gone(&self) -> bool {
+        self.mailbox_in(&self.account.state()).is_err()
+    }
+
     /// Brings the view up to date; the caller must report the changes. With `expunges` false,
     /// expunged messages stay in the view. Flags that the client knows already are left out, and
     /// with `flags` false all of them.

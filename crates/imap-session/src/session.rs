@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sealpost_base::limits;
+use sealpost_base::{Kind, limits};
 use sealpost_imap::server::Event;
 use sealpost_imap::types::{Command, CommandBody, Status, Store, Tag};
 
@@ -260,7 +260,13 @@ impl Session {
         }
         // The selected mailbox may be in another log.
         match &self.selected {
-            Some(view) => Ok(view.account().catch_up().await?),
+            Some(view) => match view.account().catch_up().await {
+                // It has a new key, which is not for this user.
+                Err(error) if error.kind() == Kind::Denied && view.is_gone() => {
+                    Err(Failure::End(End::MailboxGone))
+                }
+                caught_up => Ok(caught_up?),
+            },
             None => Ok(()),
         }
     }

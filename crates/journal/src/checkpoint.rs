@@ -92,14 +92,14 @@ impl Journal {
     /// The manifest of the checkpoint at `position`.
     ///
     /// # Errors
-    /// `NotFound`, `Corrupt`, or the store's errors.
+    /// `NotFound`, `Corrupt`, `Denied` if it is under a later key than these, or the store's errors.
     pub async fn checkpoint(&self, keys: &AccountKeys, position: Position) -> Result<Checkpoint> {
         if self.judge.key().has_retired() {
             self.judge.vouched().await?;
         }
         let open = |object: &Bytes| {
             let manifest = self.judge.manifest(position, object)?;
-            let plain = checkpoint::open(keys, self.account, position, MANIFEST, manifest)?;
+            let plain = checkpoint::open_authentic(keys, self.account, position, MANIFEST, manifest)?;
             minicbor::decode(&plain)
                 .map_err(|e| Error::corrupt("a checkpoint manifest cannot be read").with_source(e))
         };

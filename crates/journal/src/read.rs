@@ -6,7 +6,7 @@ use futures::stream::{self, Stream, StreamExt};
 use sealpost_base::{Error, Kind, Position, Result, limits};
 use sealpost_vault::entry::{self, Generation, Header, Origin, Renumbering};
 use sealpost_vault::store::is_too_large;
-use sealpost_vault::{AccountKeys, AppendMode, Hash};
+use sealpost_vault::{AccountKeys, AppendMode, Epoch, Hash};
 use zeroize::Zeroizing;
 
 use crate::disk_paxos::ChainScan;
@@ -32,6 +32,8 @@ pub struct Entry {
     pub prev: Hash,
     /// Its generation of UIDs.
     pub generation: Generation,
+    /// Of which epoch the account's key is that it is sealed under.
+    pub epoch: Epoch,
     /// The ballot that it was written in, if any.
     pub ballot: Option<Ballot>,
     /// Its contents.
@@ -316,6 +318,7 @@ impl Journal {
             hash: entry::hash(object),
             prev: header.prev,
             generation: header.generation,
+            epoch: entry::epoch(object).unwrap_or(Epoch::FIRST),
             ballot: (!place.is_plain()).then_some(place.ballot),
             content: content.unwrap_or_else(|e| Content::Sealed(e.to_string())),
         }

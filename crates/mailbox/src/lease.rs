@@ -105,12 +105,12 @@ impl Lease<Ticket> {
     /// other requests for the memory of the user's own account.
     ///
     /// # Errors
-    /// As [`Accounts::reopen`]; none of them is held then.
+    /// As [`Accounts::reopen_by`]; none of them is held then.
     pub async fn reopen(&self, accounts: &Accounts) -> Result<Lease> {
         let own = accounts.reopen_in_turn(&self.own).await?;
         let mut others = Vec::with_capacity(self.others.len());
         for ticket in &self.others {
-            others.push(accounts.reopen(ticket).await?);
+            others.push(accounts.reopen_by(&own, ticket).await?);
         }
         Ok(Lease { own, others })
     }

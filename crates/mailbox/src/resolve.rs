@@ -19,6 +19,7 @@ use sealpost_account::{Account, AccountState, Accounts, ops};
 use sealpost_base::{Error, Kind, MailboxId, Result};
 
 use crate::access::Access;
+use crate::share::rekey::rekey_if_due;
 
 /// Rights of which one is enough to see that the mailbox exists (RFC 4314 §4, MYRIGHTS).
 const ANY: Rights = Rights::LOOKUP
@@ -103,7 +104,10 @@ impl User<'_> {
             let rights = Rights::ALL;
             return Ok(ResolvedMailbox { account, mailbox: own, rights, access: Access::Own, own, name });
         };
-        let (share, access, rights) = follow(self.accounts, &account, own, &link).await?;
+        let (share, access, rights) = match follow(self.accounts, &account, own, &link).await {
+            Err(error) if error.kind() == Kind::NotFound => return Err(no_mailbox(&name)),
+            followed => followed?,
+        };
         let renamed = account.state().any_mailbox(own).is_none_or(|mailbox| mailbox.name() != name);
         if !rights.intersects(ANY) || link.owner.is_some() && renamed {
             return Err(no_mailbox(&name));
@@ -115,7 +119,8 @@ impl User<'_> {
     /// Opens all shares that the account has links to.
     ///
     /// # Errors
-    /// Store errors. A corrupt share is listed, and fails when it is opened.
+    /// Store errors. A corrupt share is listed, and fails when it is opened, and so is one whose key
+    /// is not to be had.
     pub async fn links(self) -> Result<LinkRights> {
         let account = self.account;
         let links: Vec<(MailboxId, Link)> =
@@ -124,7 +129,9 @@ impl User<'_> {
         for (mailbox, link) in links {
             let found = match follow(self.accounts, account, mailbox, &link).await {
                 Ok((_, _, rights)) => rights,
-                Err(error) if error.kind() == Kind::Corrupt => Rights::LOOKUP,
+                Err(error) if matches!(error.kind(), Kind::Corrupt | Kind::Denied) => Rights::LOOKUP,
+                // It was removed.
+                Err(error) if error.kind() == Kind::NotFound => continue,
                 Err(error) => return Err(error),
             };
             // Following it may have given it another name.
@@ -137,19 +144,28 @@ impl User<'_> {
 }
 
 /// Opens a share that `own` has a link to, with the rights there. A dangling link is removed, and
-/// one whose mailbox has another name by now is renamed.
+/// one whose mailbox has another name by now is renamed. A share that is due to be given a new key
+/// gets it if this user administers it.
 ///
 /// # Errors
-/// Store errors.
+/// `NotFound` if the share has a new key which is not for this account: the link is removed. Store errors.
 pub async fn follow(
     accounts: &Accounts,
-    own: &Account,
+    own: &Arc<Account>,
     mailbox: MailboxId,
     link: &Link,
 ) -> Result<(Arc<Account>, Access, Rights)> {
-    let share = accounts.open(link.share, &link.root).await?;
+    let share = match accounts.open_share(own, link).await {
+        Err(error) if error.kind() == Kind::NotFound && link.owner.is_some() => {
+            remove_link(own, mailbox, link).await?;
+            return Err(error);
+        }
+        opened => opened?,
+    };
     share.catch_up().await?;
+    keep_key(own, link, &share).await;
     let access = Access::Share { user: own.id(), owner: link.owner.is_none() };
+    rekey(accounts, own, &share, access).await;
     let (rights, about) = {
         let state = share.state();
         (access.rights(&state), state.about())
@@ -221,10 +237,42 @@ fn no_mailbox(name: &str) -> Error {
 async fn remove_link(own: &Account, mailbox: MailboxId, link: &Link) -> Result<()> {
     own.commit(|state| {
         let still = state.link(mailbox).is_some_and(|known| known.share == link.share);
-        Ok((if still { share::removed(mailbox, link) } else { Vec::new() }, ()))
+        Ok((if still { share::removed(state, mailbox, link) } else { Vec::new() }, ()))
     })
     .await?;
     Ok(())
+}
+
+/// Gives a share a new key if that is due and this user administers it.
+async fn rekey(accounts: &Accounts, own: &Account, share: &Account, access: Access) {
+    let is_due = {
+        let state = share.state();
+        state.is_rekey_due() && access.rights(&state).contains(Rights::ADMINISTER)
+    };
+    if is_due
+        && let Some(directory) = accounts.directory()
+        && let Err(error) = rekey_if_due(directory, own, share).await
+    {
+        tracing::warn!(share = %share.id(), %error, "a shared mailbox has no new key yet");
+    }
+}
+
+/// Keeps the key that a share has by now in the user's own log: no record that somebody changed
+/// leads to another one, and the mail does not depend on the record.
+async fn keep_key(own: &Account, link: &Link, share: &Account) {
+    let root = share.root();
+    if root.epoch() == link.root.epoch() || !root.follows(&own.state().share_root(link)) {
+        return;
+    }
+    let kept = own.commit(|state| {
+        let is_linked = state.links().any(|(_, known)| known.share == link.share);
+        let is_new = is_linked && root.follows(&state.share_root(link));
+        let events: Vec<_> = is_new.then(|| share::later_key(link.share, &root)).into_iter().collect();
+        ops::check_objects(state, &events).map(|()| (events, ()))
+    });
+    if let Err(error) = kept.await {
+        tracing::warn!(account = %own.id(), share = %link.share, %error, "the new key of a shared mailbox is not kept yet");
+    }
 }
 
 /// The owner's name for the mailbox is the one that counts.

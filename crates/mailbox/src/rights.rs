@@ -8,6 +8,7 @@
 use sealpost_account::AccountState;
 use sealpost_account::acl::{Acl, AclEntry};
 use sealpost_account::rights::Rights;
+use sealpost_account::share::rekey_due;
 use sealpost_base::{AccountId, Error, Result};
 use sealpost_directory::{AccountName, AccountRecord, Directory};
 use sealpost_vault::Hash;
@@ -17,6 +18,7 @@ use crate::resolve::ResolvedMailbox;
 use crate::share::Sharing;
 use crate::share::due_offers::{is_due, set_due};
 use crate::share::recipient::trusted_key_of_nobody;
+use crate::share::rekey::{is_due_after, offered_key, rekey_if_due};
 
 /// The subject of rights.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,7 +119,7 @@ impl Sharing<'_> {
         }
         let set = |acl: &mut Acl| acl.set(to.id(), to.name(), negative, |had| change.applied(had));
         if let Access::Share { .. } = mailbox.access {
-            change_list(&mailbox, set).await?;
+            self.change_list(&mailbox, set).await?;
             self.offer(&mailbox, &to).await?;
             return Ok(Granted::InPlace);
         }
@@ -143,6 +145,10 @@ impl Sharing<'_> {
                     Ok((state.about().map(|about| about.event()).into_iter().collect(), ()))
                 };
                 trusted_key_of_nobody(self.user.account, *id).await?;
+                let owner = share.account.state().about().map(|about| about.owner);
+                if let Some(owner) = owner {
+                    offered_key(self.directory, self.user.account, &share.account, owner, *id, None).await?;
+                }
                 share.account.commit(again).await?;
                 set_due(&share.account, &[*id], false).await
             }
@@ -163,7 +169,7 @@ impl Sharing<'_> {
         if mailbox.access == Access::Own {
             return Ok(());
         }
-        change_list(&mailbox, |acl| {
+        self.change_list(&mailbox, |acl| {
             acl.remove(name.as_str(), *negative);
             Ok(())
         })
@@ -171,6 +177,35 @@ impl Sharing<'_> {
         // Without the negative entry the account may have rights again.
         if *negative {
             self.offer(&mailbox, &from).await?;
+        }
+        Ok(())
+    }
+
+    /// Changes the list of a share, as one entry in its log, if the right to do so is still there.
+    /// If somebody has no rights any more, the share gets a new key.
+    async fn change_list(
+        self,
+        share: &ResolvedMailbox,
+        change: impl Fn(&mut Acl) -> Result<()> + Send + Sync,
+    ) -> Result<()> {
+        let access = share.access;
+        let committed = share.account.commit(|state| {
+            if !access.rights(state).contains(Rights::ADMINISTER) {
+                return Err(Error::denied("you may no longer administer this mailbox"));
+            }
+            let before = state.acl();
+            let mut acl = before.clone();
+            change(&mut acl)?;
+            if acl == before {
+                return Ok((Vec::new(), ()));
+            }
+            let due = is_due_after(&before, &acl).then(|| rekey_due(true));
+            Ok((std::iter::once(acl.event()).chain(due).collect(), ()))
+        });
+        committed.await?;
+        // The rights are taken away in any case. What could not be done now stays due.
+        if let Err(error) = rekey_if_due(self.directory, self.user.account, &share.account).await {
+            tracing::warn!(share = %share.account.id(), %error, "a shared mailbox has no new key yet");
         }
         Ok(())
     }
@@ -265,23 +300,4 @@ impl Identified {
 
 fn owner_keeps_all() -> Error {
     Error::invalid("the owner always has all rights")
-}
-
-/// Changes the list of a share, as one entry in its log, if the right to do so is still there.
-async fn change_list(
-    share: &ResolvedMailbox,
-    change: impl Fn(&mut Acl) -> Result<()> + Send + Sync,
-) -> Result<()> {
-    let access = share.access;
-    let committed = share.account.commit(|state| {
-        if !access.rights(state).contains(Rights::ADMINISTER) {
-            return Err(Error::denied("you may no longer administer this mailbox"));
-        }
-        let before = state.acl();
-        let mut acl = before.clone();
-        change(&mut acl)?;
-        Ok((if acl == before { Vec::new() } else { vec![acl.event()] }, ()))
-    });
-    committed.await?;
-    Ok(())
 }

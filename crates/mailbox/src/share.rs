@@ -4,6 +4,7 @@
 pub(crate) mod due_offers;
 pub mod leftovers;
 pub(crate) mod recipient;
+pub mod rekey;
 
 use std::sync::Arc;
 
@@ -21,6 +22,7 @@ use crate::resolve::{ResolvedMailbox, User, follow};
 use crate::usage_tracker::UsageTracker;
 use due_offers::{is_due, set_due};
 use recipient::trusted_key;
+use rekey::offered_key;
 
 /// What sharing a user's mailboxes needs.
 #[derive(Clone, Copy)]
@@ -127,12 +129,15 @@ impl Sharing<'_> {
             let state = place.account.state();
             state.about().ok_or_else(|| Error::corrupt("a share record names no owner"))?
         };
-        let Some(root) = self.root_of(place) else { return Ok(()) };
-        let link = Link { share: place.account.id(), root, owner: Some(about.owner_name) };
-        let offer = Offer { link, name: about.name, below: None };
+        let share = &place.account;
         let sealed = async {
             let public = trusted_key(self.user.account, to).await?;
-            self.user.accounts.offer(to.id, &public, offer).await
+            // That which it has by now: the user's own link may have an earlier one.
+            let own = self.user.account;
+            let root = offered_key(self.directory, own, share, about.owner, to.id, Some(public)).await?;
+            let Some(root) = root else { return Ok(()) };
+            let link = Link { share: share.id(), root, owner: Some(about.owner_name) };
+            self.user.accounts.offer(to.id, &public, Offer { link, name: about.name, below: None }).await
         };
         match sealed.await {
             // The user is not told, as of names without an account. It stays due.
@@ -143,13 +148,6 @@ impl Sharing<'_> {
             sealed => sealed?,
         }
         set_due(&place.account, &[to.id], false).await
-    }
-
-    /// The key of a share that the user has a link to.
-    fn root_of(self, place: &ResolvedMailbox) -> Option<RootKey> {
-        let state = self.user.account.state();
-        let link = state.links().map(|(_, link)| link).find(|link| link.share == place.account.id());
-        link.map(|link| link.root.clone())
     }
 
     /// Offers a share to all accounts with rights there.
@@ -310,7 +308,7 @@ impl User<'_> {
         let share = place.account.id();
         let committed = own.commit(|state| {
             let link = state.link(place.own).filter(|link| link.share == share);
-            Ok((link.map(|link| share::removed(place.own, link)).unwrap_or_default(), ()))
+            Ok((link.map(|link| share::removed(state, place.own, link)).unwrap_or_default(), ()))
         });
         committed.await?;
         if let Err(error) = set_due(&place.account, &[own.id()], true).await {

@@ -16,6 +16,8 @@ mod fixture;
 mod leases;
 #[path = "operations/reading.rs"]
 mod reading;
+#[path = "operations/rekey.rs"]
+mod rekey;
 #[path = "operations/rights.rs"]
 mod rights;
 #[path = "operations/tree.rs"]

@@ -106,6 +106,7 @@ impl Context {
             settings.domain.as_deref(),
             settings.postmaster.as_deref(),
         )?;
+        accounts.set_directory(directory.clone());
         let auth =
             Authenticator::new(directory.clone(), &settings.login, budget.clone(), clock.clone(), &*random)?;
         let usage = UsageTracker::new(accounts.clone(), directory.clone());

@@ -73,13 +73,36 @@ pub fn open(
     name: &str,
     object: &[u8],
 ) -> Result<Zeroizing<Vec<u8>>> {
+    open_by(|epoch| keys.in_epoch(epoch), (account, position, name), object)
+}
+
+/// As [`open`], of a piece that carries a MAC of this installation: a later epoch in it says that
+/// these keys are outdated.
+///
+/// # Errors
+/// `Denied` for a later epoch; as [`open`].
+pub fn open_authentic(
+    keys: &AccountKeys,
+    account: AccountId,
+    position: Position,
+    name: &str,
+    object: &[u8],
+) -> Result<Zeroizing<Vec<u8>>> {
+    open_by(|epoch| keys.in_authentic_epoch(epoch), (account, position, name), object)
+}
+
+fn open_by<'a>(
+    keys: impl FnOnce(Epoch) -> Result<&'a AccountKeys>,
+    (account, position, name): (AccountId, Position, &str),
+    object: &[u8],
+) -> Result<Zeroizing<Vec<u8>>> {
     let Some((epoch, rest)) = Epoch::begun(MAGIC, MAGIC_EPOCH, object) else {
         return Err(Error::corrupt("not a checkpoint, or of a version this program does not know"));
     };
     let Some((salt, body)) = rest.split_at_checked(SALT_BYTES) else {
         return Err(Error::corrupt("a checkpoint ends within its header"));
     };
-    let keys = keys.in_epoch(epoch)?;
+    let keys = keys(epoch)?;
     let cipher = ObjectCipher::new(salt, keys.checkpoint.bytes(), context(account, position, name));
     chunk::open_section(&cipher, SECTION, body, MAX_BYTES)
         .map_err(|e| e.context(format!("checkpoint {position}/{name}")))

@@ -350,6 +350,14 @@ pub fn header(object: &[u8]) -> Result<(Origin, Header)> {
     Parsed::new(object).map(|parsed| (parsed.origin, parsed.header))
 }
 
+/// Of which epoch the key is that an entry says it is sealed under.
+///
+/// # Errors
+/// As [`header`].
+pub fn epoch(object: &[u8]) -> Result<Epoch> {
+    Parsed::new(object).map(|parsed| parsed.epoch)
+}
+
 /// What an entry says that is a [`Renumbering`].
 ///
 /// # Errors

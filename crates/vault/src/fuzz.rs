@@ -13,7 +13,9 @@ use crate::message::Layout;
 use crate::server_key::ServerKeys;
 use crate::slot::{self, Slot, SlotKind};
 use crate::upload::Upload;
-use crate::{AccountKeys, RootKey, checkpoint, chunk, entry, index, mark, message, pack, record, server_key};
+use crate::{
+    AccountKeys, RootKey, ShareKeys, checkpoint, chunk, entry, index, mark, message, pack, record, server_key,
+};
 
 const ACCOUNT: AccountId = AccountId([3; 16]);
 const PACK: &str = "acct/03030303030303030303030303030303/pack/m/0";
@@ -59,6 +61,7 @@ pub fn fuzz_object(data: &[u8]) {
     layout(data);
     message::stub::fuzz(&keys.object, data);
     slots(data);
+    share_keys(&keys.account, data);
     round_trip(keys, data);
 }
 
@@ -136,6 +139,12 @@ fn slots(data: &[u8]) {
         assert!(slot.open(ACCOUNT, data).is_none());
     }
     slot::for_login(&[slot], data);
+}
+
+fn share_keys(keys: &AccountKeys, data: &[u8]) {
+    let Ok(found) = minicbor::decode::<ShareKeys>(data) else { return };
+    let _ = found.epoch();
+    assert!(!matches!(found.open(ACCOUNT, ACCOUNT, keys), Ok(Some(_))));
 }
 
 fn round_trip(keys: &Keys, data: &[u8]) {

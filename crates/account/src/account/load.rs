@@ -19,6 +19,7 @@ use crate::accounts::Reservation;
 use crate::env::AccountEnv;
 use crate::event::{Batch, Event};
 use crate::log_end::LogEnd;
+use crate::share_keys::Openers;
 use crate::state::{self, AccountState, Restore};
 
 /// How often loading starts again because the log was trimmed meanwhile, or is broken: what is
@@ -67,8 +68,8 @@ impl Account {
             this: this.clone(),
             env: env.clone(),
             id,
-            root: root.clone(),
-            keys,
+            keys: RwLock::new((root.clone(), Arc::new(keys))),
+            openers: Openers::default(),
             head,
             state: RwLock::new(state),
             bulk_update: AtomicBool::new(false),
@@ -97,13 +98,23 @@ impl Account {
     /// # Errors
     /// What the store says; `Corrupt` if the log is broken, or has not what the state has.
     pub(super) async fn follow(&self, work: &mut Work) -> Result<()> {
-        let journal = &self.head.journal;
+        match self.read_on(work).await {
+            Err(outdated) if outdated.kind() == Kind::Denied => {
+                Box::pin(self.renew_key(outdated)).await?;
+                self.read_on(work).await
+            }
+            read => read,
+        }
+    }
+
+    async fn read_on(&self, work: &mut Work) -> Result<()> {
+        let (journal, keys) = (&self.head.journal, self.keys());
         let Some(places) = journal.places_after(&work.tail()).await? else {
             return self.reload(work).await;
         };
         for places in places.chunks(GROUP) {
             let known = work.tail();
-            let read: Vec<Read> = journal.entries(&self.keys, known, places).try_collect().await?;
+            let read: Vec<Read> = journal.entries(&keys, known, places).try_collect().await?;
             if !journal.reaches_back(&known).await? {
                 return self.reload(work).await;
             }
@@ -126,7 +137,7 @@ impl Account {
                 {
                     return self.reload(work).await;
                 }
-                let said = read_entry(self.id, &self.keys, &entry)?;
+                let said = read_entry(self.id, &keys, &entry)?;
                 let rows = self.state().rows_of(events_of(&said));
                 let events = self.change_state(rows, |state| apply(state, &entry, &said)).await;
                 keep_structures(&self.env, self.id, said);
@@ -148,7 +159,14 @@ impl Account {
     pub(super) async fn reload(&self, work: &mut Work) -> Result<()> {
         let scale = Scale { env: &self.env, id: self.id, charge: &self.charge };
         let before = work.tail();
-        let (state, fresh, damaged) = load(&self.head.journal, &self.keys, &scale).await?;
+        let loaded = match load(&self.head.journal, &self.keys(), &scale).await {
+            Err(outdated) if outdated.kind() == Kind::Denied => {
+                Box::pin(self.renew_key(outdated)).await?;
+                load(&self.head.journal, &self.keys(), &scale).await
+            }
+            loaded => loaded,
+        };
+        let (state, fresh, damaged) = loaded?;
         if fresh.replay.counted(&before) == Some(false) {
             // What this node showed is not in the log. If UIDs mean something else since, clients find out.
             if fresh.tail().generation <= before.generation {
@@ -483,7 +501,14 @@ fn apply(state: &mut AccountState, entry: &Entry, said: &Said) -> Option<usize> 
     let Entry { position, generation, .. } = *entry;
     match said {
         Said::Events(origin, batch) => {
-            state.apply_decided_on(generation, position, *origin, batch);
+            let counts_as = state.origin_in_epoch(*origin, entry.epoch);
+            if counts_as != *origin {
+                tracing::error!(
+                    %position, epoch = entry.epoch.0,
+                    "a log entry is sealed under an earlier key than one before it: only deliveries in it count"
+                );
+            }
+            state.apply_decided_on(generation, position, counts_as, batch);
             Some(batch.events.len())
         }
         Said::Renumbering => {

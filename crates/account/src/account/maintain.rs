@@ -140,7 +140,7 @@ impl Account {
         let journal = &self.head.journal;
         // The lock on `work` keeps the state unchanged; readers continue.
         let chunk = |name: &str| self.state().chunk(name);
-        journal.write_checkpoint(&self.keys, work.tail(), names, chunk).await?;
+        journal.write_checkpoint(&self.keys(), work.tail(), names, chunk).await?;
         work.since_checkpoint = 0;
         drop(work);
         let metrics = self.env.metrics();

@@ -10,6 +10,7 @@ use minicbor::{Decode, Encode};
 use sealpost_base::{
     AccountId, Error, MailboxId, ModSeq, Position, Result, Timestamp, Uid, UidValidity, limits,
 };
+use sealpost_vault::Epoch;
 use sealpost_vault::entry::Generation;
 
 use super::bounded::Bounded;
@@ -69,6 +70,9 @@ struct StateHeader {
     /// How many links with known threads are forgotten.
     #[n(12)]
     first_link: u64,
+    /// The latest epoch in which the owner sealed an entry; `None`: the first.
+    #[n(13)]
+    owner_epoch: Option<u32>,
 }
 
 #[derive(Encode, Decode)]
@@ -315,6 +319,7 @@ impl AccountState {
             gone_floors: [departed.messages.floor(), departed.parted.floor(), departed.mailboxes.floor()],
             parents_changed: self.parents_changed,
             first_link: self.thread_links.first(),
+            owner_epoch: Some(self.owner_epoch.0).filter(|epoch| *epoch > Epoch::FIRST.0),
         }
     }
 }
@@ -483,6 +488,7 @@ impl Restore {
         let state = &mut self.state;
         state.position = head.position;
         state.generation = head.generation.unwrap_or_default();
+        state.owner_epoch = head.owner_epoch.map_or(Epoch::FIRST, Epoch);
         state.objects = Objects::restore(BTreeMap::new(), head.position);
         state.last_uid_validity = head.last_uid_validity;
         state.next_mailbox = head.next_mailbox;

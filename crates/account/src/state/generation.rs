@@ -2,6 +2,7 @@
 //! decided on the old one count in part.
 
 use sealpost_base::{MailboxId, Position, limits};
+use sealpost_vault::Epoch;
 use sealpost_vault::entry::{Generation, Origin};
 
 use super::AccountState;
@@ -21,6 +22,21 @@ impl AccountState {
             self.apply(position, origin, batch);
         } else {
             self.apply_of_another_generation(position, origin, batch);
+        }
+    }
+
+    /// Who an entry comes from that is sealed under a key of `epoch`. Sessions with an earlier key than
+    /// that of an entry before it cannot have read that entry, and append nothing behind it: so what
+    /// looks like one was written with an earlier key that was kept, and counts as a delivery does.
+    #[must_use]
+    pub fn origin_in_epoch(&mut self, origin: Origin, epoch: Epoch) -> Origin {
+        match origin {
+            Origin::Owner if epoch < self.owner_epoch => Origin::Delivery,
+            Origin::Owner => {
+                self.owner_epoch = epoch;
+                Origin::Owner
+            }
+            Origin::Delivery | Origin::Renumbering => origin,
         }
     }
 

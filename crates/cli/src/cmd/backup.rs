@@ -204,8 +204,8 @@ impl StoreBackup {
         }
         // The original sends the mails in its queues; the copy must not send them again.
         sealpost_queue::mark_copy(&self.to).await?;
-        for objects in listed {
-            self.records(objects).await?;
+        for (root, objects) in records.into_iter().zip(listed) {
+            self.records(root, &objects).await?;
         }
         Ok(())
     }
@@ -231,8 +231,8 @@ impl StoreBackup {
             for id in ids {
                 self.log(&format!("acct/{id}")).await?;
             }
-            for objects in listed {
-                self.records(objects).await?;
+            for (prefix, objects) in prefixes.iter().zip(listed) {
+                self.records(prefix, &objects).await?;
             }
         }
         Ok(())
@@ -368,7 +368,12 @@ impl StoreBackup {
     }
 
     /// Copies records. Versions that disappear meanwhile were replaced by newer ones.
-    async fn records(&mut self, mut listed: Vec<ListedObject>) -> Result<()> {
+    async fn records(&mut self, prefix: &str, before: &[ListedObject]) -> Result<()> {
+        // As they are now: the logs that were copied may have entries under a key that a later
+        // version of a record has.
+        let known: BTreeSet<&str> = before.iter().filter_map(directory).collect();
+        let mut listed = self.list(prefix).await?;
+        listed.retain(|object| directory(object).is_some_and(|directory| known.contains(directory)));
         listed.retain(|object| {
             let account = directory(object).and_then(|directory| directory.strip_prefix("usage/"));
             account.is_none_or(|account| !self.forked.contains(account))

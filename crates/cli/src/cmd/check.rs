@@ -26,7 +26,7 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use sealpost_account::AccountState;
+use sealpost_account::{AccountState, newest_key};
 use sealpost_base::AccountId;
 use sealpost_directory::{AccountRecord, Secret};
 use sealpost_journal::Journal;
@@ -158,6 +158,7 @@ async fn account(
 ) -> Result<()> {
     report.totals.accounts += 1;
     let name = record.name.to_string();
+    let own_keys = root.as_ref().map(|root| AccountKeys::derive(root, record.id));
     let own = Log { name: name.clone(), id: record.id, public: record.public, is_account: true, root };
     let state = log_of(data_dir, own, report).await?;
     report.totals.unlocked += u64::from(state.is_some());
@@ -170,13 +171,21 @@ async fn account(
             linked.chain(state.unlinked_shares().map(|link| ("deleted".to_owned(), link)))
         });
         let link = links.into_iter().find(|(_, link)| link.share == share.share);
-        let (mailbox, root) = match link {
-            Some((mailbox, link)) => (mailbox, Some(link.root)),
-            None => (share.share.to_string(), None),
+        let mailbox = match &link {
+            Some((mailbox, _)) => mailbox.clone(),
+            None => share.share.to_string(),
         };
         let name = format!("{name}, shared mailbox {mailbox}");
         report.begin(&name);
         report.totals.shares += 1;
+        let root = match (&link, &state, &own_keys) {
+            (Some((_, link)), Some(state), Some(keys)) => {
+                let known = state.share_root(link);
+                let later = report.note(At::Account, newest_key(&share, record.id, keys, &known)).flatten();
+                Some(later.unwrap_or(known))
+            }
+            _ => None,
+        };
         let log = Log { name, id: share.share, public: share.public, is_account: false, root };
         log_of(data_dir, log, report).await?;
     }

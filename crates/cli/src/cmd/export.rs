@@ -15,7 +15,7 @@ use anyhow::Result;
 use clap::ValueEnum;
 use sealpost_account::rights::Rights;
 use sealpost_account::{Account, AccountState, Accounts, Message, Row};
-use sealpost_base::{Error, MailboxId, Timestamp, Uid};
+use sealpost_base::{Error, Kind, MailboxId, Timestamp, Uid};
 use sealpost_files::owner;
 use sealpost_mailformat::lines::LineEnds;
 use sealpost_mailformat::maildir::folder;
@@ -231,8 +231,10 @@ async fn follow(
             found.push((account.clone(), id, name));
             continue;
         };
-        let share = match accounts.open(link.share, &link.root).await {
+        let share = match accounts.open_share(account, &link).await {
             Ok(share) => share,
+            // It has a key by now that is not for this account.
+            Err(e) if e.kind() == Kind::NotFound => continue,
             Err(e) => {
                 summary.fail(&name, None, e.to_string());
                 continue;

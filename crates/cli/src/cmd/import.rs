@@ -23,6 +23,7 @@ use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -256,12 +257,12 @@ fn find(args: &Args, summary: &mut Summary) -> Result<Vec<FoundArchive>> {
 async fn write_down_usage(
     data_dir: &DataDir,
     accounts: &Accounts,
-    account: &Account,
+    account: &Arc<Account>,
 ) -> sealpost_base::Result<()> {
     let mut held = usage::of(&account.state());
     let links: Vec<Link> = account.state().links().map(|(_, link)| link.clone()).collect();
     for link in links.into_iter().filter(|link| link.owner.is_none()) {
-        let share = accounts.open(link.share, &link.root).await?;
+        let share = accounts.open_share(account, &link).await?;
         held = held.with(usage::of_share(&share.state()));
     }
     data_dir.directory.record_usage(account.id(), held).await?;

@@ -103,7 +103,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
                 // Others' mailboxes are theirs to count.
                 Some(link) if link.owner.is_some() => {}
                 Some(link) => {
-                    let share = accounts.open(link.share, &link.root).await?;
+                    let share = accounts.open_share(&account, &link).await?;
                     mailboxes.push(mailbox(&name, share.state().inbox()));
                 }
             }

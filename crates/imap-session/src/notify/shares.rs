@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use sealpost_account::rights::Rights;
 use sealpost_account::share::Link;
-use sealpost_account::{AccountState, Accounts, LogWatcher};
+use sealpost_account::{AccountState, LogWatcher};
 use sealpost_base::{AccountId, MailboxId, limits};
 use sealpost_mailbox::watch::WatchedShare;
 
@@ -68,13 +68,13 @@ impl Shares {
     /// Brings the known state up to date; the events to report.
     pub(super) async fn update(
         &mut self,
-        accounts: &Accounts,
+        user: &User,
         selected: Option<AccountId>,
         own: &OwnEntries,
     ) -> Result<Vec<Event>, Overflow> {
         let mut events = Vec::new();
         for Share { share, wanted } in self.0.values_mut() {
-            let change = match share.update(accounts).await {
+            let change = match share.update(user.resolver()).await {
                 Ok(Some(change)) => change,
                 Ok(None) => continue,
                 Err(error) => {

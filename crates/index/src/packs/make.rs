@@ -220,7 +220,7 @@ impl Index {
         let (Some(first), Some(last)) = (members.first(), members.last()) else { return Ok(None) };
         let name = SegmentName { first: first.number, last: last.number, entries: members.len() as u32 };
         let path = kind.path(self.id(), name);
-        let sealed = pack::seal(self.keys(), self.id(), &path, members, self.random())?;
+        let sealed = pack::seal(&self.keys(), self.id(), &path, members, self.random())?;
         let bytes = sealed.len() as u64;
         self.store().put_new(&path, sealed).await?;
         self.derived.packs.add(kind, Stored { name, bytes });

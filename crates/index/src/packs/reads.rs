@@ -218,9 +218,9 @@ impl Index {
     async fn read_pack(&self, kind: Packed, name: SegmentName, permit: Permit) -> Result<Pack> {
         let path = kind.path(self.id(), name);
         // What is in it has digests in its directory.
-        let open = |bytes: &Bytes| Pack::open(self.keys(), self.id(), &path, bytes).map(|_| bytes.clone());
+        let open = |bytes: &Bytes| Pack::open(&self.keys(), self.id(), &path, bytes).map(|_| bytes.clone());
         let bytes = self.store().read_opened(&path, open).await?;
         let object = Bytes::from_owner(Held { bytes, _permit: permit });
-        Pack::open(self.keys(), self.id(), &path, &object)
+        Pack::open(&self.keys(), self.id(), &path, &object)
     }
 }

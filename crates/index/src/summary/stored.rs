@@ -89,7 +89,7 @@ impl Index {
     }
 
     fn open_segment(&self, content: Content, path: &str, object: &Bytes, parts: Parts) -> Result<Segment> {
-        Segment::open(content, &SegmentReader::new(self.keys(), self.id(), path, object)?, parts)
+        Segment::open(content, &SegmentReader::new(&self.keys(), self.id(), path, object)?, parts)
     }
 
     /// Writes a segment, unless it is empty. An existing segment of the same name has the same
@@ -110,7 +110,7 @@ impl Index {
         sections: &[&[u8]],
     ) -> Result<()> {
         let path = name.path(content, self.id());
-        let sealed = sealpost_vault::index::seal(self.keys(), self.id(), &path, sections, self.random())?;
+        let sealed = sealpost_vault::index::seal(&self.keys(), self.id(), &path, sections, self.random())?;
         let bytes = sealed.len() as u64;
         self.store().put_new(&path, sealed).await?;
         self.segment_list(content).add(Stored { name, bytes });

@@ -4,8 +4,8 @@
 use sealpost_account::metadata::Holder;
 use sealpost_account::rights::Rights;
 use sealpost_account::share::Link;
-use sealpost_account::{AccountState, Accounts, LogWatcher, Ticket};
-use sealpost_base::{AccountId, MailboxId, Position, Result};
+use sealpost_account::{AccountState, LogWatcher, Ticket};
+use sealpost_base::{AccountId, Kind, MailboxId, Position, Result};
 
 use super::digest::{MailboxDigest, MessagesChange};
 use crate::access::Access;
@@ -80,16 +80,21 @@ impl WatchedShare {
         self.ticket.log_watcher()
     }
 
-    /// Brings the known state up to date, if the log has grown; how it differed.
+    /// Brings the known state up to date, if the log has grown; how it differed. A share that has a
+    /// new key, and not for this user, is known by what it was, without rights.
     ///
     /// # Errors
     /// Store errors. It is read again when the log has grown further.
-    pub async fn update(&mut self, accounts: &Accounts) -> Result<Option<ShareChange>> {
+    pub async fn update(&mut self, user: User<'_>) -> Result<Option<ShareChange>> {
         if !self.watcher().has_changed() {
             return Ok(None);
         }
-        let account = match accounts.reopen(&self.ticket).await {
+        let account = match user.accounts.reopen_by(user.account, &self.ticket).await {
             Ok(account) => account,
+            Err(error) if error.kind() == Kind::NotFound => {
+                self.ticket.log_watcher_mut().mark_seen();
+                return Ok(self.without_rights());
+            }
             Err(error) => {
                 self.ticket.log_watcher_mut().mark_seen();
                 return Err(error);
@@ -111,6 +116,21 @@ impl WatchedShare {
         };
         (self.known, self.position, self.rights) = (now, change.position, change.rights);
         Ok(Some(change))
+    }
+}
+
+impl WatchedShare {
+    /// How it differs when it is known that there are no rights any more, and nothing else.
+    fn without_rights(&mut self) -> Option<ShareChange> {
+        let rights_before = std::mem::replace(&mut self.rights, Rights::NONE);
+        (!rights_before.is_empty()).then(|| ShareChange {
+            since: self.position,
+            position: self.position,
+            rights_before,
+            rights: Rights::NONE,
+            messages: MessagesChange::default(),
+            metadata: Some(Vec::new()),
+        })
     }
 }
 

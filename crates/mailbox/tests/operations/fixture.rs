@@ -27,7 +27,9 @@ pub struct Fixture {
     pub directory: Directory,
     pub tracker: UsageTracker,
     pub memory: AppendMemory,
-    random: Arc<SeededRandom>,
+    pub random: Arc<SeededRandom>,
+    key: ServerKeys,
+    clock: Arc<FakeClock>,
     pub me: Member,
     pub you: Member,
 }
@@ -41,18 +43,46 @@ pub struct Member {
 
 impl Fixture {
     pub async fn new() -> Self {
+        Self::over(Store::memory()).await
+    }
+
+    pub async fn over(store: Store) -> Self {
         let random = Arc::new(SeededRandom::new(3));
         let clock = Arc::new(FakeClock::new(Timestamp(1_700_000_000_000)));
-        let (store, key) = (Store::memory(), ServerKeys::generate(&*random));
+        let key = ServerKeys::generate(&*random);
         let (shared, budget): (Arc<dyn Random>, _) = (random.clone(), Budget::new(64 << 20));
         let log_key = LogKey::of(&key);
         let accounts = Accounts::new(store.clone(), log_key, clock.clone(), shared, budget.clone());
-        let directory = Directory::new(store.clone(), key, clock, random.clone());
+        let directory = Directory::new(store.clone(), key.clone(), clock.clone(), random.clone());
+        accounts.set_directory(directory.clone());
         let tracker = UsageTracker::new(accounts.clone(), directory.clone());
         let memory = AppendMemory::of(&budget);
         let me = Member::new(&directory, &accounts, "me@localhost").await;
         let you = Member::new(&directory, &accounts, "you@localhost").await;
-        Fixture { store, accounts, directory, tracker, memory, random, me, you }
+        Fixture { store, accounts, directory, tracker, memory, random, key, clock, me, you }
+    }
+
+    /// The same over a copy of its store.
+    pub async fn copied(&self, store: Store) -> Self {
+        let (random, clock, key) = (self.random.clone(), self.clock.clone(), self.key.clone());
+        let (shared, budget): (Arc<dyn Random>, _) = (random.clone(), Budget::new(64 << 20));
+        let accounts = Accounts::new(store.clone(), LogKey::of(&key), clock.clone(), shared, budget.clone());
+        let directory = Directory::new(store.clone(), key.clone(), clock.clone(), random.clone());
+        accounts.set_directory(directory.clone());
+        let tracker = UsageTracker::new(accounts.clone(), directory.clone());
+        let memory = AppendMemory::of(&budget);
+        let me = self.me.on(&accounts).await;
+        let you = self.you.on(&accounts).await;
+        Fixture { store, accounts, directory, tracker, memory, random, key, clock, me, you }
+    }
+
+    /// The accounts as another node has them.
+    pub fn other_node(&self) -> Accounts {
+        let (random, budget): (Arc<dyn Random>, _) = (self.random.clone(), Budget::new(64 << 20));
+        let log_key = LogKey::of(&self.key);
+        let accounts = Accounts::new(self.store.clone(), log_key, self.clock.clone(), random, budget);
+        accounts.set_directory(self.directory.clone());
+        accounts
     }
 
     pub fn user<'a>(&'a self, of: &'a Member) -> User<'a> {
@@ -128,7 +158,7 @@ impl Fixture {
 pub const MESSAGE: &[u8] = b"Subject: x\r\n\r\nxy\r\n";
 
 impl Member {
-    async fn new(directory: &Directory, accounts: &Accounts, name: &str) -> Self {
+    pub async fn new(directory: &Directory, accounts: &Accounts, name: &str) -> Self {
         let new = NewAccount::with_password(Secret::new(b"secret").unwrap());
         let name = AccountName::parse(name).unwrap();
         let (record, root) = directory.create(&name, new).await.unwrap();
@@ -138,6 +168,12 @@ impl Member {
 
     pub fn id(&self) -> AccountId {
         self.record.id
+    }
+
+    /// The same on another node.
+    pub async fn on(&self, accounts: &Accounts) -> Self {
+        let account = accounts.open(self.id(), &self.account.root()).await.unwrap();
+        Member { record: self.record.clone(), account, headroom: self.headroom }
     }
 
     /// Sets the limits of its own log.

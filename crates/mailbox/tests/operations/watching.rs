@@ -98,16 +98,16 @@ async fn a_watched_share_reports_messages_and_rights() {
     };
     let mut share = WatchedShare::open(w.user(&w.you), mailbox, name, &link).await.unwrap();
     assert_eq!(share.known().name, "Other Users/me@localhost/Projects");
-    assert_eq!(share.update(&w.accounts).await.unwrap(), None);
+    assert_eq!(share.update(w.user(&w.you)).await.unwrap(), None);
     w.append(&w.me, "Projects", Flags::default()).await.unwrap();
     assert!(share.watcher().has_changed());
-    let change = share.update(&w.accounts).await.unwrap().unwrap();
+    let change = share.update(w.user(&w.you)).await.unwrap().unwrap();
     let messages = MessagesChange { validity: false, counts: true, unseen: true, any: true };
     assert_eq!((change.messages, change.rights), (messages, change.rights_before));
     assert_eq!((change.position, change.metadata), (change.since.next(), Some(Vec::new())));
     w.grant("Projects", "l").await;
-    let change = share.update(&w.accounts).await.unwrap().unwrap();
+    let change = share.update(w.user(&w.you)).await.unwrap().unwrap();
     assert_eq!((change.rights_before.to_string(), change.rights.to_string()), ("lr".into(), "l".into()));
     assert_eq!(change.messages, MessagesChange::default());
-    assert_eq!(share.update(&w.accounts).await.unwrap(), None);
+    assert_eq!(share.update(w.user(&w.you)).await.unwrap(), None);
 }

@@ -3,7 +3,12 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
+use sealpost_account::rights::Rights;
+use sealpost_base::AccountId;
 use sealpost_directory::{SlotInfo, UnverifiedSlots};
+use sealpost_mailbox::resolve::follow;
+use sealpost_mailbox::share::rekey;
+use sealpost_vault::RootKey;
 use serde::Serialize;
 
 use super::NameArgs;
@@ -19,7 +24,8 @@ use crate::secret::PasswordArgs;
     after_help = "A password change keeps the key of the account: an old backup and a password of that time open later mail, \
                         too. This command makes a new key for new mail. Passwords, app passwords and the recovery code stay valid, mail \
                         stays readable, and sessions end within a minute and log in again. Change the password first if it has \
-                        leaked. Shared mailboxes keep their keys. On several nodes, update all of them first.
+                        leaked. Mailboxes that the account shares get a new key too; those that others share with it get one when \
+                        their owner next opens them. On several nodes, update all of them first.
 
 Examples:
   sealpost account rekey jane@example.org"
@@ -43,6 +49,10 @@ struct Rekeyed {
     kept: Vec<String>,
     /// Slots that were not verified.
     removed: Vec<String>,
+    /// Shared mailboxes with a new key.
+    mailboxes: Vec<String>,
+    /// Shared mailboxes that get one when somebody who administers them opens them.
+    mailboxes_due: Vec<String>,
 }
 
 pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
@@ -57,16 +67,69 @@ pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     for slot in &rekeyed.removed {
         warn(format_args!("removed: {slot}"));
     }
+    let Shares { rekeyed: mailboxes, due: mailboxes_due } =
+        rekey_shares(&data_dir, record.id, &rekeyed.root).await?;
     let done = Rekeyed {
         account: record.name.to_string(),
         done: "rekeyed",
         epoch: rekeyed.root.epoch().0,
         kept: rekeyed.kept.iter().map(SlotInfo::to_string).collect(),
         removed: rekeyed.removed.iter().map(SlotInfo::to_string).collect(),
+        mailboxes,
+        mailboxes_due,
     };
     global.output().done(&done, |done| {
-        let Rekeyed { account, epoch, kept, .. } = done;
-        format!("{account} has a new key (epoch {epoch}) for: {}", kept.join(", "))
+        let Rekeyed { account, epoch, kept, mailboxes, mailboxes_due, .. } = done;
+        let mut text = format!("{account} has a new key (epoch {epoch}) for: {}", kept.join(", "));
+        for (names, what) in
+            [(mailboxes, "new keys"), (mailboxes_due, "new keys when their owners open them")]
+        {
+            if !names.is_empty() {
+                text.push_str(&format!("\nshared mailboxes with {what}: {}", names.join(", ")));
+            }
+        }
+        text
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The shared mailboxes of an account, by name.
+#[derive(Default)]
+struct Shares {
+    rekeyed: Vec<String>,
+    due: Vec<String>,
+}
+
+/// Gives the mailboxes that an account shares new keys, and says of those of others that they are due.
+async fn rekey_shares(data_dir: &DataDir, id: AccountId, root: &RootKey) -> Result<Shares> {
+    let accounts = data_dir.accounts();
+    let told = data_dir.notify_of(&accounts);
+    let account = accounts.open(id, root).await?;
+    let links: Vec<_> = {
+        let state = account.state();
+        state.links().map(|(mailbox, link)| (mailbox.id(), mailbox.name().to_owned(), link.clone())).collect()
+    };
+    let mut shares = Shares::default();
+    for (mailbox, name, link) in links {
+        let rekeyed: sealpost_base::Result<bool> = async {
+            let (share, access, _) = follow(&accounts, &account, mailbox, &link).await?;
+            rekey::set_due(&share).await?;
+            let may = access.rights(&share.state()).contains(Rights::ADMINISTER);
+            if may {
+                rekey::rekey_if_due(&data_dir.directory, &account, &share).await?;
+            }
+            Ok(may)
+        }
+        .await;
+        match rekeyed {
+            Ok(true) => shares.rekeyed.push(name),
+            Ok(false) => shares.due.push(name),
+            Err(error) => {
+                let why = "the shared mailbox keeps its key for now: repeat the command";
+                warn(format_args!("warning: {name}: {error}; {why}"));
+            }
+        }
+    }
+    told.end().await;
+    Ok(shares)
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Result;
 use sealpost_account::share::Link;
@@ -128,12 +129,12 @@ fn own_shares(account: &Account) -> Vec<Link> {
 async fn from_share(
     data_dir: &DataDir,
     accounts: &Accounts,
-    account: &Account,
+    account: &Arc<Account>,
     link: &Link,
     since: Timestamp,
     to: &str,
 ) -> Result<usize> {
-    let share = accounts.open(link.share, &link.root).await?;
+    let share = accounts.open_share(account, link).await?;
     let deleted = data_dir.directory.share_last_changed(link.share).await?.is_some_and(|last| last >= since);
     let found: Vec<(Message, Flags)> = {
         let state = share.state();

@@ -7,9 +7,11 @@ use futures::future::Either;
 use object_store::memory::InMemory;
 use sealpost_account::{Account, Accounts, Event, NewMessage, Options};
 use sealpost_base::{FakeClock, Random, SeededRandom, Timestamp, Uid, UidSet};
+use sealpost_directory::Directory;
 use sealpost_testkit::faulty::{Faulty, Held, Plan};
-use sealpost_vault::RootKey;
 use sealpost_vault::entry::LogKey;
+use sealpost_vault::server_key::ServerKeys;
+use sealpost_vault::{RootKey, ShareKeys};
 
 use super::*;
 
@@ -142,4 +144,36 @@ async fn no_copied_checkpoint_lies_behind_the_end_of_the_log() {
             }
         }
     }
+}
+
+/// A shared mailbox gets another key: what the copy has of its log may be sealed under that.
+#[tokio::test]
+async fn records_in_the_copy_are_no_older_than_its_logs() {
+    let w = Fixture::new().await;
+    w.append().await;
+    let random = Arc::new(SeededRandom::new(3));
+    let key = ServerKeys::generate(&*random);
+    let clock = Arc::new(FakeClock::new(Timestamp(0)));
+    let directory = Directory::new(w.from.clone(), key, clock, random.clone());
+    let (owner, public) = (AccountId([1; 16]), w.root.delivery_key(ID));
+    let record = directory.record_share(owner, ID, public).await.unwrap();
+    let held = w.faulty.hold_listing("/log", 0);
+    let (came, summary) = w
+        .copy_while(held, async {
+            let next = w.root.next(&*random).unwrap();
+            let keys = ShareKeys::seal(ID, &next, &[(owner, public)], &*random).unwrap();
+            assert!(directory.set_share_keys(&record, next.delivery_key(ID), keys).await.unwrap());
+            w.append().await;
+        })
+        .await;
+    assert!(came && summary.is_complete());
+    let versions = format!("shares/{owner}/{ID}");
+    assert_eq!(w.to.names_below(&versions).await.unwrap(), w.from.names_below(&versions).await.unwrap());
+    // A record that is made meanwhile is not in the copy, as the log that it is about.
+    let held = w.faulty.hold_listing("/log", 0);
+    w.copy_while(held, async {
+        directory.record_share(owner, AccountId([9; 16]), public).await.unwrap();
+    })
+    .await;
+    assert_eq!(w.to.names_below(&format!("shares/{owner}")).await.unwrap().len(), 1);
 }

@@ -257,10 +257,18 @@ impl<'a> Examination<'a> {
         let delivers = |e: &Event| matches!(e, Event::Delivered { .. } | Event::Offered { .. });
         if origin == Origin::Delivery && !batch.events.iter().all(delivers) {
             let what = format!("log entry {position} was made without the account's key but is no delivery");
-            self.findings.push(Finding::object(path, what));
+            self.findings.push(Finding::object(path.clone(), what));
         }
         if let Some(state) = &mut self.state {
-            state.apply_decided_on(entry.generation, position, origin, &batch);
+            let counts_as = state.origin_in_epoch(origin, entry.epoch);
+            state.apply_decided_on(entry.generation, position, counts_as, &batch);
+            if counts_as != origin {
+                let what = format!(
+                    "log entry {position} is sealed under an earlier key of the account than one before it: a thief of that key and of \
+                     server.key wrote it; only deliveries in it count"
+                );
+                self.findings.push(Finding::object(path, what));
+            }
         }
     }
 

@@ -25,7 +25,7 @@ impl Index {
     ) -> Result<Option<PieceSegment>> {
         let path = name.path(content, self.id());
         let open = |object: &Bytes| {
-            let reader = SegmentReader::new(self.keys(), self.id(), &path, object)?;
+            let reader = SegmentReader::new(&self.keys(), self.id(), &path, object)?;
             PieceSegment::open(content, &reader)
         };
         match self.store().read_opened(&path, open).await {

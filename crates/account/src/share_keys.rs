@@ -1,0 +1,85 @@
+//! Later root keys of shares (`docs/decisions/0082-keys-of-shares.md`).
+//!
+//! A link has the key that its share had when it was offered. A later one is in the share's record,
+//! sealed to each account that may have it. Whoever opens a share with an earlier key takes the
+//! newest one from there; a loaded share does so by itself, with the keys of the accounts that
+//! opened it.
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use sealpost_base::{AccountId, Error, Result};
+use sealpost_directory::{AccountName, Directory, ShareRecord};
+use sealpost_vault::{AccountKeys, RootKey};
+
+/// The loaded accounts `A` by whose links a share was opened, each with the name of the share's owner
+/// as its link has it; it keeps none loaded.
+pub(crate) struct Openers<A>(Mutex<Vec<(Weak<A>, Option<String>)>>);
+
+impl<A> Default for Openers<A> {
+    fn default() -> Self {
+        Openers(Mutex::default())
+    }
+}
+
+impl<A> Openers<A> {
+    pub(crate) fn add(&self, account: &Arc<A>, owner: Option<String>) {
+        let account = Arc::downgrade(account);
+        let mut openers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        openers.retain(|(other, _)| other.strong_count() > 0 && !other.ptr_eq(&account));
+        openers.push((account, owner));
+    }
+
+    pub(crate) fn is_any(&self) -> bool {
+        !self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    pub(crate) fn all(&self) -> Vec<(Arc<A>, Option<String>)> {
+        let openers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        openers.iter().filter_map(|(account, owner)| Some((account.upgrade()?, owner.clone()))).collect()
+    }
+}
+
+/// The newest key of a share, by the keys of `account`; `None` if that is not later than `known`.
+///
+/// # Errors
+/// `NotFound` if it is later and not for that account, `Denied` if it is for a later key of that
+/// account; `Corrupt` if it does not follow `known`, or
+/// is not the one whose public half is recorded.
+pub fn newest_key(
+    record: &ShareRecord,
+    account: AccountId,
+    keys: &AccountKeys,
+    known: &RootKey,
+) -> Result<Option<RootKey>> {
+    if record.epoch() <= known.epoch() {
+        return Ok(None);
+    }
+    let opened = match &record.keys {
+        Some(sealed) => sealed.open(record.share, account, keys)?,
+        None => None,
+    };
+    let root = opened.ok_or_else(not_shared)?;
+    if !root.follows(known) || root.delivery_key(record.share) != record.public {
+        let why = "the key in its record does not follow the key that this account has";
+        return Err(Error::corrupt(format!("shared mailbox {}: {why}", record.share)));
+    }
+    Ok(Some(root))
+}
+
+/// The error for a share that has a later key, which is not for the account that asks.
+pub(crate) fn not_shared() -> Error {
+    Error::not_found("the mailbox is no longer shared with this account")
+}
+
+/// The record of a share that `account` has a link to.
+pub(crate) async fn record_of(
+    directory: &Directory,
+    account: AccountId,
+    share: AccountId,
+    owner: Option<&str>,
+) -> Result<Option<ShareRecord>> {
+    match owner {
+        None => directory.share(account, share).await,
+        Some(owner) => directory.share_of(&AccountName::parse(owner)?, share).await,
+    }
+}
