@@ -86,6 +86,8 @@ pub const SMTP_AUTH_LINE_BYTES: usize = 12_288;
 pub const SUBMISSION_HEADER_BYTES: usize = 256 * 1024;
 /// Bytes of such a header that a submission holds without drawing more than for any message.
 pub const SUBMISSION_SMALL_HEADER_BYTES: usize = 32 * 1024;
+/// URLs of one submitted message (BURL, RFC 4468): each is resolved by itself.
+pub const SUBMISSION_URLS: usize = 100;
 /// Bytes drawn for a submitted message that has more than [`SMTP_HEAD_BYTES`]: its header as it came
 /// and as it is completed, the body up to [`QUEUE_INLINE_BYTES`], and a piece under way.
 pub const SUBMISSION_MEMORY_BYTES: usize = 2 * SUBMISSION_SMALL_HEADER_BYTES + QUEUE_INLINE_BYTES + 32 * 1024;
