@@ -14,6 +14,7 @@ mod network;
 mod node;
 mod policies;
 mod running;
+pub mod tls_sessions;
 mod transport;
 mod upkeep;
 mod watched;
@@ -46,6 +47,7 @@ use node::QueueNode;
 pub use node::node_name;
 use policies::PolicyFile;
 use running::RunningQueue;
+use tls_sessions::{SessionRecorder, TlsSessions};
 use transport::LocalTransport;
 pub use watched::SendingMetrics;
 
@@ -64,6 +66,7 @@ struct Inner {
     keys: MailKeys,
     node: QueueNode,
     policies: Arc<PolicyFile>,
+    tls_sessions: Arc<TlsSessions>,
     transport: Arc<LocalTransport>,
     forms: Arc<dyn Forms>,
     outbox: Outbox,
@@ -100,6 +103,8 @@ impl Sending {
         let node = QueueNode::load_or_create(&data, &ctx.hostname, &*ctx.random).await?;
         let policies = Arc::new(PolicyFile::load(&data).await);
         let metrics = Arc::new(SendingMetrics::default());
+        let tls_sessions = Arc::new(TlsSessions::new(&data));
+        let recorder = SessionRecorder::new(metrics.clone(), tls_sessions.clone(), ctx.clock.clone());
         let deliverer = Deliverer::new(Parts {
             settings: convert::settings(&ctx)?,
             routes: convert::routes(&ctx.settings.sending.routes)?,
@@ -107,7 +112,7 @@ impl Sending {
             dialer: network.dialer,
             tls: network.tls,
             policies: policies.clone(),
-            reports: metrics.clone(),
+            reports: Arc::new(recorder),
             clock: ctx.clock.clone(),
             random: ctx.random.clone(),
         });
@@ -127,6 +132,7 @@ impl Sending {
             keys,
             node,
             policies,
+            tls_sessions,
             transport,
             forms,
             outbox,

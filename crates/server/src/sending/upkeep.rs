@@ -43,9 +43,10 @@ pub(super) async fn run(inner: Arc<Inner>) {
     }
 }
 
-/// Writes how far the queue is known, and the policies.
+/// Writes how far the queue is known, the policies, and TLS sessions.
 pub(super) async fn save(inner: &Arc<Inner>) {
     inner.policies.save().await;
+    inner.tls_sessions.save().await;
     // A queue that another process has taken over goes on without this one.
     let position: Position = inner.own.queue.state().position();
     let noted = inner.clone();
