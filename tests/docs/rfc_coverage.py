@@ -47,7 +47,7 @@ CAPABILITIES = {
 }
 # What EHLO may list, and the RFC that says what it means; the last is what the service as a whole is.
 KEYWORDS = {
-    "8BITMIME": 6152, "AUTH": 4954, "BINARYMIME": 3030, "CHUNKING": 3030, "DSN": 3461, "ENHANCEDSTATUSCODES": 2034,
+    "8BITMIME": 6152, "AUTH": 4954, "BINARYMIME": 3030, "BURL": 4468, "CHUNKING": 3030, "DSN": 3461, "ENHANCEDSTATUSCODES": 2034,
     "FUTURERELEASE": 4865, "HELP": None, "PIPELINING": 2920, "REQUIRETLS": 8689, "SIZE": 1870, "SMTPUTF8": 6531,
     "STARTTLS": 3207, "submission": 6409,
 }

@@ -3,7 +3,7 @@
 # leaves them out: run.py then skips their checks and names them. No service is started or left enabled by it.
 set -eu
 # swaks speaks TLS only with a module that it does not depend on.
-packages="isync neomutt swaks libnet-ssleay-perl curl ca-certificates haproxy"
+packages="isync neomutt swaks libnet-ssleay-perl curl ca-certificates haproxy msmtp python3-dkim python3-nacl"
 missing=""
 for package in $packages; do
     dpkg -s "$package" >/dev/null 2>&1 || missing="$missing $package"

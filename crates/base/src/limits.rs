@@ -86,6 +86,8 @@ pub const SMTP_AUTH_LINE_BYTES: usize = 12_288;
 pub const SUBMISSION_HEADER_BYTES: usize = 256 * 1024;
 /// Bytes of such a header that a submission holds without drawing more than for any message.
 pub const SUBMISSION_SMALL_HEADER_BYTES: usize = 32 * 1024;
+/// URLs of one submitted message (BURL, RFC 4468): each is resolved by itself.
+pub const SUBMISSION_URLS: usize = 100;
 /// Bytes drawn for a submitted message that has more than [`SMTP_HEAD_BYTES`]: its header as it came
 /// and as it is completed, the body up to [`QUEUE_INLINE_BYTES`], and a piece under way.
 pub const SUBMISSION_MEMORY_BYTES: usize = 2 * SUBMISSION_SMALL_HEADER_BYTES + QUEUE_INLINE_BYTES + 32 * 1024;
@@ -604,8 +606,23 @@ pub const DKIM_KEY_RECORDS: usize = 4;
 pub const DKIM_DOMAIN_OBJECTS: usize = 128;
 /// Domains whose signing keys a process remembers; the one that was used longest ago is forgotten.
 pub const DKIM_DOMAINS_REMEMBERED: usize = 1024;
+/// Policies of one day whose TLS sessions are counted for reports (RFC 8460); sessions under more
+/// are counted together.
+pub const TLS_REPORT_POLICIES: usize = 1000;
+/// Kinds of failure of one such policy that are counted with their servers.
+pub const TLS_REPORT_FAILURES: usize = 64;
+/// Bytes of such a policy's text.
+pub const TLS_REPORT_POLICY_BYTES: usize = 4096;
+/// Bytes of what is counted of one day, about.
+pub const TLS_REPORT_DAY_BYTES: usize = 512 * 1024;
+/// Days of which TLS sessions are kept, today included.
+pub const TLS_REPORT_DAYS: usize = 8;
 /// Time for one DNS lookup, all its queries, retries and aliases together.
 pub const DNS_LOOKUP_TIME: Duration = Duration::from_secs(30);
+/// Time for all lookups of one domain that a command makes while its user waits.
+pub const DOMAIN_CHECK_TIME: Duration = Duration::from_secs(20);
+/// Domains that a command checks at the same time.
+pub const DOMAIN_CHECKS: usize = 8;
 /// DNS lookups of a process that run at the same time; one more waits, and its wait counts as time
 /// of the lookup.
 pub const DNS_LOOKUPS: usize = 256;

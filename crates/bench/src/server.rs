@@ -58,6 +58,12 @@ pub struct Ready {
     /// SMTP.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub smtp: Option<Endpoint>,
+    /// Submission with STARTTLS.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub submission: Option<Endpoint>,
+    /// Submission inside TLS.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub submissions: Option<Endpoint>,
     /// LMTP.
     pub lmtp: Endpoint,
 }
@@ -74,6 +80,8 @@ pub struct Server {
     pub lmtp: SocketAddr,
     /// Where SMTP is served, if it is.
     pub smtp: Option<SocketAddr>,
+    /// Where mail is submitted, in the clear, if it is.
+    pub submission: Option<SocketAddr>,
     /// Its processes.
     pub tree: Tree,
     child: Child,
@@ -121,6 +129,7 @@ async fn spawn(what: &impl Start, mut command: Command, dir: &Path, accounts: &[
         imaps: ready.imaps.as_ref().map(address).transpose()?,
         lmtp: address(&ready.lmtp)?,
         smtp: ready.smtp.as_ref().map(address).transpose()?,
+        submission: ready.submission.as_ref().map(address).transpose()?,
         tree: Tree::new(pid),
         child,
     })

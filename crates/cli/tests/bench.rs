@@ -30,7 +30,7 @@ fn scenarios_are_listed_shown_and_run_again_from_a_file() {
     assert_eq!(status, 0);
     let names: Vec<_> =
         list["scenarios"].as_array().unwrap().iter().map(|s| s["name"].as_str().unwrap()).collect();
-    assert!(names.len() == 20 && names.contains(&"thunderbird"), "{names:?}");
+    assert!(names.len() == 21 && names.contains(&"thunderbird"), "{names:?}");
     assert!(home.ok(&["bench", "list"]).contains("mailbox-100"));
     let (shown, _) = home.json(&["bench", "show", "refresh"]);
     assert_eq!(shown["toml"].as_str().unwrap().trim_end(), home.ok(&["bench", "show", "refresh"]).trim_end());
@@ -347,6 +347,29 @@ fn a_server_that_runs_is_left_as_it_was() {
         "--write-inbox",
     ];
     assert_eq!(home.json(&[&args[..], &account].concat()).1, 0);
+    let args = [
+        "bench",
+        "run",
+        "submission",
+        "--submission",
+        &at("submission"),
+        "--duration",
+        "0.5s",
+        "--set",
+        "data=tiny",
+        "--set",
+        "connections=1",
+        "--rate",
+        "20",
+        "--write-inbox",
+    ];
+    let (document, status) = home.json(&[&args[..], &account].concat());
+    assert_eq!(status, 0, "{document}");
+    let commands = document["servers"][0]["phases"][0]["commands"].as_array().unwrap();
+    for name in ["CONNECT", "AUTH", "MAIL", "RCPT", "DATA", "(message)"] {
+        let command = commands.iter().find(|command| command["name"] == name).expect(name);
+        assert!(command["count"].as_u64().unwrap() > 0, "{name}");
+    }
     let args = [
         "bench",
         "run",

@@ -8,6 +8,9 @@ mod running_queue;
 use run::{ACCOUNT, Home};
 use running_queue::{NODE, RunningQueue};
 use sealpost_queue::state::Flags;
+use sealpost_server::sending::tls_sessions::{
+    AppliedPolicy, PolicyKind, PolicySessions, SessionFailure, TlsDay,
+};
 use serde_json::Value;
 
 fn started() -> (Home, RunningQueue) {
@@ -292,4 +295,77 @@ fn a_backup_of_a_queue_starts_on_hold() {
     home.ok(&["queue", "release", "--all", "--dir", "copy"]);
     assert!(home.json(&["queue", "list", "--summary", "--dir", "copy"]).0[0]["on_hold"].is_null());
     copy.stop();
+}
+
+/// Sessions of one day, as a server writes them.
+fn tls_sessions(home: &Home, day: &str) {
+    let policy = |kind, text: &[&str], host: Option<&str>| AppliedPolicy {
+        domain: "example.com".to_owned(),
+        kind,
+        text: text.iter().map(|line| (*line).to_owned()).collect(),
+        host: host.map(str::to_owned),
+    };
+    let failure = SessionFailure {
+        result: "validation-failure".to_owned(),
+        reason: "mx-not-in-sts-policy".to_owned(),
+        host: Some("mx2.example.com".to_owned()),
+        address: Some("192.0.2.2".to_owned()),
+    };
+    let lines = ["version: STSv1", "mode: testing", "mx: mx1.example.com", "mx: *.mx.example.com"];
+    let mut sessions = TlsDay { others: (3, 1), ..TlsDay::default() };
+    let of_sts = PolicySessions { successes: 5, failures: [(failure, 2)].into() };
+    sessions.policies.insert(policy(PolicyKind::Sts, &lines, None), of_sts);
+    let of_tlsa = PolicySessions { successes: 7, ..PolicySessions::default() };
+    let record = policy(PolicyKind::Tlsa, &["3 1 1 00ff"], Some("mx1.example.com"));
+    sessions.policies.insert(record, of_tlsa);
+    let other =
+        AppliedPolicy { domain: "other.example".to_owned(), ..policy(PolicyKind::NotFound, &[], None) };
+    sessions.policies.insert(other, PolicySessions { successes: 1, ..PolicySessions::default() });
+    let directory = home.path("data/tls-sessions");
+    std::fs::create_dir_all(&directory).unwrap();
+    let file = [&b"SPR\x01"[..], &minicbor::to_vec(&sessions).unwrap()].concat();
+    std::fs::write(directory.join(day), file).unwrap();
+}
+
+#[test]
+fn tls_sessions_become_reports_by_day_and_domain() {
+    let home = Home::with_account();
+    assert_eq!(home.ok(&["queue", "tls-report"]), "");
+    tls_sessions(&home, "2026-11-26");
+    tls_sessions(&home, "2026-11-27");
+    let text = home.ok(&["queue", "tls-report", "--day", "2026-11-27"]);
+    for line in [
+        "2026-11-27  example.com: tlsa of mx1.example.com: 7 sessions succeeded, 0 failed",
+        "2026-11-27  example.com: sts: 5 sessions succeeded, 2 failed",
+        "    2 validation-failure (mx-not-in-sts-policy)  mx2.example.com 192.0.2.2",
+        "2026-11-27  domains beyond the limit of a day: 3 sessions succeeded, 1 failed",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}: {text}");
+    }
+    let (all, _) = home.json(&["queue", "tls-report"]);
+    assert_eq!(all.as_array().unwrap().len(), 4);
+    let (reports, _) = home.json(&["queue", "tls-report", "--day", "2026-11-26", "--domain", "Example.com."]);
+    let [report] = &reports.as_array().unwrap()[..] else { panic!("{reports}") };
+    // RFC 8460 §4.1, §4.4.
+    assert_eq!(report["date-range"]["start-datetime"], "2026-11-26T00:00:00Z");
+    assert_eq!(report["date-range"]["end-datetime"], "2026-11-26T23:59:59Z");
+    for field in ["organization-name", "contact-info", "report-id"] {
+        assert!(!report[field].as_str().unwrap().is_empty(), "{field}");
+    }
+    let [tlsa, sts] = &report["policies"].as_array().unwrap()[..] else { panic!("{report}") };
+    assert_eq!(tlsa["policy"]["policy-type"], "tlsa");
+    assert_eq!(tlsa["policy"]["policy-domain"], "mx1.example.com");
+    assert_eq!(tlsa["summary"]["total-successful-session-count"], 7);
+    assert!(tlsa.get("failure-details").is_none());
+    assert_eq!(sts["policy"]["policy-type"], "sts");
+    assert_eq!(sts["policy"]["policy-string"].as_array().unwrap().len(), 4);
+    assert_eq!(sts["policy"]["mx-host"], serde_json::json!(["mx1.example.com", "*.mx.example.com"]));
+    assert_eq!(sts["summary"]["total-failure-session-count"], 2);
+    let failure = &sts["failure-details"][0];
+    assert_eq!(
+        (&failure["result-type"], &failure["failed-session-count"]),
+        (&"validation-failure".into(), &2.into())
+    );
+    assert_eq!(failure["receiving-mx-hostname"], "mx2.example.com");
+    assert_eq!(home.status(&["queue", "tls-report", "--day", "27.11.2026"]), 2);
 }

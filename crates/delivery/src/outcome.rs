@@ -103,6 +103,10 @@ pub enum SuccessReports {
     /// (RFC 3461 §5.2.3).
     #[n(2)]
     DeliveredHere,
+    /// This one, with the action `expanded`, if NOTIFY has SUCCESS: the mail went on to several
+    /// addresses, which report failures but no success (RFC 3461 §5.2.7.3 (c)).
+    #[n(3)]
+    Expanded,
 }
 
 /// Extensions that a mail could have used and the server does not offer.

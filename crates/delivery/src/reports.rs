@@ -85,4 +85,15 @@ impl TlsProblem {
             TlsProblem::DnssecInvalid => "dnssec-invalid",
         }
     }
+
+    /// More about a failure whose name does not say it (RFC 8460 §4.3.3, `failure-reason-code`); else
+    /// empty.
+    pub fn reason_code(self) -> &'static str {
+        match self {
+            TlsProblem::ValidationFailure => "tls-handshake-failed",
+            TlsProblem::StsMxMismatch => "mx-not-in-sts-policy",
+            TlsProblem::Certificate(CertificateProblem::DaneMismatch) => "certificate-matches-no-tlsa-record",
+            _ => "",
+        }
+    }
 }

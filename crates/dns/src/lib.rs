@@ -4,7 +4,8 @@
 //! Everything asks through the trait [`Resolver`]. It keeps apart what callers must treat
 //! differently: a name that does not exist, a name without such records, an answer that fails
 //! validation, and name servers that fail ([`LookupError`]). [`cache::CachingResolver`] bounds the
-//! time of a lookup and the memory of its results, and [`scripted::ScriptedResolver`] answers from
+//! time of a lookup and the memory of its results, [`deadline::DeadlineResolver`]
+//! that of many together, and [`scripted::ScriptedResolver`] answers from
 //! a zone in memory, for tests.
 //!
 //! No lookup runs without a bound on its time, no answer without a bound on its size
@@ -14,6 +15,7 @@
 
 pub mod answer;
 pub mod cache;
+pub mod deadline;
 pub mod hickory;
 pub mod name;
 pub mod resolver;

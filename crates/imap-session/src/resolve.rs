@@ -1,9 +1,5 @@
 //! Names of mailboxes in IMAP's commands, which [`sealpost_mailbox::resolve`] resolves.
 
-use std::sync::Arc;
-
-use sealpost_account::Account;
-use sealpost_base::Result;
 use sealpost_imap::types::Mailbox;
 use sealpost_mailbox::resolve::{self, LinkRights, ResolvedMailbox, is_missing};
 
@@ -26,12 +22,6 @@ impl User {
             Err(error) if is_missing(&error) => Err(Reply::try_create().into()),
             other => Ok(other?),
         }
-    }
-
-    /// Resolves the name as the user of that account, with that user's rights (RFC 4467 §7,
-    /// URLFETCH).
-    pub(super) async fn resolve_of(&self, account: &Arc<Account>, name: &Mailbox) -> Result<ResolvedMailbox> {
-        resolve::User { accounts: self.accounts(), account }.resolve_known(name.as_str()).await
     }
 
     /// Looks at all shares that the account has links to.

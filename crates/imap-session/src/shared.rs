@@ -14,6 +14,8 @@ use super::urlauth::UrlMarks;
 
 /// Long values of metadata on their way to clients may take the common budget divided by this.
 const LONG_VALUES_SHARE: usize = 8;
+/// The same for content that submission reads.
+const SUBMITTED_CONTENT_SHARE: usize = 8;
 
 /// State that all IMAP sessions of a server share.
 pub struct ImapShared {
@@ -30,6 +32,9 @@ pub struct ImapShared {
     pub(crate) appends: AppendMemory,
     /// When accounts were checked for leftovers of shared mailboxes.
     pub(crate) leftovers: Leftovers,
+    /// The part of the budget for content that submission reads ([`crate::urlauth`]). A reader waits
+    /// for its writer, which draws from the budget too: so they may not have all of it.
+    pub(crate) submitted_content: Budget,
 }
 
 impl ImapShared {
@@ -48,6 +53,7 @@ impl ImapShared {
             long_values: budget.share(budget.common() / LONG_VALUES_SHARE),
             appends: AppendMemory::of(budget),
             leftovers: Leftovers::default(),
+            submitted_content: budget.share(budget.common() / SUBMITTED_CONTENT_SHARE),
             ctx,
         }
     }

@@ -8,17 +8,18 @@
 
 mod key;
 mod mark;
+mod submit;
 
 use std::sync::Arc;
 
 use sealpost_account::event::Event;
 use sealpost_account::rights::Rights;
 use sealpost_account::{Account, Message, ops};
-use sealpost_base::Kind;
+use sealpost_base::{Error, Kind};
 use sealpost_directory::{AccountName, Directory};
 use sealpost_imap::types::{AString, Atom, Code, Mailbox, Status, UrlCommand};
 use sealpost_imap::url::{Access, ImapUrl, UrlAuth};
-use sealpost_mailbox::resolve::{ResolvedMailbox, is_missing};
+use sealpost_mailbox::resolve::{self, ResolvedMailbox, is_missing};
 use sealpost_vault::message::READER_BYTES;
 
 use super::append::catenate::message_in;
@@ -26,6 +27,7 @@ use super::fetch::{BodySection, Opened, Reads};
 use super::reply::{Failure, Outcome, Reply};
 use super::responses::Responses;
 use super::selected::Selected;
+use super::shared::ImapShared;
 use super::user::User;
 use key::AccessKey;
 pub(super) use mark::UrlMarks;
@@ -220,28 +222,47 @@ async fn redeem(me: &User, text: &AString) -> Result<ResolvedUrl, Failure> {
     };
     let Some(account) = me.accounts().peek(owner.id) else { return Ok(ResolvedUrl::Locked) };
     account.catch_up().await?;
-    let resolved =
-        me.resolve_of(&account, &url.mailbox).await.and_then(|resolved| resolved.require(Rights::READ));
-    let resolved = match resolved {
-        Ok(resolved) => resolved,
-        Err(error) => {
-            if !is_missing(&error) && error.kind() != Kind::Denied {
-                tracing::warn!(%error, "the mailbox of a URL could not be opened");
-            }
-            return Ok(ResolvedUrl::Nothing);
-        }
-    };
-    let key = AccessKey::of(&account.state(), resolved.account.id(), resolved.mailbox);
-    if !key.is_some_and(|key| key.verifies(rump, token)) {
-        return Ok(ResolvedUrl::Nothing);
-    }
-    match message_in(resolved, &url) {
+    match message_of(&me.shared, &account, &url, rump, token).await {
         Ok((account, message)) => {
             Ok(ResolvedUrl::Message(account, Box::new(message), BodySection::of(url.section, url.partial)))
         }
-        Err(Failure::Reply(_)) => Ok(ResolvedUrl::Nothing),
-        Err(end) => Err(end),
+        Err(NoMessage::Unauthorized | NoMessage::Missing) => Ok(ResolvedUrl::Nothing),
+        Err(NoMessage::Unavailable(error)) => {
+            tracing::warn!(%error, "the mailbox of a URL could not be opened");
+            Ok(ResolvedUrl::Nothing)
+        }
     }
+}
+
+/// Why a URL with this server's mark gives no message.
+enum NoMessage {
+    /// Its tag was not made with the mailbox access key that counts now.
+    Unauthorized,
+    /// The mailbox or the message does not exist, or the owner of the URL may not read it.
+    Missing,
+    /// The mailbox cannot be read now.
+    Unavailable(Error),
+}
+
+/// The message of a URL whose owner is that account, and whose tag is for `rump`.
+async fn message_of(
+    shared: &ImapShared,
+    owner: &Arc<Account>,
+    url: &ImapUrl,
+    rump: &[u8],
+    tag: &[u8],
+) -> Result<(Arc<Account>, Message), NoMessage> {
+    let accounts = &shared.ctx.accounts;
+    let resolved = resolve::User { accounts, account: owner }.resolve_known(url.mailbox.as_str()).await;
+    let resolved = resolved.and_then(|resolved| resolved.require(Rights::READ)).map_err(|error| {
+        let is_missing = is_missing(&error) || error.kind() == Kind::Denied;
+        if is_missing { NoMessage::Missing } else { NoMessage::Unavailable(error) }
+    })?;
+    let key = AccessKey::of(&owner.state(), resolved.account.id(), resolved.mailbox);
+    if !key.is_some_and(|key| key.verifies(rump, tag)) {
+        return Err(NoMessage::Unauthorized);
+    }
+    message_in(resolved, url).map_err(|_| NoMessage::Missing)
 }
 
 /// Whether the URL authorizes this session's user (RFC 4467 §3).
@@ -250,7 +271,7 @@ fn may_use(me: &User, access: &Access, host: &str) -> bool {
         // There are no anonymous sessions here.
         Access::Anonymous | Access::AuthUser => true,
         Access::User(user) => is_me(me, user, host),
-        // No user is a message submission entity: mail is not sent through IMAP here.
+        // Submission resolves these itself ([`submit`]); no user of IMAP is a submission entity.
         Access::Submit(_) => false,
     }
 }

@@ -27,6 +27,8 @@ pub enum Action {
     Delivered,
     /// Taken by a server that does not report.
     Relayed,
+    /// Sent on to several addresses, which may report failures.
+    Expanded,
 }
 
 /// One recipient in a report.
@@ -67,10 +69,10 @@ pub fn is_wanted(mail: &Mail, recipient: &Recipient, action: Action) -> bool {
     match (recipient.notify, action) {
         // RFC 3461 §4.1: without NOTIFY failures are reported, and delays may be.
         (None, Action::Failed | Action::Delayed) => true,
-        (None, Action::Delivered | Action::Relayed) => false,
+        (None, Action::Delivered | Action::Relayed | Action::Expanded) => false,
         (Some(notify), Action::Failed) => notify.has(Notify::FAILURE),
         (Some(notify), Action::Delayed) => notify.has(Notify::DELAY),
-        (Some(notify), Action::Delivered | Action::Relayed) => notify.has(Notify::SUCCESS),
+        (Some(notify), Action::Delivered | Action::Relayed | Action::Expanded) => notify.has(Notify::SUCCESS),
     }
 }
 
@@ -82,7 +84,8 @@ impl Report<'_> {
             recipients.iter().filter(|reported| is_wanted(self.mail, reported.recipient, reported.action));
         let wanted: Vec<_> = wanted.copied().collect();
         let mut mails = Vec::new();
-        for action in [Action::Failed, Action::Delayed, Action::Delivered, Action::Relayed] {
+        let actions = [Action::Failed, Action::Delayed, Action::Delivered, Action::Relayed, Action::Expanded];
+        for action in actions {
             let of_action: Vec<_> =
                 wanted.iter().filter(|reported| reported.action == action).copied().collect();
             for some in write::groups(&of_action) {

@@ -180,6 +180,9 @@ pub enum Outcome {
     /// It is in a mailbox of this server.
     #[n(4)]
     DeliveredHere,
+    /// An alias of this server has sent it on to several addresses (RFC 3461 §5.2.7.3).
+    #[n(5)]
+    Expanded,
 }
 
 impl Outcome {

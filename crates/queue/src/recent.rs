@@ -54,6 +54,11 @@ impl Recent {
         self.lock().mails.remove(&id);
     }
 
+    /// Nothing is kept any more.
+    pub(crate) fn clear(&self) {
+        *self.lock() = Kept::default();
+    }
+
     fn lock(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -61,7 +61,7 @@ pub(crate) struct Shared {
     wake: Notify,
     tasks: AtomicUsize,
     stopping: AtomicBool,
-    metrics: RunnerMetrics,
+    metrics: Arc<RunnerMetrics>,
 }
 
 /// What a runner counts.
@@ -116,6 +116,17 @@ impl Runner {
         forms: Arc<dyn Forms>,
         settings: Settings,
     ) -> Self {
+        Self::counting(queue, transport, forms, settings, Arc::default())
+    }
+
+    /// The same with counters that runners share.
+    pub fn counting(
+        queue: Queue,
+        transport: Arc<dyn Transport>,
+        forms: Arc<dyn Forms>,
+        settings: Settings,
+        metrics: Arc<RunnerMetrics>,
+    ) -> Self {
         let dispatch = Mutex::new(Dispatch::new(settings.connections));
         queue.inner().touched.watch();
         Runner(Arc::new(Shared {
@@ -127,7 +138,7 @@ impl Runner {
             wake: Notify::new(),
             tasks: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
-            metrics: RunnerMetrics::default(),
+            metrics,
         }))
     }
 

@@ -106,6 +106,7 @@ pub fn reached(server: &Server, accounts: &[String]) -> load::Target {
         imap: Some(at(server.imap)),
         smtp: server.smtp.map(at),
         lmtp: Some(at(server.lmtp)),
+        submission: server.submission.map(at),
         users: accounts.iter().map(user).collect(),
     }
 }

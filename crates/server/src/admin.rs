@@ -408,16 +408,14 @@ pub fn stats(ctx: &Context, sending: Option<&Sending>, request: &Request) -> Sta
 }
 
 fn queue(sending: &Sending) -> QueueStats {
-    let (status, metrics) = (sending.status(), sending.runner_metrics());
-    let (mails, held) = {
-        let queue = sending.queue().state();
-        (queue.len() as u64, queue.all_held().map(|why| format!("on hold: {why}")))
-    };
+    let (activity, metrics) = (sending.activity(), sending.runner_metrics());
+    let mails = sending.depth().mails as u64;
+    let held = sending.queue().state().all_held().map(|why| format!("on hold: {why}"));
     QueueStats {
         mails,
         oldest_ms: milliseconds(sending.oldest()),
-        active: status.active as u64,
-        connections: status.connections as u64,
+        active: activity.active as u64,
+        connections: activity.connections as u64,
         delivered: metrics.delivered.read() + metrics.relayed.read(),
         deferred: metrics.deferred.read(),
         failed: metrics.failed.read(),

@@ -14,6 +14,7 @@ mod network;
 mod node;
 mod policies;
 mod running;
+pub mod tls_sessions;
 mod transport;
 mod upkeep;
 mod watched;
@@ -23,7 +24,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use sealpost_base::{AccountId, Error, Position, Result};
+use sealpost_base::{AccountId, Error, Position, Result, Timestamp};
 use sealpost_delivery::deliverer::{Deliverer, Parts};
 use sealpost_queue::runner::{self, Forms};
 use sealpost_queue::{MailId, Opening, Queue, Stopped, state};
@@ -45,7 +46,8 @@ pub use network::{Network, resolver};
 use node::QueueNode;
 pub use node::node_name;
 use policies::PolicyFile;
-use running::RunningQueue;
+use running::{QueueSending, RunningQueue};
+use tls_sessions::{SessionRecorder, TlsSessions};
 use transport::LocalTransport;
 pub use watched::SendingMetrics;
 
@@ -64,8 +66,9 @@ struct Inner {
     keys: MailKeys,
     node: QueueNode,
     policies: Arc<PolicyFile>,
+    tls_sessions: Arc<TlsSessions>,
     transport: Arc<LocalTransport>,
-    forms: Arc<dyn Forms>,
+    queue_sending: QueueSending,
     outbox: Outbox,
     own: RunningQueue,
     /// Queues of other nodes that this one has taken over.
@@ -100,6 +103,8 @@ impl Sending {
         let node = QueueNode::load_or_create(&data, &ctx.hostname, &*ctx.random).await?;
         let policies = Arc::new(PolicyFile::load(&data).await);
         let metrics = Arc::new(SendingMetrics::default());
+        let tls_sessions = Arc::new(TlsSessions::new(&data));
+        let recorder = SessionRecorder::new(metrics.clone(), tls_sessions.clone(), ctx.clock.clone());
         let deliverer = Deliverer::new(Parts {
             settings: convert::settings(&ctx)?,
             routes: convert::routes(&ctx.settings.sending.routes)?,
@@ -107,7 +112,7 @@ impl Sending {
             dialer: network.dialer,
             tls: network.tls,
             policies: policies.clone(),
-            reports: metrics.clone(),
+            reports: Arc::new(recorder),
             clock: ctx.clock.clone(),
             random: ctx.random.clone(),
         });
@@ -118,7 +123,9 @@ impl Sending {
         let outbox = outbox(&ctx, &queue, domain_keys, keys.clone());
         let forwarder = outbox.forwarder().clone();
         let transport = Arc::new(LocalTransport::new(ctx.clone(), forwarder, deliverer, metrics));
-        let own = RunningQueue::begin(&ctx, queue, transport.clone(), forms.clone());
+        let queue_sending =
+            QueueSending { ctx: ctx.clone(), transport: transport.clone(), forms, metrics: Arc::default() };
+        let own = RunningQueue::begin(queue, queue_sending.clone());
         let (adopted, tasks) = Default::default();
         let sending = Sending(Arc::new(Inner {
             ctx,
@@ -127,8 +134,9 @@ impl Sending {
             keys,
             node,
             policies,
+            tls_sessions,
             transport,
-            forms,
+            queue_sending,
             outbox,
             own,
             adopted,
@@ -138,11 +146,7 @@ impl Sending {
         if sending.adopts() {
             sending.spawn("queue adoption", adoption::run);
         }
-        tracing::info!(
-            node = sending.0.node.name,
-            mails = sending.queue().state().len(),
-            "the queue is open"
-        );
+        tracing::info!(node = sending.0.node.name, mails = sending.depth().mails, "the queue is open");
         Ok(sending)
     }
 
@@ -161,20 +165,26 @@ impl Sending {
         &self.0.keys
     }
 
-    /// What the runner of this node's queue counts.
+    /// What the runners of this node's queue and of adopted ones count.
     pub fn runner_metrics(&self) -> &runner::RunnerMetrics {
-        self.0.own.runner.metrics()
+        &self.0.queue_sending.metrics
     }
 
-    /// What is being sent.
-    pub fn status(&self) -> runner::Status {
-        self.0.own.runner.status()
+    /// How much is being sent, of this node's queue and of adopted ones.
+    pub fn activity(&self) -> Activity {
+        let mut all = Activity::of(&self.0.own);
+        self.adopted_queues().values().for_each(|queue| all.add(&Activity::of(queue)));
+        all
+    }
+
+    /// What is in the queue of this node and in adopted ones.
+    pub fn depth(&self) -> Depth {
+        self.0.depth()
     }
 
     /// The age of the oldest queued mail.
     pub fn oldest(&self) -> Duration {
-        let state = self.queue().state();
-        let oldest = state.rows().from(MailId(0)).next().map(|(_, row)| state::seconds(row.accepted));
+        let oldest = self.depth().oldest;
         oldest.map_or(Duration::ZERO, |oldest| self.0.ctx.clock.now().since(oldest))
     }
 
@@ -192,17 +202,22 @@ impl Sending {
     pub fn problem(&self) -> Option<String> {
         match self.queue().stopped()? {
             Stopped::Closed => None,
-            Stopped::Adopted(node) => {
-                Some(format!("node {node} has taken the queue over; restart this server to take it back"))
+            Stopped::Adopted(node) if self.0.takes_back(&node) => {
+                Some(format!("node {node} has taken the queue over; this node takes it back within a minute"))
             }
+            // Only of this node's own name is a process that has its data directory, or a copy of it.
+            Stopped::Adopted(node) => Some(format!(
+                "another process of node {node} has taken the queue over; stop it, or give it a data directory of \
+                 its own, and restart this server"
+            )),
             Stopped::Broken(why) => Some(format!("the queue has stopped: {why}")),
         }
     }
 
     /// No other mail is begun from now on.
     pub fn begin_stop(&self) {
-        self.0.own.runner.stop();
-        self.adopted_queues().values().for_each(|queue| queue.runner.stop());
+        self.0.own.runner().stop();
+        self.adopted_queues().values().for_each(|queue| queue.runner().stop());
     }
 
     /// Sends mail that is on its way to its end, until `deadline` at most, and closes the queue. No client
@@ -235,7 +250,70 @@ impl Sending {
     }
 
     fn adopted_queues(&self) -> MutexGuard<'_, HashMap<AccountId, Arc<RunningQueue>>> {
-        self.0.adopted.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.adopted()
+    }
+}
+
+impl Inner {
+    fn adopted(&self) -> MutexGuard<'_, HashMap<AccountId, Arc<RunningQueue>>> {
+        self.adopted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The queues that run here: this node's first, then adopted ones.
+    fn queues(&self) -> Vec<Queue> {
+        let own = std::iter::once(self.own.queue.clone());
+        own.chain(self.adopted().values().map(|adopted| adopted.queue.clone())).collect()
+    }
+
+    /// What is in them.
+    fn depth(&self) -> Depth {
+        let mut depth = Depth::default();
+        for queue in self.queues() {
+            let state = queue.state();
+            depth.mails += state.len();
+            depth.heap_bytes += state.heap_bytes();
+            let oldest = state.rows().from(MailId(0)).next().map(|(_, row)| state::seconds(row.accepted));
+            depth.oldest = depth.oldest.into_iter().chain(oldest).min();
+        }
+        depth
+    }
+
+    /// Whether this node takes its queue back from the node of that name. From a process of its own name
+    /// it does not: that one has a copy of the data directory, and both would take it for ever.
+    fn takes_back(&self, node: &str) -> bool {
+        node != self.node.name && QueuePlace::Store == self.ctx.settings.sending.queue
+    }
+}
+
+/// What is queued.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Depth {
+    /// Mails.
+    pub mails: usize,
+    /// Memory of their rows.
+    pub heap_bytes: usize,
+    /// When the oldest was accepted.
+    pub oldest: Option<Timestamp>,
+}
+
+/// What is being sent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Activity {
+    /// Mails that are being sent, or wait for a connection.
+    pub active: usize,
+    /// Open connections.
+    pub connections: usize,
+}
+
+impl Activity {
+    fn of(queue: &RunningQueue) -> Self {
+        let runner::Status { active, connections, .. } = queue.runner().status();
+        Activity { active, connections }
+    }
+
+    fn add(&mut self, other: &Activity) {
+        self.active += other.active;
+        self.connections += other.connections;
     }
 }
 

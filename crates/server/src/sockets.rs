@@ -132,7 +132,13 @@ pub(crate) fn session_services(
     sending: Option<&Sending>,
 ) -> SessionServices {
     let imap = Arc::new(ImapShared::new(ctx.clone(), key));
-    let smtp = Arc::new(SmtpShared::new(ctx.clone(), sending.map(Sending::outbox).cloned()));
+    let mut smtp = SmtpShared::new(ctx.clone(), sending.map(Sending::outbox).cloned());
+    let listen = &ctx.settings.listen;
+    // RFC 4468 §3.3: URLs are made in IMAP.
+    if !listen.imap.is_empty() || !listen.imaps.is_empty() {
+        smtp = smtp.with_content_urls(imap.clone());
+    }
+    let smtp = Arc::new(smtp);
     let serve_smtp = |service| -> Serve {
         let smtp = smtp.clone();
         Arc::new(move |stream, _| sealpost_smtp_session::serve(stream, smtp.clone(), service).boxed())

@@ -7,6 +7,8 @@ mod delivery;
 mod forwarding;
 #[path = "sending/keys.rs"]
 mod keys;
+#[path = "sending/signing.rs"]
+mod signing;
 #[path = "sending/stopping.rs"]
 mod stopping;
 #[path = "sending/world.rs"]

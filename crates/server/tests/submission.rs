@@ -1,5 +1,7 @@
 //! Submission against a real session and a real queue: transcripts, and what a transcript cannot say.
 
+#[path = "submission/burl.rs"]
+mod burl;
 #[path = "submission/faults.rs"]
 mod faults;
 #[path = "submission/forwarding.rs"]

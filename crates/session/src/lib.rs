@@ -9,6 +9,7 @@
 
 pub mod admission;
 pub mod clock_watch;
+pub mod content_urls;
 mod context;
 pub mod health;
 mod ip_range;

@@ -11,6 +11,7 @@ use sealpost_directory::AccountName;
 use sealpost_session::metrics;
 use sealpost_session::sessions::SessionState;
 use sealpost_smtp::types::{Auth, Misuse, Reply, Secret};
+use sealpost_vault::RootKey;
 
 use super::Service;
 use super::connection::End;
@@ -23,6 +24,8 @@ pub(super) struct User {
     pub(super) id: AccountId,
     /// The session ends when the login is no longer valid.
     pub(super) standing: Standing,
+    /// The account's key, if BURL is offered: it opens the user's mailboxes.
+    pub(super) root: Option<RootKey>,
 }
 
 /// A command AUTH whose client is asked for the next message.
@@ -241,7 +244,8 @@ impl Session {
         self.log.user(record.name.as_str(), record.id);
         self.log.state(SessionState::Authenticated);
         let standing = self.shared.ctx.auth.standing(entered);
-        self.user = Some(Box::new(User { name: record.name.clone(), id: record.id, standing }));
+        let root = self.shared.content_urls.as_ref().map(|_| entered.root.clone());
+        self.user = Some(Box::new(User { name: record.name.clone(), id: record.id, standing, root }));
         self.forgive();
         self.reply(replies::authenticated());
     }

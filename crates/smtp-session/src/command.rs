@@ -43,11 +43,10 @@ impl Session {
             Command::Vrfy(_) => self.reply(replies::cannot_verify()),
             // RFC 5321 §7.3: whom a list reaches is nobody else's business.
             Command::Expn(_) => self.refuse(replies::not_implemented()),
-            Command::Help(_) => self.reply(help(self.service)),
+            Command::Help(_) => self.reply(help(self.service, self.offers_burl())),
             Command::StartTls => self.start_tls().await?,
             Command::Auth(auth) => self.auth(auth).await?,
-            // Not offered.
-            Command::Burl(_) => self.refuse(replies::not_implemented()),
+            Command::Burl(burl) => self.scheduled_burl(burl).await?,
         }
         if together { Ok(()) } else { self.flush().await }
     }
@@ -98,6 +97,9 @@ impl Session {
             .with_line("SMTPUTF8")
             .with_line("DSN")
             .with_line(format!("FUTURERELEASE {} {latest}", MAX_HOLD.as_secs()));
+        if self.offers_burl() {
+            reply = reply.with_line("BURL imap");
+        }
         // RFC 8689 §2: only over TLS.
         if is_tls {
             reply = reply.with_line("REQUIRETLS");
@@ -130,11 +132,14 @@ impl Session {
 }
 
 /// RFC 5321 §4.1.1.8.
-fn help(service: Service) -> Reply {
+fn help(service: Service, burl: bool) -> Reply {
     match service {
         Service::Submission => {
+            let burl = if burl { " BURL" } else { "" };
             Reply::status(214, (2, 0, 0), "Mail of users of this server is taken here; see RFC 6409")
-                .with_line("EHLO HELO AUTH MAIL RCPT DATA BDAT RSET NOOP QUIT VRFY HELP STARTTLS")
+                .with_line(format!(
+                    "EHLO HELO AUTH MAIL RCPT DATA BDAT{burl} RSET NOOP QUIT VRFY HELP STARTTLS"
+                ))
         }
         Service::Smtp | Service::Lmtp => Reply::status(
             214,

@@ -52,7 +52,7 @@ impl Session {
     }
 
     /// The message begins, unless it has.
-    fn begin_message(&mut self) {
+    pub(super) fn begin_message(&mut self) {
         let (Some(transaction), Some(hello)) = (&mut self.transaction, &self.hello) else { return };
         if transaction.message.is_some() {
             return;
@@ -142,7 +142,7 @@ impl Session {
     }
 
     /// The message is complete; whatever happens, the transaction is over (RFC 5321 §4.1.1.4).
-    async fn end_message(&mut self) -> Result<(), End> {
+    pub(super) async fn end_message(&mut self) -> Result<(), End> {
         let Some(Transaction { envelope, message: Some(message), .. }) = self.transaction.take() else {
             return Ok(());
         };

@@ -29,6 +29,7 @@
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 mod auth;
+mod burl;
 mod command;
 mod connection;
 mod data;
@@ -52,6 +53,7 @@ use sealpost_base::Budget;
 
 use sealpost_auth::fair_scheduler::QueueHandle;
 use sealpost_session::Context;
+use sealpost_session::content_urls::ContentUrls;
 use sealpost_session::net::Stream;
 use sealpost_submission::outbox::Outbox;
 
@@ -77,6 +79,8 @@ pub struct SmtpShared {
     envelopes: Budget,
     /// The queue of all that name recipients.
     recipients: QueueHandle,
+    /// What BURL is resolved by; without it BURL is not offered.
+    content_urls: Option<Arc<dyn ContentUrls>>,
 }
 
 impl SmtpShared {
@@ -87,8 +91,15 @@ impl SmtpShared {
             fanout: Fanout::of(&ctx.budget),
             envelopes: transaction::envelopes(&ctx.budget),
             recipients: QueueHandle::shared(),
+            content_urls: None,
             ctx,
         }
+    }
+
+    /// Offers BURL (RFC 4468) for submission, with URLs that `urls` resolves.
+    #[must_use]
+    pub fn with_content_urls(self, urls: Arc<dyn ContentUrls>) -> Self {
+        SmtpShared { content_urls: Some(urls), ..self }
     }
 }
 

@@ -4,6 +4,7 @@ use sealpost_auth::Denied;
 use sealpost_base::{Error, Kind, limits};
 use sealpost_directory::AccountRecord;
 use sealpost_queue::MailId;
+use sealpost_session::content_urls::UrlRefusal;
 use sealpost_smtp::types::Reply;
 use sealpost_submission::header::Fault;
 use sealpost_submission::outbox::{LimitReached, Refusal};
@@ -60,6 +61,35 @@ pub(super) fn go_ahead() -> Reply {
 
 pub(super) fn chunk_ok(bytes: u64) -> Reply {
     Reply::status(250, (2, 0, 0), format!("{bytes} bytes received"))
+}
+
+/// RFC 4468 §6.
+pub(super) fn content_ok(bytes: u64) -> Reply {
+    Reply::status(250, (2, 5, 0), format!("{bytes} bytes taken, waiting for more"))
+}
+
+pub(super) fn too_many_urls() -> Reply {
+    Reply::status(554, (5, 5, 0), format!("A message has at most {} URLs", limits::SUBMISSION_URLS))
+}
+
+/// Why a URL gives no content (RFC 4468 §3.4, §6).
+pub(super) fn content_url(refusal: &UrlRefusal) -> Reply {
+    match refusal {
+        UrlRefusal::Invalid(why) => Reply::status(501, (5, 5, 4), format!("Not a URL to send: {why}")),
+        // RFC 5248 gave the status code another number than RFC 4468 had.
+        UrlRefusal::OtherServer => {
+            Reply::status(554, (5, 7, 14), "The URL is of another server, which this one has no access to")
+        }
+        UrlRefusal::Unauthorized => Reply::status(554, (5, 7, 0), "IMAP URL authorization failed"),
+        UrlRefusal::Missing => Reply::status(554, (5, 6, 6), "The URL names no message, or no part of one"),
+        UrlRefusal::Unavailable(error) => {
+            tracing::warn!(%error, "the content at a URL could not be read");
+            match error.kind() {
+                Kind::Limit => storage(error),
+                _ => Reply::status(451, (4, 6, 6), "The message content cannot be read now, try again later"),
+            }
+        }
+    }
 }
 
 pub(super) fn stored(id: &str) -> Reply {

@@ -9,7 +9,7 @@ use sealpost_directory::AccountRecord;
 use sealpost_queue::envelope::{self, Notify, Ret, Source, TlsDemand};
 use sealpost_queue::retry::MAX_HOLD;
 use sealpost_smtp::types::{self, ForwardPath, Hold, Reply, ReversePath};
-use sealpost_submission::outbox::{Accepted, Order, Submission};
+use sealpost_submission::outbox::{Accepted, Order, Refusal, Submission};
 
 use super::replies;
 use super::transaction::{Envelope, Recipient};
@@ -29,6 +29,8 @@ pub(super) struct Submitting {
     pub(super) id: String,
     pub(super) sender: Option<Arc<AccountRecord>>,
     bytes: u64,
+    /// Parts of it that were URLs.
+    pub(super) urls: usize,
     submission: Option<Submission>,
     failure: Option<Reply>,
 }
@@ -36,7 +38,7 @@ pub(super) struct Submitting {
 impl Submitting {
     /// A message that has begun.
     pub(super) fn new(id: String, sender: Option<Arc<AccountRecord>>, submission: Submission) -> Self {
-        Submitting { id, sender, bytes: 0, submission: Some(submission), failure: None }
+        Submitting { id, sender, bytes: 0, urls: 0, submission: Some(submission), failure: None }
     }
 
     /// Bytes so far.
@@ -63,8 +65,22 @@ impl Submitting {
     /// Takes the next bytes.
     pub(super) async fn push(&mut self, bytes: &[u8]) {
         self.bytes += bytes.len() as u64;
-        let Some(submission) = &mut self.submission else { return };
-        if let Err(refusal) = submission.write(bytes).await {
+        if let Some(submission) = &mut self.submission {
+            let taken = submission.write(bytes).await;
+            self.settle(taken);
+        }
+    }
+
+    /// Draws the memory of a message of any size.
+    pub(super) async fn draw_memory(&mut self) {
+        if let Some(submission) = &mut self.submission {
+            let drawn = submission.draw_memory().await;
+            self.settle(drawn);
+        }
+    }
+
+    fn settle(&mut self, result: Result<(), Refusal>) {
+        if let Err(refusal) = result {
             let reply = replies::submission(&refusal, self.sender.as_deref(), &self.id);
             self.refuse(reply);
         }

@@ -123,7 +123,7 @@ fn bdat(rest: &str) -> Result<Command, Misuse> {
     Ok(Command::Bdat(Chunk { size, last }))
 }
 
-/// `burl-cmd = "BURL" SP absolute-URI [SP end-marker] CRLF`, `end-marker = "LAST"` (RFC 4468 §3.3)
+/// `burl-cmd = "BURL" SP absolute-URI [SP end-marker] CRLF`, `end-marker = "LAST"` (RFC 4468 §3.5)
 fn burl(rest: &str) -> Result<Command, Misuse> {
     let wrong = Misuse::Arguments("BURL URL [LAST] is the form");
     let mut words = rest.split(' ').filter(|word| !word.is_empty());

@@ -126,3 +126,65 @@ def msmtp(context):
     os.chmod(settings, 0o600)
     context.run("msmtp", "-C", settings, BOB, stdin=text.encode())
     arrived(context, subject)
+
+
+@check("submission: BURL sends a draft that is in a mailbox", "submission", "imap", "imaps", sealpost_only=True)
+def burl(context):
+    subject, text = letter(context)
+    drafts, name = context.mailbox("Drafts")
+    ok(drafts.append(name, None, None, text.encode()))
+    host, _ = context.address("imap")
+    user = ADA.replace("@", "%40")
+    url = f"imap://{user}@{host}/{name}/;uid=1;urlauth=submit+{user}"
+    code, authorized = drafts.xatom("GENURLAUTH", f'"{url}"', "INTERNAL")
+    equal(code, "OK", authorized)
+    (line,) = drafts.response("GENURLAUTH")[1]
+    authorized = line.decode().strip('"')
+    drafts.logout()
+    forged = authorized[:-1] + ("1" if authorized.endswith("0") else "0")
+    with connect(context) as client:
+        client.ehlo()
+        equal(client.esmtp_features.get("burl"), "imap", "EHLO")
+        for command, expected in ((f"MAIL FROM:<{ADA}>", 250), (f"RCPT TO:<{BOB}>", 250), (f"BURL {forged} LAST", 554),
+                                  (f"MAIL FROM:<{ADA}>", 250), (f"RCPT TO:<{BOB}>", 250), (f"BURL {authorized} LAST", 250)):
+            code, reply = client.docmd(command)
+            equal(code, expected, f"{command}: {reply}")
+    raw = arrived(context, subject)
+    ensure(raw.endswith(b"\r\n\r\nText.\r\n"), raw[-200:])
+    # Parts of messages between chunks of BDAT (RFC 4468 3.2).
+    subject, _ = letter(context)
+    session, name = context.mailbox("Parts")
+    ok(session.append(name, None, None, b"Subject: x\r\n\r\nthe text of a message\r\n"))
+    url = f"imap://{user}@{host}/{name}/;uid=1/;section=TEXT;urlauth=submit+{user}"
+    session.xatom("GENURLAUTH", f'"{url}"', "INTERNAL")
+    authorized = session.response("GENURLAUTH")[1][0].decode().strip('"')
+    session.logout()
+    with connect(context) as client:
+        client.ehlo()
+        client.docmd(f"MAIL FROM:<{ADA}>")
+        client.docmd(f"RCPT TO:<{BOB}>")
+        header = f"From: {ADA}\r\nSubject: {subject}\r\n\r\n"
+        client.send(f"BDAT {len(header)}\r\n{header}")
+        equal(client.getreply()[0], 250, "BDAT")
+        equal(client.docmd(f"BURL {authorized}")[0], 250, "BURL")
+        client.send("BDAT 5 LAST\r\nend\r\n")
+        equal(client.getreply()[0], 250, "BDAT LAST")
+    ensure(arrived(context, subject).endswith(b"\r\n\r\nthe text of a message\r\nend\r\n"), "the parts")
+
+
+@check("submission: neomutt with STARTTLS", "submission", "imaps", program="neomutt", sealpost_only=True)
+def neomutt(context):
+    subject, _ = letter(context)
+    settings = context.work / "submission.muttrc"
+    settings.write_text(
+        f'set smtp_url = "smtp://{ADA}@localhost:{context.port("submission")}"\nset smtp_pass = "{PASSWORD}"\n'
+        f'set smtp_authenticators = "plain"\nset ssl_starttls = yes\nset ssl_force_tls = yes\n'
+        f'set certificate_file = "{context.certificate}"\nset from = "{ADA}"\nset realname = "Ada"\nset copy = no\n'
+        'set hostname = "client.interop.example"\n')
+    os.chmod(settings, 0o600)
+    attachment = context.work / "submitted.bin"
+    attachment.write_bytes(bytes(range(256)) * 100)
+    context.run("neomutt", "-n", "-F", settings, "-s", subject, "-a", attachment, "--", BOB, stdin="Grüße\n.\nend\n".encode(),
+                env={**os.environ, "HOME": str(context.work), "LC_ALL": "C.UTF-8"})
+    raw = arrived(context, subject)
+    ensure(b"submitted.bin" in raw and b"with ESMTPSA" in raw, raw[:600])

@@ -9,6 +9,8 @@ pub enum Protocol {
     Smtp,
     /// RFC 2033.
     Lmtp,
+    /// RFC 6409.
+    Submission,
 }
 
 impl Protocol {
@@ -18,6 +20,7 @@ impl Protocol {
             Protocol::Imap => "imap",
             Protocol::Smtp => "smtp",
             Protocol::Lmtp => "lmtp",
+            Protocol::Submission => "submission",
         }
     }
 }

@@ -25,6 +25,8 @@ pub struct Target {
     pub smtp: Option<Endpoint>,
     /// LMTP.
     pub lmtp: Option<Endpoint>,
+    /// Submission.
+    pub submission: Option<Endpoint>,
     /// Accounts. Client `n` is the n-th of them, and from the first again after the last.
     pub users: Vec<User>,
 }
@@ -79,12 +81,13 @@ impl Target {
             Protocol::Imap => self.imap.as_ref(),
             Protocol::Smtp => self.smtp.as_ref(),
             Protocol::Lmtp => self.lmtp.as_ref(),
+            Protocol::Submission => self.submission.as_ref(),
         }
     }
 
     /// Its addresses, for reports.
     pub fn reached(&self) -> String {
-        let all = [Protocol::Imap, Protocol::Smtp, Protocol::Lmtp];
+        let all = [Protocol::Imap, Protocol::Smtp, Protocol::Lmtp, Protocol::Submission];
         let each = all.iter().filter_map(|p| Some(format!("{} {}", p.name(), self.endpoint(*p)?)));
         each.collect::<Vec<_>>().join(", ")
     }

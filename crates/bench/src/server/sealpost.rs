@@ -37,7 +37,9 @@ impl Start for Sealpost {
             let config = dir.with_extension("toml");
             // All clients come from one address; the memory decides how many there can be.
             let connections = "[connections]\ntotal = 10000\nper_address = 10000\n";
-            std::fs::write(&config, format!("memory = \"{memory}\"\n{connections}"))?;
+            // A client submits as quickly as it can.
+            let sending = "[sending]\nrecipients_per_hour = 1000000000\nrecipients_per_day = 1000000000\n";
+            std::fs::write(&config, format!("memory = \"{memory}\"\n{connections}{sending}"))?;
             command.arg("--config").arg(config);
         }
         for account in accounts {

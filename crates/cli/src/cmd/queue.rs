@@ -9,6 +9,7 @@ mod list;
 mod rules;
 mod selector;
 mod show;
+mod tls_report;
 
 use std::process::ExitCode;
 
@@ -54,6 +55,8 @@ enum Command {
     Suspend(rules::Suspend),
     /// Withdraw rules of `suspend`, and send the mail that they hold
     Resume(rules::Resume),
+    /// Show TLS sessions with other servers by day, domain and policy, as TLS reports have them
+    TlsReport(tls_report::Args),
 }
 
 /// Runs it.
@@ -71,5 +74,6 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         Command::Remove(args) => change::remove(args, global).await,
         Command::Suspend(args) => rules::suspend(args, global).await,
         Command::Resume(args) => rules::resume(args, global).await,
+        Command::TlsReport(args) => tls_report::run(args, global).await,
     }
 }

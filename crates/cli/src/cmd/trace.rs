@@ -115,6 +115,7 @@ impl Step {
             Outcome::Delivered => ("delivered", None),
             Outcome::DeliveredHere => ("delivered_here", None),
             Outcome::Relayed => ("relayed", None),
+            Outcome::Expanded => ("expanded", None),
             Outcome::Deferred(failure) => ("deferred", Some(failure)),
             Outcome::Failed(failure) => ("failed", Some(failure)),
         };
@@ -132,6 +133,7 @@ impl Step {
             "delivered" => "delivered to its server",
             "delivered_here" => "delivered into a mailbox here",
             "relayed" => "handed on; that server does not report delivery",
+            "expanded" => "sent on to the several addresses of an alias",
             "failed" => "given up",
             "delay_reported" => "the delay was reported to the sender",
             what => what,

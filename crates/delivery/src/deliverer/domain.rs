@@ -53,11 +53,7 @@ impl Domain {
             return StsState::default();
         }
         let dialer = opener.dialer.as_ref();
-        let state = inner.sts.state(&self.domain, inner.resolver.as_ref(), dialer, &opener.tls).await;
-        if let Some(problem) = state.problem {
-            self.report(None, PolicyUsed::Sts(Vec::new()), TlsProblem::Sts(problem));
-        }
-        state
+        inner.sts.state(&self.domain, inner.resolver.as_ref(), dialer, &opener.tls).await
     }
 
     fn report(&self, host: Option<&DnsName>, policy: PolicyUsed, problem: TlsProblem) {
@@ -112,6 +108,10 @@ impl Domain {
         let inner = &self.deliverer.0;
         let deadline = inner.connect_deadline();
         let sts = self.sts_state().await;
+        // Here and not where the policy is first looked at: one session, one report.
+        if let Some(problem) = sts.problem {
+            self.report(None, PolicyUsed::Sts(Vec::new()), TlsProblem::Sts(problem));
+        }
         let (mut failures, mut attempts) = (Failures::default(), 0);
         for host in &self.hosts.hosts {
             let (addresses, target) = match self.target(host, &sts, demand).await {

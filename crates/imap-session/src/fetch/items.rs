@@ -71,7 +71,7 @@ impl BodySection {
     }
 
     /// Whether the whole message is meant, for which its structure is not needed.
-    fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         self.section.path.is_empty() && self.section.text == SectionText::Everything
     }
 }

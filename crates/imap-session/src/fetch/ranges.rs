@@ -9,8 +9,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures::StreamExt;
-use futures::stream::BoxStream;
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
 use sealpost_account::decoded::Span;
 use sealpost_account::{Account, Message};
 use sealpost_base::limits::CHUNK_BYTES;
@@ -227,6 +227,40 @@ impl OpenedBytes {
         OpenedBytes { count: window.end - window.start, nul: false, source: Source::Kept(bytes) }
     }
 
+    /// How many bytes there are.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The bytes as they are in the message, for another protocol. Damage is an error, and so is an
+    /// end that comes too early.
+    pub(crate) fn pieces(self) -> BoxStream<'static, Result<Bytes>> {
+        let pieces = match self.source {
+            Source::Kept(bytes) => stream::once(async { Ok(Bytes::from(bytes)) }).boxed(),
+            Source::Range { first, rest, .. } => {
+                let first = stream::iter([Ok(first)]);
+                first
+                    .chain(rest)
+                    .map_ok(|pieces| stream::iter(pieces.into_iter().map(Ok)))
+                    .try_flatten()
+                    .boxed()
+            }
+            Source::Decoded(decoded) => decoded,
+            Source::Filtered { header, filter, window } => filtered(header, filter, window),
+        };
+        let whole = stream::try_unfold((pieces, self.count), |(mut pieces, left)| async move {
+            match pieces.next().await.transpose()? {
+                Some(piece) => {
+                    let left = left.saturating_sub(piece.len() as u64);
+                    Ok(Some((piece, (pieces, left))))
+                }
+                None if left == 0 => Ok(None),
+                None => Err(Error::corrupt("a message is shorter than its structure says")),
+            }
+        });
+        whole.boxed()
+    }
+
     /// Sends the literal, in which NUL is another byte unless the client `takes_nul` (`char8.rs`).
     /// Damage found on the way is filled up and returned; anything else that goes wrong ends the
     /// session, because what was announced cannot be kept.
@@ -358,31 +392,52 @@ async fn send_decoded(
 
 async fn send_filtered(
     literal: &mut Literal<'_>,
-    mut raw: BoxStream<'static, Result<Bytes>>,
-    mut filter: HeaderFilter,
+    header: BoxStream<'static, Result<Bytes>>,
+    filter: HeaderFilter,
     window: Range<u64>,
 ) -> Result<(), End> {
-    let mut at = 0;
-    let mut piece = Vec::new();
-    loop {
-        piece.clear();
-        let mut take = |bytes: &[u8]| {
-            let within = cut_window(&window, at, bytes.len() as u64);
-            piece.extend_from_slice(&bytes[within]);
-            at += bytes.len() as u64;
-        };
-        let Some(read) = raw.next().await else {
-            filter.finish(&mut take);
-            break;
-        };
-        let read = read.map_err(|error| {
+    let mut pieces = filtered(header, filter, window);
+    while let Some(piece) = pieces.next().await {
+        let piece = piece.map_err(|error| {
             tracing::error!(%error, "a header could not be sent to its end");
             End::Broken
         })?;
-        filter.push(&read, &mut take);
         literal.bytes(&piece).await?;
     }
-    literal.bytes(&piece).await
+    Ok(())
+}
+
+/// The window of what the filter lets through.
+fn filtered(
+    header: BoxStream<'static, Result<Bytes>>,
+    filter: HeaderFilter,
+    window: Range<u64>,
+) -> BoxStream<'static, Result<Bytes>> {
+    let begin = (header, Some(filter), 0);
+    let pieces = stream::try_unfold(begin, move |(mut header, filter, mut at)| {
+        let window = window.clone();
+        async move {
+            let Some(mut filter) = filter else { return Ok(None) };
+            let mut piece = Vec::new();
+            let mut take = |bytes: &[u8]| {
+                let within = cut_window(&window, at, bytes.len() as u64);
+                piece.extend_from_slice(&bytes[within]);
+                at += bytes.len() as u64;
+            };
+            let rest = match header.next().await.transpose()? {
+                Some(read) => {
+                    filter.push(&read, &mut take);
+                    Some(filter)
+                }
+                None => {
+                    filter.finish(&mut take);
+                    None
+                }
+            };
+            Ok(Some((Bytes::from(piece), (header, rest, at))))
+        }
+    });
+    pieces.boxed()
 }
 
 /// Which of `len` bytes at `at` are within the window.

@@ -64,6 +64,7 @@ fn recipient(group: &Group) -> Option<RecipientStatus> {
             "delayed" => Some(Action::Delayed),
             "delivered" => Some(Action::Delivered),
             "relayed" => Some(Action::Relayed),
+            "expanded" => Some(Action::Expanded),
             _ => None,
         },
         status: value(group, "status").unwrap_or_default().to_owned(),

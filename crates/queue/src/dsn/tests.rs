@@ -91,21 +91,21 @@ fn only_wanted_reports_are_made() {
     let mut sent = mail(Timestamp(0), 1, &["u@there.example"]);
     let count = |mail: &Mail, action| reports(mail, MESSAGE, action, None).len();
     let all = |mail: &Mail| {
-        [Action::Failed, Action::Delayed, Action::Delivered, Action::Relayed]
+        [Action::Failed, Action::Delayed, Action::Delivered, Action::Relayed, Action::Expanded]
             .map(|action| count(mail, action))
     };
-    assert_eq!(all(&sent), [1, 1, 0, 0]);
+    assert_eq!(all(&sent), [1, 1, 0, 0, 0]);
     for (notify, wanted) in [
-        (Notify::NEVER, [0, 0, 0, 0]),
-        (Notify::SUCCESS, [0, 0, 1, 1]),
-        (Notify::FAILURE, [1, 0, 0, 0]),
-        (Notify::DELAY.and(Notify::SUCCESS), [0, 1, 1, 1]),
+        (Notify::NEVER, [0, 0, 0, 0, 0]),
+        (Notify::SUCCESS, [0, 0, 1, 1, 1]),
+        (Notify::FAILURE, [1, 0, 0, 0, 0]),
+        (Notify::DELAY.and(Notify::SUCCESS), [0, 1, 1, 1, 1]),
     ] {
         sent.recipients[0].notify = Some(notify);
         assert_eq!(all(&sent), wanted);
     }
     let null = mail(Timestamp(0), 0, &["u@there.example"]);
-    assert_eq!(all(&null), [0, 0, 0, 0]);
+    assert_eq!(all(&null), [0, 0, 0, 0, 0]);
 }
 
 #[test]

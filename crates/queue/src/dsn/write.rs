@@ -49,7 +49,9 @@ pub(super) fn message(report: &Report<'_>, recipients: &[Reported<'_>], action: 
     let (subject, kind) = match action {
         Action::Failed => ("Undelivered mail returned to sender", "failed"),
         Action::Delayed => ("Delayed mail (still being retried)", "delayed"),
-        Action::Delivered | Action::Relayed => ("Successful mail delivery report", "success"),
+        Action::Delivered | Action::Relayed | Action::Expanded => {
+            ("Successful mail delivery report", "success")
+        }
     };
     let content = match (all, is_utf8) {
         (true, false) => "message/rfc822",
@@ -124,6 +126,10 @@ fn explanation(report: &Report<'_>, recipients: &[Reported<'_>], action: Action)
             "Your message was passed on for the recipients below, to a server that does not report what\r\n\
              becomes of it.\r\n"
         }
+        Action::Expanded => {
+            "Your message was sent on to the several addresses that each recipient below stands for. If it cannot\r\n\
+             be delivered to one of them, you get another report.\r\n"
+        }
     };
     if action == Action::Delayed {
         let _ =
@@ -169,6 +175,7 @@ fn status(report: &Report<'_>, recipients: &[Reported<'_>], is_utf8: bool) -> St
             Action::Delayed => ("delayed", 4),
             Action::Delivered => ("delivered", 2),
             Action::Relayed => ("relayed", 2),
+            Action::Expanded => ("expanded", 2),
         };
         let _ = write!(text, "Action: {name}\r\n");
         match failure {

@@ -1,15 +1,17 @@
 //! Opening a log: the newest checkpoint that can be read, and what came after it.
 
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use futures::TryStreamExt;
-use sealpost_base::{AccountId, Error, Kind, Position, Result};
+use sealpost_base::{AccountId, Clock, Error, Kind, Position, Random, Result};
 use sealpost_journal::{Append, Content, Journal, Read, Replay, Seal, Step, Tail};
 use sealpost_vault::{AccountKeys, Store};
 use tokio::sync::{Mutex as AsyncMutex, Notify, watch};
 
-use super::{Inner, Opening, Queue, RECENT_BYTES, RECENT_LEAST, RECENT_SHARE, TouchedSet, Waiting, Work};
+use super::{
+    Inner, Opening, Queue, RECENT_BYTES, RECENT_LEAST, RECENT_SHARE, Stopped, TouchedSet, Waiting, Work,
+};
 use crate::event::{Adoption, Batch, Event, WriterId};
 use crate::recent::Recent;
 use crate::state::State;
@@ -34,64 +36,137 @@ pub(super) async fn open(opening: Opening) -> Result<Queue> {
     let recent = (budget.total() / RECENT_SHARE).clamp(RECENT_LEAST, RECENT_BYTES);
     let journal = Journal::of_queue(store.clone(), node, &log_key, random.clone()).timed(clock.clone());
     let writer = WriterId::random(&*random);
-    let copied = is_copy(&store, node).await?;
-    for _ in 0..ADOPT_ATTEMPTS {
-        let mut loaded = load(&journal, &keys).await?;
-        let tail = loaded.replay.tail();
-        let mut events = vec![Event::Adopted(Adoption { node: name.clone() })];
-        if let Some(why) = held_because(&loaded.state, copied, tail.position, known) {
-            let mails = loaded.state.len();
-            tracing::warn!(mails, why, "the queue is on hold until \"sealpost queue release --all\"");
-            events.push(Event::AllHeld(why.to_owned()));
+    let (clock_now, nonces) = (&*clock, &*random);
+    let taking = TakeOver {
+        store: &store,
+        node,
+        journal: &journal,
+        keys: &keys,
+        clock: clock_now,
+        random: nonces,
+        writer,
+    };
+    let Loaded { state, replay, checkpoint, since } = taking.run(&name, known).await?;
+    let work = Work { replay, since: (since, 0), checkpoint };
+    Ok(Queue(Arc::new(Inner {
+        store,
+        node,
+        mail_keys,
+        keys,
+        clock,
+        random,
+        budget,
+        journal,
+        writer,
+        changed: watch::Sender::new(state.position()),
+        state: RwLock::new(state),
+        work: AsyncMutex::new(work),
+        waiting: Mutex::new(Waiting::default()),
+        wake: Notify::new(),
+        stopped: watch::Sender::new(None),
+        recent: Recent::new(recent),
+        touched: TouchedSet::default(),
+        upkeep: AtomicBool::new(false),
+        swept: AtomicBool::new(false),
+        full: AtomicBool::new(false),
+    })))
+}
+
+impl Queue {
+    /// Takes the queue back from another process, of the node that [`Stopped::Adopted`] names: the
+    /// queue goes on, for the node called `name`, as if it had been opened now. Outcomes that were
+    /// not written when it stopped are forgotten, as at a restart. [`Queue::run`] is to be called
+    /// again then, and a new runner to be made.
+    ///
+    /// # Errors
+    /// As [`Queue::open`], and `Retry` while the log is being made shorter as of before; the queue
+    /// stays stopped. `Invalid` if it is not [`Stopped::Adopted`].
+    pub async fn take_back(&self, name: &str) -> Result<()> {
+        let inner = self.inner();
+        if !matches!(self.stopped(), Some(Stopped::Adopted(_))) {
+            return Err(Error::invalid("only a queue that another process has adopted is taken back"));
         }
-        let nonce = random.next_u64();
-        let batch = Batch { at: clock.now(), writer, nonce, events, first: loaded.state.next_id() };
-        let appended = match journal.append(&tail, Seal::Owner(&keys), &batch.encode()).await {
-            Ok(Append::Done(tail)) => tail,
-            // Another process appends, or the outcome is unknown: what is there now tells.
-            Ok(Append::Lost | Append::Trimmed) => continue,
-            Err(e) if e.kind() == Kind::Retry => continue,
-            Err(e) => return Err(e),
+        let mut work = inner.work.lock().await;
+        if inner.upkeep.load(Ordering::Acquire) {
+            return Err(Error::retry("the queue's log is still being made shorter"));
+        }
+        let known = self.state().position();
+        let taking = TakeOver {
+            store: &inner.store,
+            node: inner.node,
+            journal: &inner.journal,
+            keys: &inner.keys,
+            clock: &*inner.clock,
+            random: &*inner.random,
+            writer: inner.writer,
         };
-        let repeated = loaded.state.totals().repeated;
-        loaded.state.apply(appended.position, &batch);
-        loaded.replay.appended(appended);
-        let repeated = loaded.state.totals().repeated - repeated;
-        if repeated > 0 {
-            tracing::warn!(
-                mails = repeated,
-                "these were being sent when the queue stopped, and may arrive twice"
-            );
+        let Loaded { state, replay, checkpoint, since } = taking.run(name, known).await?;
+        *work = Work { replay, since: (since, 0), checkpoint };
+        let position = state.position();
+        inner.recent.clear();
+        *inner.state.write().unwrap_or_else(PoisonError::into_inner) = state;
+        {
+            let mut waiting = inner.waiting();
+            *waiting = Waiting { closing: waiting.closing, ..Waiting::default() };
+            inner.stopped.send_replace(None);
         }
-        if copied {
-            store.delete(&copy_path(node)).await?;
-        }
-        let Loaded { state, replay, checkpoint, since } = loaded;
-        let work = Work { replay, since: (since, 0), checkpoint };
-        return Ok(Queue(Arc::new(Inner {
-            store,
-            node,
-            mail_keys,
-            keys,
-            clock,
-            random,
-            budget,
-            journal,
-            writer,
-            changed: watch::Sender::new(state.position()),
-            state: RwLock::new(state),
-            work: AsyncMutex::new(work),
-            waiting: Mutex::new(Waiting::default()),
-            wake: Notify::new(),
-            stopped: watch::Sender::new(None),
-            recent: Recent::new(recent),
-            touched: TouchedSet::default(),
-            upkeep: AtomicBool::new(false),
-            swept: AtomicBool::new(false),
-            full: AtomicBool::new(false),
-        })));
+        inner.changed.send_replace(position);
+        Ok(())
     }
-    Err(Error::conflict("another process appends to the queue's log all the time; stop it first"))
+}
+
+/// Becoming the one process that appends to a queue's log.
+struct TakeOver<'a> {
+    store: &'a Store,
+    node: AccountId,
+    journal: &'a Journal,
+    keys: &'a AccountKeys,
+    clock: &'a dyn Clock,
+    random: &'a dyn Random,
+    writer: WriterId,
+}
+
+impl TakeOver<'_> {
+    /// Appends that the node called `name` has the queue; the log up to there. `known` is how far that
+    /// node has seen it.
+    async fn run(self, name: &str, known: Position) -> Result<Loaded> {
+        let TakeOver { store, node, journal, keys, clock, random, writer } = self;
+        let copied = is_copy(store, node).await?;
+        for _ in 0..ADOPT_ATTEMPTS {
+            let mut loaded = load(journal, keys).await?;
+            let tail = loaded.replay.tail();
+            let mut events = vec![Event::Adopted(Adoption { node: name.to_owned() })];
+            if let Some(why) = held_because(&loaded.state, copied, tail.position, known) {
+                let mails = loaded.state.len();
+                tracing::warn!(mails, why, "the queue is on hold until \"sealpost queue release --all\"");
+                events.push(Event::AllHeld(why.to_owned()));
+            }
+            let nonce = random.next_u64();
+            let batch = Batch { at: clock.now(), writer, nonce, events, first: loaded.state.next_id() };
+            let appended = match journal.append(&tail, Seal::Owner(keys), &batch.encode()).await {
+                Ok(Append::Done(tail)) => tail,
+                // Another process appends, or the outcome is unknown: what is there now tells.
+                Ok(Append::Lost | Append::Trimmed) => continue,
+                Err(e) if e.kind() == Kind::Retry => continue,
+                Err(e) => return Err(e),
+            };
+            let repeated = loaded.state.totals().repeated;
+            loaded.state.apply(appended.position, &batch);
+            loaded.replay.appended(appended);
+            let repeated = loaded.state.totals().repeated - repeated;
+            if repeated > 0 {
+                tracing::warn!(
+                    mails = repeated,
+                    "these were being sent when the queue stopped, and may arrive twice"
+                );
+            }
+            if copied {
+                store.delete(&copy_path(node)).await?;
+            }
+            return Ok(loaded);
+        }
+        Err(Error::conflict("another process appends to the queue's log all the time; stop it first"))
+    }
 }
 
 /// Why nothing of a queue is to be sent before the operator has looked at it: what it holds may

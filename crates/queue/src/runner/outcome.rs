@@ -27,7 +27,9 @@ pub(super) fn is_of_site(failure: &sent::Failure) -> bool {
 pub(super) fn taken(mail: MailId, attempt: &sent::Attempt) -> Option<Taken> {
     let server = attempt.server.as_ref()?;
     attempt.recipients.iter().find_map(|of| match of {
-        sent::Outcome::Delivered(delivered) if delivered.reports != SuccessReports::DeliveredHere => {
+        sent::Outcome::Delivered(delivered)
+            if !matches!(delivered.reports, SuccessReports::DeliveredHere | SuccessReports::Expanded) =>
+        {
             Some(Taken::new(mail, &server.host, &delivered.reply.to_string()))
         }
         _ => None,
@@ -41,6 +43,7 @@ pub(super) fn outcome(of: &sent::Outcome) -> Outcome {
             SuccessReports::NextServer => Outcome::Delivered,
             SuccessReports::Relayed => Outcome::Relayed,
             SuccessReports::DeliveredHere => Outcome::DeliveredHere,
+            SuccessReports::Expanded => Outcome::Expanded,
         },
         sent::Outcome::Deferred(why) => Outcome::Deferred(failure(why)),
         sent::Outcome::Failed(why) => Outcome::Failed(failure(why)),

@@ -100,6 +100,7 @@ impl Shared {
             let finished = outcomes.iter().filter_map(|(place, outcome)| match outcome {
                 Outcome::Failed(failure) => Some((*place, Action::Failed, Some(failure.clone()))),
                 Outcome::Relayed => Some((*place, Action::Relayed, None)),
+                Outcome::Expanded => Some((*place, Action::Expanded, None)),
                 Outcome::DeliveredHere => Some((*place, Action::Delivered, None)),
                 Outcome::Delivered | Outcome::Deferred(_) => None,
             });
@@ -148,12 +149,14 @@ impl Shared {
         let metrics = &self.metrics;
         for (_, outcome) in outcomes {
             match outcome {
-                Outcome::Delivered | Outcome::DeliveredHere => metrics.delivered.increment(),
+                Outcome::Delivered | Outcome::DeliveredHere | Outcome::Expanded => {
+                    metrics.delivered.increment();
+                }
                 Outcome::Relayed => metrics.relayed.increment(),
                 Outcome::Deferred(_) => metrics.deferred.increment(),
                 Outcome::Failed(_) => metrics.failed.increment(),
             }
-            if matches!(outcome, Outcome::Delivered | Outcome::DeliveredHere | Outcome::Relayed) {
+            if !matches!(outcome, Outcome::Deferred(_) | Outcome::Failed(_)) {
                 metrics.age.observe_time(now.since(crate::state::seconds(row.accepted)));
             }
         }

@@ -121,7 +121,9 @@ impl State {
                 },
             };
             match outcome {
-                Outcome::Delivered | Outcome::DeliveredHere | Outcome::Relayed => self.totals.delivered += 1,
+                Outcome::Delivered | Outcome::DeliveredHere | Outcome::Relayed | Outcome::Expanded => {
+                    self.totals.delivered += 1;
+                }
                 Outcome::Failed(_) => self.totals.failed += 1,
                 Outcome::Deferred(failure) => {
                     self.totals.deferred += 1;

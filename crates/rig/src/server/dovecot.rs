@@ -107,6 +107,8 @@ impl Start for Dovecot {
             imap: local(imap),
             imaps: self.tls.then(|| local(imaps)),
             smtp: None,
+            submission: None,
+            submissions: None,
             lmtp: local(lmtp),
         };
         fs::write(dir.join("ready.json"), serde_json::to_vec(&ready)?)?;

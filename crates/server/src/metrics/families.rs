@@ -293,10 +293,10 @@ const FAMILIES: &[Family] = &[
         Gauge,
         "",
         "",
-        "Queued mails of this node. All series of the queue are missing on a server that does not send.",
+        "Queued mails that this node sends. All series of the queue are missing on a server that does not send.",
         |v, s| {
             if let Some(sending) = v.sending {
-                s.number(&[], sending.queue().state().len() as u64);
+                s.number(&[], sending.depth().mails as u64);
             }
         }
     ),
@@ -320,7 +320,7 @@ const FAMILIES: &[Family] = &[
         "Memory of the rows of queued mails.",
         |v, s| {
             if let Some(sending) = v.sending {
-                s.number(&[], sending.queue().state().heap_bytes() as u64);
+                s.number(&[], sending.depth().heap_bytes as u64);
             }
         }
     ),
@@ -357,7 +357,7 @@ const FAMILIES: &[Family] = &[
         "Mails that are being sent, or wait for a connection.",
         |v, s| {
             if let Some(sending) = v.sending {
-                s.number(&[], sending.status().active as u64);
+                s.number(&[], sending.activity().active as u64);
             }
         }
     ),
@@ -369,7 +369,7 @@ const FAMILIES: &[Family] = &[
         "Open connections to other servers, and deliveries into accounts.",
         |v, s| {
             if let Some(sending) = v.sending {
-                s.number(&[], sending.status().connections as u64);
+                s.number(&[], sending.activity().connections as u64);
             }
         }
     ),
@@ -378,7 +378,7 @@ const FAMILIES: &[Family] = &[
         Gauge,
         "",
         "",
-        "Queues of lost nodes that this one sends; other series do not count them.",
+        "Queues of lost nodes that this one sends; the other series count their mail too.",
         |v, s| {
             if let Some(sending) = v.sending {
                 s.number(&[], sending.adopted() as u64);

@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sealpost_base::{AccountId, Kind, Position, Result};
+use sealpost_base::{AccountId, Error, Kind, Position, Result};
 use sealpost_queue::adopt::Leases;
-use sealpost_queue::{Queue, status};
+use sealpost_queue::{Queue, Stopped, status};
 use tokio::time::Instant;
 
 use super::running::RunningQueue;
-use super::{Inner, opening};
+use super::{Inner, opening, upkeep};
 
 /// How often leases are looked at.
 const PERIOD: Duration = Duration::from_secs(60);
@@ -28,6 +28,7 @@ pub(super) async fn run(inner: Arc<Inner>) {
             () = inner.ctx.shutdown.wait() => return,
             () = tokio::time::sleep(PERIOD) => {}
         }
+        take_back(&inner).await;
         release(&inner).await;
         match leases.expired(&inner.store, inner.node.id()).await {
             Ok(expired) => adopt_all(&inner, &expired, &mut looked).await,
@@ -40,7 +41,7 @@ async fn adopt_all(inner: &Arc<Inner>, expired: &[AccountId], looked: &mut HashM
     looked.retain(|node, _| expired.contains(node));
     for node in expired {
         let is_left_alone = looked.get(node).is_some_and(|at| at.elapsed() < LEFT_ALONE);
-        if is_left_alone || adopted(inner).contains_key(node) {
+        if is_left_alone || inner.adopted().contains_key(node) {
             continue;
         }
         looked.insert(*node, Instant::now());
@@ -61,20 +62,38 @@ async fn adopt(inner: &Arc<Inner>, node: AccountId) -> Result<()> {
     if state.is_empty() {
         return Ok(());
     }
+    let (taken, most) = (inner.depth().heap_bytes, upkeep::most_bytes(ctx));
+    if taken + state.heap_bytes() > most {
+        let why = format!("its {} mails do not fit into the memory for queues ({most} bytes)", state.len());
+        return Err(Error::limit(why));
+    }
     let name = &inner.node.name;
     let opening = opening(ctx, &inner.store, &inner.log_key, &inner.keys, node, name, Position::ZERO);
     let queue = Queue::open(opening).await?;
     tracing::warn!(%node, mails = state.len(), "this node sends the mail of a lost one");
-    let running = RunningQueue::begin(ctx, queue, inner.transport.clone(), inner.forms.clone());
-    adopted(inner).insert(node, Arc::new(running));
+    let running = RunningQueue::begin(queue, inner.queue_sending.clone());
+    inner.adopted().insert(node, Arc::new(running));
     Ok(())
+}
+
+/// Takes the queue of this node back from one that had adopted it while this one was silent. That one
+/// finds out at its next append, and lets go of it.
+async fn take_back(inner: &Inner) {
+    let Some(Stopped::Adopted(node)) = inner.own.queue.stopped() else { return };
+    if !inner.takes_back(&node) {
+        return;
+    }
+    match inner.own.take_back(&inner.node.name).await {
+        Ok(()) => tracing::warn!(node, "this node has taken its queue back from another one"),
+        Err(error) => tracing::warn!(node, %error, "cannot take the queue of this node back yet"),
+    }
 }
 
 /// Closes queues that are empty, and those that others have taken over.
 async fn release(inner: &Arc<Inner>) {
     let is_over = |queue: &RunningQueue| queue.queue.state().is_empty() || queue.queue.stopped().is_some();
     let over: Vec<_> = {
-        let mut adopted = adopted(inner);
+        let mut adopted = inner.adopted();
         let over = adopted.iter().filter(|(_, queue)| is_over(queue)).map(|(node, _)| *node);
         let over: Vec<AccountId> = over.collect();
         over.into_iter().filter_map(|node| Some((node, adopted.remove(&node)?))).collect()
@@ -85,16 +104,12 @@ async fn release(inner: &Arc<Inner>) {
     }
 }
 
-fn adopted(inner: &Inner) -> std::sync::MutexGuard<'_, HashMap<AccountId, Arc<RunningQueue>>> {
-    inner.adopted.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::Path;
 
     use rustls::RootCertStore;
-    use sealpost_base::{FakeClock, SeededRandom, Timestamp};
+    use sealpost_base::{FakeClock, MemoryDivision, SeededRandom, Timestamp};
     use sealpost_delivery::dial::TcpDialer;
     use sealpost_delivery::tls::TlsClient;
     use sealpost_directory::{AccountName, NewAccount, Secret};
@@ -105,12 +120,22 @@ mod tests {
     use sealpost_vault::server_key::ServerKeys;
 
     use super::*;
-    use crate::sending::{KEY_FILE, Network, Sending};
+    use crate::sending::{Depth, KEY_FILE, Network, Sending};
 
     async fn node(store: &Store, clock: &Arc<FakeClock>, data: &Path) -> Sending {
+        node_with(store, clock, data, Settings::default().memory).await
+    }
+
+    async fn node_with(
+        store: &Store,
+        clock: &Arc<FakeClock>,
+        data: &Path,
+        memory: MemoryDivision,
+    ) -> Sending {
         let (data, random) =
             (Some(data.to_owned()), Arc::new(SeededRandom::new(data.as_os_str().len() as u64)));
-        let settings = Settings { domain: Some("localhost".to_owned()), data, ..Settings::default() };
+        let domain = Some("localhost".to_owned());
+        let settings = Settings { domain, data, memory, ..Settings::default() };
         let key = ServerKeys::generate(&SeededRandom::new(1));
         let ctx = Context::new(settings, store.clone(), key.clone(), None, clock.clone(), random).unwrap();
         let network = Network {
@@ -157,7 +182,8 @@ mod tests {
         assert_eq!(other.adopted(), 0, "nothing is in it");
         lost.queue().accept(later(&clock)).await.unwrap();
         adopt(&other.0, of_lost).await.unwrap();
-        assert_eq!(other.adopted(), 1);
+        assert_eq!((other.adopted(), other.depth().mails), (1, 1));
+        assert!(other.depth().heap_bytes > other.queue().state().heap_bytes());
         // The lost node finds out at its next append.
         assert!(lost.queue().accept(later(&clock)).await.is_err());
         let problem = lost.problem().unwrap();
@@ -169,14 +195,76 @@ mod tests {
         release(&other.0).await;
         assert_eq!(other.adopted(), 1, "its mail waits for its time");
         clock.advance(Duration::from_secs(7200));
-        let queue = adopted(&other.0)[&of_lost].clone();
+        let queue = other.0.adopted()[&of_lost].clone();
         let mut changes = queue.queue.changes();
         let empty = changes.wait_for(|_| queue.queue.state().is_empty());
         tokio::time::timeout(Duration::from_secs(30), empty).await.expect("it is sent").unwrap();
         assert_eq!(other.metrics().local.read(), 1);
         release(&other.0).await;
-        assert_eq!(other.adopted(), 0);
+        assert_eq!((other.adopted(), other.depth()), (0, Depth::default()));
+        // What was counted of it stays.
+        assert_eq!(other.runner_metrics().delivered.read(), 1);
         for sending in [lost, other] {
+            sending.stop(Instant::now() + Duration::from_secs(10)).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_node_that_comes_back_takes_its_queue_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = ["lost", "another"].map(|name| dir.path().join(name));
+        data.iter().for_each(|data| std::fs::create_dir(data).unwrap());
+        let (store, clock) = (Store::memory(), Arc::new(FakeClock::new(Timestamp(1_700_000_000_000))));
+        let back = node(&store, &clock, &data[0]).await;
+        std::fs::copy(data[0].join(KEY_FILE), data[1].join(KEY_FILE)).unwrap();
+        let other = node(&store, &clock, &data[1]).await;
+        let name = AccountName::parse("jane@localhost").unwrap();
+        let new = NewAccount::with_password(Secret::new(b"secret").unwrap());
+        other.0.ctx.directory.create(&name, new).await.unwrap();
+        back.queue().accept(later(&clock)).await.unwrap();
+        take_back(&back.0).await;
+        assert!(back.problem().is_none(), "nothing to take back");
+        for _ in 0..2 {
+            adopt(&other.0, back.0.node.id()).await.unwrap();
+            assert!(back.queue().accept(later(&clock)).await.is_err());
+            assert!(back.problem().unwrap().contains("within a minute"));
+            take_back(&back.0).await;
+            assert_eq!(back.problem(), None);
+            let mails = back.depth().mails;
+            back.outbox().queue().accept(later(&clock)).await.unwrap();
+            assert_eq!(back.depth().mails, mails + 1, "what clients submit goes into it again");
+            // The other node finds out at its next append, and lets go.
+            let adopted = other.0.adopted()[&back.0.node.id()].clone();
+            assert!(adopted.queue.accept(later(&clock)).await.is_err());
+            release(&other.0).await;
+            assert_eq!(other.adopted(), 0);
+        }
+        clock.advance(Duration::from_secs(7200));
+        let mut changes = back.queue().changes();
+        let empty = changes.wait_for(|_| back.queue().state().is_empty());
+        tokio::time::timeout(Duration::from_secs(30), empty).await.expect("it is sent").unwrap();
+        assert_eq!((back.metrics().local.read(), other.metrics().local.read()), (3, 0));
+        for sending in [back, other] {
+            sending.stop(Instant::now() + Duration::from_secs(10)).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_queue_too_large_for_the_memory_is_not_adopted() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = ["lost", "another"].map(|name| dir.path().join(name));
+        data.iter().for_each(|data| std::fs::create_dir(data).unwrap());
+        let (store, clock) = (Store::memory(), Arc::new(FakeClock::new(Timestamp(1_700_000_000_000))));
+        let lost = node(&store, &clock, &data[0]).await;
+        std::fs::copy(data[0].join(KEY_FILE), data[1].join(KEY_FILE)).unwrap();
+        let mut memory = Settings::default().memory;
+        memory.accounts = 1;
+        let small = node_with(&store, &clock, &data[1], memory).await;
+        lost.queue().accept(later(&clock)).await.unwrap();
+        let refused = adopt(&small.0, lost.0.node.id()).await;
+        assert!(refused.is_err_and(|e| e.kind() == Kind::Limit));
+        assert!(lost.problem().is_none());
+        for sending in [lost, small] {
             sending.stop(Instant::now() + Duration::from_secs(10)).await;
         }
     }

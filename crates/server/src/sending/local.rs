@@ -65,6 +65,15 @@ impl Reached {
     fn is_one_outside(&self) -> bool {
         self.accounts.is_empty() && self.outside.len() == 1
     }
+
+    /// Who reports that it got there.
+    fn reports(&self) -> SuccessReports {
+        match self.outside.len() {
+            0 => SuccessReports::DeliveredHere,
+            _ if self.is_one_outside() => SuccessReports::NextServer,
+            _ => SuccessReports::Expanded,
+        }
+    }
 }
 
 impl Local {
@@ -96,13 +105,11 @@ impl Connection for LocalConnection {
         recipients.deliver(ctx, stored).await;
         let failure = Failure::new(Reason::LocalFailure, "");
         let outcomes = recipients.outcomes.into_iter().map(|outcome| match outcome {
-            Ok(reached) if reached.is_one_outside() => {
-                let reply = PeerReply::new(&Reply::status(250, (2, 1, 5), "Forwarded"));
-                Outcome::Delivered(Delivered { reply, reports: SuccessReports::NextServer })
-            }
-            Ok(_) => {
-                let reply = PeerReply::new(&Reply::status(250, (2, 1, 5), "Delivered"));
-                Outcome::Delivered(Delivered { reply, reports: SuccessReports::DeliveredHere })
+            Ok(reached) => {
+                let reports = reached.reports();
+                let done = if reports == SuccessReports::DeliveredHere { "Delivered" } else { "Forwarded" };
+                let reply = PeerReply::new(&Reply::status(250, (2, 1, 5), done));
+                Outcome::Delivered(Delivered { reply, reports })
             }
             Err(failure) => failure.outcome(),
         });

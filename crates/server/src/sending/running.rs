@@ -1,10 +1,11 @@
 //! A queue that runs: the task that writes its log, and the one that sends.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use sealpost_base::Result;
 use sealpost_delivery::transport::Transport;
-use sealpost_queue::runner::{Forms, Runner, Settings};
+use sealpost_queue::runner::{Forms, Runner, RunnerMetrics, Settings};
 use sealpost_queue::{Queue, Stopped};
 use sealpost_session::Context;
 use tokio::sync::Mutex;
@@ -19,8 +20,19 @@ const WRITE_DOWN: Duration = Duration::from_secs(5);
 /// A queue and what sends its mail.
 pub(super) struct RunningQueue {
     pub(super) queue: Queue,
-    pub(super) runner: Runner,
+    sending: QueueSending,
+    runner: RwLock<Runner>,
     tasks: Mutex<Tasks>,
+}
+
+/// What sends the mail of queues.
+#[derive(Clone)]
+pub(super) struct QueueSending {
+    pub(super) ctx: Arc<Context>,
+    pub(super) transport: Arc<dyn Transport>,
+    pub(super) forms: Arc<dyn Forms>,
+    /// What all runners of this node count.
+    pub(super) metrics: Arc<RunnerMetrics>,
 }
 
 struct Tasks {
@@ -28,29 +40,63 @@ struct Tasks {
     sending: JoinHandle<()>,
 }
 
-impl RunningQueue {
-    /// Runs `queue`.
-    pub(super) fn begin(
-        ctx: &Arc<Context>,
-        queue: Queue,
-        transport: Arc<dyn Transport>,
-        forms: Arc<dyn Forms>,
-    ) -> Self {
+impl QueueSending {
+    fn begin(&self, queue: &Queue) -> (Runner, Tasks) {
+        let QueueSending { ctx, transport, forms, metrics } = self.clone();
         let settings = Settings { host: ctx.hostname.clone(), connections: ctx.settings.sending.connections };
-        let runner = Runner::new(queue.clone(), transport, forms, settings);
+        let runner = Runner::counting(queue.clone(), transport, forms, settings, metrics);
         let (written, sent) = (queue.clone(), runner.clone());
         let writing = survive("queue", ctx.clone(), move |_| write(written.clone()));
         let sending = survive("sending", ctx.clone(), move |_| send(sent.clone()));
-        let tasks = Tasks { writing: tokio::spawn(writing), sending: tokio::spawn(sending) };
-        RunningQueue { queue, runner, tasks: Mutex::new(tasks) }
+        (runner, Tasks { writing: tokio::spawn(writing), sending: tokio::spawn(sending) })
+    }
+}
+
+impl RunningQueue {
+    /// Runs `queue`.
+    pub(super) fn begin(queue: Queue, sending: QueueSending) -> Self {
+        let (runner, tasks) = sending.begin(&queue);
+        RunningQueue { queue, sending, runner: RwLock::new(runner), tasks: Mutex::new(tasks) }
+    }
+
+    /// What sends.
+    pub(super) fn runner(&self) -> Runner {
+        self.runner.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Runs the queue again, for the node called `node`, after another one had adopted it: its mail
+    /// on its way ends first.
+    ///
+    /// # Errors
+    /// As [`Queue::take_back`]; the queue stays stopped.
+    pub(super) async fn take_back(&self, node: &str) -> Result<()> {
+        let mut tasks = self.tasks.lock().await;
+        // Both end by themselves once the queue has stopped; how, was reported.
+        let _ = (&mut tasks.sending).await;
+        let _ = (&mut tasks.writing).await;
+        let taken = self.queue.take_back(node).await;
+        match taken {
+            Ok(()) => {
+                let (runner, begun) = self.sending.begin(&self.queue);
+                *self.runner.write().unwrap_or_else(PoisonError::into_inner) = runner;
+                *tasks = begun;
+            }
+            Err(_) => {
+                // A handle is not waited for twice.
+                *tasks = Tasks { writing: tokio::spawn(async {}), sending: tokio::spawn(async {}) };
+            }
+        }
+        taken
     }
 
     /// Sends what is on its way to its end, until `deadline` at most, and closes the queue.
     pub(super) async fn end(&self, deadline: Instant) {
-        self.runner.stop();
+        self.runner().stop();
         let mut tasks = self.tasks.lock().await;
+        // A queue that was taken back meanwhile.
+        self.runner().stop();
         if tokio::time::timeout_at(deadline, &mut tasks.sending).await.is_err() {
-            let connections = self.runner.status().connections;
+            let connections = self.runner().status().connections;
             tracing::warn!(
                 connections,
                 "mail is still on its way, and the server stops: it may arrive twice"

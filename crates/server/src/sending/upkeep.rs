@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sealpost_base::Position;
+use sealpost_queue::Queue;
+use sealpost_session::Context;
 
-use super::Inner;
+use super::{Depth, Inner};
 
 /// How often the memory is measured.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -18,17 +20,13 @@ const SHARE: usize = 2;
 
 /// Measures and writes, until the server stops.
 pub(super) async fn run(inner: Arc<Inner>) {
-    let memory = &inner.ctx.settings.memory;
-    let most = memory.accounts / SHARE;
+    let most = most_bytes(&inner.ctx);
     let reservation = inner.ctx.accounts.try_reserve(0);
     let mut was_full = false;
     for period in 1u64.. {
-        let (bytes, mails) = {
-            let state = inner.own.queue.state();
-            (state.heap_bytes(), state.len())
-        };
+        let Depth { heap_bytes: bytes, mails, .. } = inner.depth();
         if let Some(reservation) = &reservation {
-            reservation.set(inner.own.queue.memory());
+            reservation.set(inner.queues().iter().map(Queue::memory).sum());
         }
         let is_full = bytes > most;
         inner.own.queue.set_full(is_full);
@@ -43,9 +41,15 @@ pub(super) async fn run(inner: Arc<Inner>) {
     }
 }
 
-/// Writes how far the queue is known, and the policies.
+/// What the rows of queued mail may take, those of adopted queues included.
+pub(super) fn most_bytes(ctx: &Context) -> usize {
+    ctx.settings.memory.accounts / SHARE
+}
+
+/// Writes how far the queue is known, the policies, and TLS sessions.
 pub(super) async fn save(inner: &Arc<Inner>) {
     inner.policies.save().await;
+    inner.tls_sessions.save().await;
     // A queue that another process has taken over continues without this one.
     let position: Position = inner.own.queue.state().position();
     let noted = inner.clone();

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use sealpost_queue::envelope::Notify;
+use sealpost_server::sending::tls_sessions::{self, PolicyKind};
 
 use crate::world::{Answer, World};
 
@@ -42,6 +43,14 @@ async fn mail_for_elsewhere_reaches_its_server() {
     let in_the_clear = node.sending.metrics().tls().find(|(mode, _)| *mode == "none");
     assert_eq!(in_the_clear, Some(("none", 1)));
     node.stop().await;
+    // What a TLS report of that day needs is on disk.
+    let days = tls_sessions::days(world.data.path()).unwrap();
+    let [day] = days[..] else { panic!("{days:?}") };
+    let sessions = tls_sessions::read(world.data.path(), day).unwrap();
+    let (policy, counts) = sessions.policies.first_key_value().unwrap();
+    assert_eq!((policy.domain.as_str(), policy.kind), ("there.example", PolicyKind::NotFound));
+    let failures: Vec<_> = counts.failures.iter().map(|(failure, n)| (failure.result.as_str(), *n)).collect();
+    assert_eq!((counts.successes, &failures[..]), (0, &[("starttls-not-supported", 1)][..]));
 }
 
 #[tokio::test]

@@ -83,7 +83,7 @@ async fn success_is_reported_once() {
     let world = World::new().await;
     world.peers.put("192.0.2.1", Answer::Take);
     let node = start(&world).await;
-    for (to, action) in [("away@localhost", "relayed"), ("mixed@localhost", "delivered")] {
+    for (to, action) in [("away@localhost", "relayed"), ("mixed@localhost", "expanded")] {
         let before = node.inbox(&world, "me").await.len();
         let mut mail = world.mail(&[to]);
         mail.recipients[0].notify = Some(Notify::SUCCESS);
@@ -115,5 +115,66 @@ async fn mail_beyond_the_limit_of_an_alias_waits() {
     world.clock.advance(Duration::from_secs(3600));
     node.drained().await;
     assert_eq!((peer.messages().len(), node.inbox(&world, "you").await.len()), (3, 1));
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn an_alias_of_several_addresses_is_reported_as_expanded() {
+    let world = World::new().await;
+    let peer = world.peers.put("192.0.2.1", Answer::Take);
+    let node = start(&world).await;
+    // RFC 3461 §5.2.8: in reports on success are those who asked for them.
+    let mut mail = world.mail(&["mixed@localhost", "away@localhost", "both@localhost", "you@localhost"]);
+    mail.recipients[0].notify = Some(Notify::SUCCESS.and(Notify::FAILURE));
+    mail.recipients[0].orcpt = Some("rfc822;list@elsewhere.example".to_owned());
+    mail.recipients[2].notify = Some(Notify::SUCCESS);
+    node.sending.queue().accept(mail).await.unwrap();
+    node.drained().await;
+    peer.got(1).await;
+    let reports: Vec<String> = node
+        .inbox(&world, "me")
+        .await
+        .into_iter()
+        .filter(|message| message.contains("\r\nAction: "))
+        .collect();
+    let of = |action: &str| -> Vec<&String> {
+        let line = format!("\r\nAction: {action}\r\n");
+        reports.iter().filter(|report| report.contains(&line)).collect()
+    };
+    let [expanded] = of("expanded")[..] else { panic!("{reports:?}") };
+    assert_eq!(expanded.matches("\r\nFinal-Recipient: ").count(), 1, "{expanded}");
+    for line in [
+        "Original-Recipient: rfc822; list@elsewhere.example",
+        "Final-Recipient: rfc822; mixed@localhost",
+        "Status: 2.0.0",
+    ] {
+        assert!(expanded.contains(&format!("\r\n{line}\r\n")), "{line}: {expanded}");
+    }
+    // An alias of accounts alone: the mail is where it was to go.
+    let [delivered] = of("delivered")[..] else { panic!("{reports:?}") };
+    assert!(delivered.contains("Final-Recipient: rfc822; both@localhost"), "{delivered}");
+    assert_eq!(reports.len(), 2, "{reports:?}");
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_without_dsn_is_reported_as_relayed() {
+    let world = World::new().await;
+    let peer = world.peers.put("192.0.2.1", Answer::Take);
+    let node = start(&world).await;
+    let mut mail = world.mail(&["jane@there.example", "joe@there.example"]);
+    mail.recipients[0].notify = Some(Notify::SUCCESS);
+    mail.envid = Some("QQ314159".to_owned());
+    node.sending.queue().accept(mail).await.unwrap();
+    node.drained().await;
+    peer.got(1).await;
+    let inbox = node.inbox(&world, "me").await;
+    let [report] = &inbox[..] else { panic!("{inbox:?}") };
+    for line in
+        ["Action: relayed", "Final-Recipient: rfc822; jane@there.example", "Original-Envelope-Id: QQ314159"]
+    {
+        assert!(report.contains(&format!("\r\n{line}\r\n")), "{line}: {report}");
+    }
+    assert!(!report.contains("joe@there.example"), "{report}");
     node.stop().await;
 }

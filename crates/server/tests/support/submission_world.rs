@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures::TryStreamExt;
 use sealpost_base::{FakeClock, Position, SeededRandom, Timestamp};
 use sealpost_directory::{AccountName, AccountRecord, AliasName, NewAccount, Secret};
+use sealpost_imap_session::{self as imap, ImapShared};
 use sealpost_queue::envelope::{Mail, Notify};
 use sealpost_queue::runner::QueuedMessage;
 use sealpost_queue::{MailId, Opening, Queue};
@@ -37,6 +38,7 @@ pub struct TestServer {
     pub clock: Arc<FakeClock>,
     pub outbox: Outbox,
     smtp: Arc<SmtpShared>,
+    imap: Arc<ImapShared>,
     opener: Opener,
     running: JoinHandle<()>,
     service: Service,
@@ -100,8 +102,8 @@ impl TestServer {
         let key = ServerKeys::generate(&*random);
         let opener = Opener { log_key: LogKey::of(&key), mail_keys: MailKeys::generate(&*random), limits };
         let tls = Tls::ephemeral("localhost").unwrap();
-        let ctx =
-            Context::new(settings, store, key, Some(tls.config().clone()), clock.clone(), random).unwrap();
+        let of_tls = Some(tls.config().clone());
+        let ctx = Context::new(settings, store, key.clone(), of_tls, clock.clone(), random).unwrap();
         let mut owners = HashMap::new();
         for name in ["me@localhost", "you@localhost", "them@localhost"] {
             let new = NewAccount::with_password(Secret::new(b"secret").unwrap());
@@ -118,6 +120,7 @@ impl TestServer {
         let (outbox, running) = opener.open(&ctx).await;
         TestServer {
             smtp: Arc::new(SmtpShared::new(ctx.clone(), Some(outbox.clone()))),
+            imap: Arc::new(ImapShared::new(ctx.clone(), &key)),
             ctx,
             clock,
             outbox,
@@ -135,6 +138,19 @@ impl TestServer {
     pub fn connect_to(&mut self, service: Service) -> Stream {
         let (client, server) = Stream::pair().unwrap();
         self.sessions.spawn(smtp::serve(server, self.smtp.clone(), service));
+        client
+    }
+
+    /// Serves IMAP too, from here on: submission offers BURL.
+    pub fn serve_imap(&mut self) {
+        let smtp = SmtpShared::new(self.ctx.clone(), Some(self.outbox.clone()));
+        self.smtp = Arc::new(smtp.with_content_urls(self.imap.clone()));
+    }
+
+    /// An IMAP session.
+    pub fn connect_imap(&mut self) -> Stream {
+        let (client, server) = Stream::pair().unwrap();
+        self.sessions.spawn(imap::serve(server, self.imap.clone()));
         client
     }
 

@@ -246,7 +246,7 @@ pub struct Chunk {
     pub last: bool,
 }
 
-/// BURL's arguments (RFC 4468 §3.3).
+/// BURL's arguments (RFC 4468 §3.5).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Burl {
     /// Where the chunk is, as the client wrote it: graphic ASCII.

@@ -100,18 +100,28 @@ impl Submission {
         if self.size > limit {
             return Err(Refusal::TooLarge(limit));
         }
-        if self.memory.message.is_none() {
-            if self.head.len() + bytes.len() <= limits::SMTP_HEAD_BYTES {
-                // No more than that: thousands may wait for their share with it.
-                self.head.reserve_exact(bytes.len());
-                self.head.extend_from_slice(bytes);
-                return Ok(());
-            }
-            self.memory.message = Some(self.outbox.0.memory.acquire(limits::SUBMISSION_MEMORY_BYTES).await);
-            let head = std::mem::take(&mut self.head);
-            self.pass(&head).await?;
+        if self.memory.message.is_none() && self.head.len() + bytes.len() <= limits::SMTP_HEAD_BYTES {
+            // No more than that: thousands may wait for their share with it.
+            self.head.reserve_exact(bytes.len());
+            self.head.extend_from_slice(bytes);
+            return Ok(());
         }
+        self.draw_memory().await?;
         self.pass(bytes).await
+    }
+
+    /// Draws the memory of a message of any size, unless it has that: afterwards
+    /// [`Submission::write`] waits for no other submission.
+    ///
+    /// # Errors
+    /// As [`Submission::write`].
+    pub async fn draw_memory(&mut self) -> Result<(), Refusal> {
+        if self.memory.message.is_some() {
+            return Ok(());
+        }
+        self.memory.message = Some(self.outbox.0.memory.acquire(limits::SUBMISSION_MEMORY_BYTES).await);
+        let head = std::mem::take(&mut self.head);
+        self.pass(&head).await
     }
 
     /// The message is complete. It is durable when this returns.

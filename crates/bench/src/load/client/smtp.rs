@@ -1,4 +1,7 @@
-//! An SMTP (RFC 5321) or LMTP (RFC 2033) client, which pipelines where it may (RFC 2920).
+//! An SMTP (RFC 5321) or LMTP (RFC 2033) client, which pipelines where it may (RFC 2920), and a
+//! submission (RFC 6409) client, which does not ([`submit`]).
+
+mod submit;
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -110,7 +113,7 @@ impl Smtp {
         match timeout(client.thread.shared.command_timeout, connected).await {
             Ok(connected) => connected,
             // LMTP is never spoken with TLS.
-            Err(_) if silent.get() && protocol == Protocol::Smtp => Err(Fail::Silent),
+            Err(_) if silent.get() && protocol != Protocol::Lmtp => Err(Fail::Silent),
             Err(_) => Err(Fail::Timeout),
         }
     }
@@ -164,8 +167,13 @@ impl Smtp {
     /// If the connection is unusable.
     pub async fn deliver(&mut self, delivery: &Delivery<'_>) -> Result<(), Fail> {
         let command_timeout = self.client.thread.shared.command_timeout;
-        let announced =
-            timeout(command_timeout, self.delivered(delivery)).await.map_err(|_| Fail::Timeout)??;
+        let delivered = async {
+            match self.protocol {
+                Protocol::Submission => self.submitted(delivery).await,
+                _ => self.delivered(delivery).await,
+            }
+        };
+        let announced = timeout(command_timeout, delivered).await.map_err(|_| Fail::Timeout)??;
         if delivery.notified && !announced.is_empty() {
             let told = self.notified(&announced).await;
             self.untold = if told { 0 } else { self.untold + 1 };

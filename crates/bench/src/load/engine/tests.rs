@@ -61,6 +61,7 @@ fn null_target() -> Target {
         imap: Some(null::inside(Protocol::Imap)),
         smtp: Some(null::inside(Protocol::Smtp)),
         lmtp: Some(null::inside(Protocol::Lmtp)),
+        submission: Some(null::inside(Protocol::Submission)),
         users: vec![user("a@localhost"), user("b@localhost")],
     }
 }
@@ -226,7 +227,7 @@ fn every_built_in_scenario_succeeds_against_the_null_server() {
         if built_in.text.contains("\ndata = ") {
             set.insert("data".to_owned(), "tiny".to_owned());
         }
-        if ["lmtp", "smtp"].contains(&built_in.name) {
+        if ["lmtp", "smtp", "submission"].contains(&built_in.name) {
             set.insert("rate".to_owned(), "50".to_owned());
         }
         let scenario = Scenario::parse(built_in.name, built_in.text, &Overrides { set, users: 2 }).unwrap();

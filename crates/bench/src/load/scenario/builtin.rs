@@ -38,6 +38,7 @@ built_in!(
     "phones",
     "lmtp",
     "smtp",
+    "submission",
 );
 
 /// The scenario of that name.

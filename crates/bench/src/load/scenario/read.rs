@@ -206,7 +206,12 @@ impl<'t> Reader<'t> {
         let protocol = self.choice(
             table,
             "protocol",
-            &[("imap", Protocol::Imap), ("smtp", Protocol::Smtp), ("lmtp", Protocol::Lmtp)],
+            &[
+                ("imap", Protocol::Imap),
+                ("smtp", Protocol::Smtp),
+                ("lmtp", Protocol::Lmtp),
+                ("submission", Protocol::Submission),
+            ],
         );
         let protocol = protocol.unwrap_or(Protocol::Imap);
         let wrong = self.wrong.len();
@@ -250,7 +255,8 @@ impl<'t> Reader<'t> {
             hold: self.flag(table, "hold"),
             alongside: self.flag(table, "alongside"),
             recipients: self.number(table, "recipients", 1..=1000).unwrap_or(1) as usize,
-            auth: self.flag(table, "auth"),
+            // RFC 6409 §4.3: nobody submits without a login.
+            auth: self.flag(table, "auth") || protocol == Protocol::Submission,
             messages: self.number(table, "messages", 1..=u64::from(u32::MAX)),
             bars: self.bars(table),
         };
@@ -282,7 +288,7 @@ impl<'t> Reader<'t> {
         if phase.rate.is_some() && phase.think != Pause::NONE {
             self.fail(line, "a rate says when rounds begin, and so does think: only one of them");
         }
-        if phase.auth && phase.protocol != Protocol::Smtp {
+        if phase.auth && !matches!(phase.protocol, Protocol::Smtp | Protocol::Submission) {
             self.fail(line, "auth is for protocol = \"smtp\"");
         }
         let waits = |action: &Action| matches!(action, Action::Idle { limit: None, until_notified: false });

@@ -145,7 +145,10 @@ pub const VERBS: [(&str, &str); 10] = [
         "stay in IDLE that long, or without a time until the end; `IDLE 10m until notified`: or until the \
          server reports a change",
     ),
-    ("DELIVER tiny", "with SMTP and LMTP: deliver the next message of a data set to the next account"),
+    (
+        "DELIVER tiny",
+        "with SMTP, LMTP and submission: deliver the next message of a data set to the next account",
+    ),
     ("any other", "an IMAP command, sent as it is"),
 ];
 
@@ -220,7 +223,8 @@ impl Action {
             "WAIT" => Pause::parse(rest).map(Action::Wait),
             "RECONNECT" => alone(Action::Reconnect),
             "DELIVER" if protocol == Protocol::Imap => {
-                Err("DELIVER needs `protocol = \"lmtp\"` or \"smtp\"; with IMAP it is APPEND".into())
+                Err("DELIVER needs `protocol = \"lmtp\"`, \"smtp\" or \"submission\"; with IMAP it is APPEND"
+                    .into())
             }
             "DELIVER" => data(rest).map(Action::Deliver),
             _ if protocol != Protocol::Imap => Err(format!(

@@ -49,6 +49,12 @@ pub struct Options {
     /// SMTP with TLS from the first byte
     #[arg(long, value_name = "HOST:PORT", conflicts_with = "smtp")]
     smtps: Option<String>,
+    /// Submission
+    #[arg(long, value_name = "HOST:PORT")]
+    submission: Option<String>,
+    /// Submission with TLS from the first byte
+    #[arg(long, value_name = "HOST:PORT", conflicts_with = "submission")]
+    submissions: Option<String>,
     /// LMTP, never with TLS
     #[arg(long, value_name = "HOST:PORT")]
     lmtp: Option<String>,
@@ -71,14 +77,14 @@ pub struct Options {
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
     /// Start a Sealpost of this version with --users accounts, measure it and remove it
-    #[arg(long, conflicts_with_all = ["start", "imap", "imaps", "smtp", "smtps", "lmtp", "lmtp_socket", "pid", "null"])]
+    #[arg(long, conflicts_with_all = ["start", "imap", "imaps", "smtp", "smtps", "submission", "submissions", "lmtp", "lmtp_socket", "pid", "null"])]
     sealpost: bool,
     /// Start a server with a shell command that prints a line like `sealpost try --json`, and stop
     /// it afterwards
-    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["imap", "imaps", "smtp", "smtps", "lmtp", "lmtp_socket", "pid", "null"])]
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["imap", "imaps", "smtp", "smtps", "submission", "submissions", "lmtp", "lmtp_socket", "pid", "null"])]
     start: Option<String>,
     /// Measure the load generator itself, against a server that does nothing
-    #[arg(long, conflicts_with_all = ["imap", "imaps", "smtp", "smtps", "lmtp", "lmtp_socket", "pid"])]
+    #[arg(long, conflicts_with_all = ["imap", "imaps", "smtp", "smtps", "submission", "submissions", "lmtp", "lmtp_socket", "pid"])]
     null: bool,
 }
 
@@ -132,9 +138,7 @@ impl Running {
 impl Options {
     /// A Sealpost of its own, if no server is named.
     pub fn or_sealpost(&mut self) {
-        let named = [&self.imap, &self.imaps, &self.smtp, &self.smtps, &self.lmtp, &self.start];
-        self.sealpost |=
-            named.iter().all(|server| server.is_none()) && self.lmtp_socket.is_none() && !self.null;
+        self.sealpost |= self.place().is_none() && self.start.is_none() && !self.null;
     }
 
     /// How many accounts there will be, for scenarios that ask before the server runs.
@@ -173,23 +177,24 @@ impl Options {
             return self.started(command, users).await;
         }
         let trust = self.trust();
-        let imap = match (&self.imap, &self.imaps) {
-            (Some(at), _) => Some(self.tcp(at, self.tls, &trust)?),
-            (None, Some(at)) => Some(self.tcp(at, Some(TlsMode::Implicit), &trust)?),
-            (None, None) => None,
+        let either = |plain: &Option<String>, implicit: &Option<String>| {
+            anyhow::Ok(match (plain, implicit) {
+                (Some(at), _) => Some(self.tcp(at, self.tls, &trust)?),
+                (None, Some(at)) => Some(self.tcp(at, Some(TlsMode::Implicit), &trust)?),
+                (None, None) => None,
+            })
         };
-        let smtp = match (&self.smtp, &self.smtps) {
-            (Some(at), _) => Some(self.tcp(at, self.tls, &trust)?),
-            (None, Some(at)) => Some(self.tcp(at, Some(TlsMode::Implicit), &trust)?),
-            (None, None) => None,
-        };
+        let imap = either(&self.imap, &self.imaps)?;
+        let smtp = either(&self.smtp, &self.smtps)?;
+        let submission = either(&self.submission, &self.submissions)?;
         let lmtp = match (&self.lmtp, &self.lmtp_socket) {
             (Some(at), _) => Some(self.tcp(at, Some(TlsMode::None), &trust)?),
             (None, Some(path)) => Some(Endpoint { addr: TargetAddr::Unix(path.clone()), tls: None }),
             (None, None) => None,
         };
         let name = self.name.clone().or_else(|| self.place());
-        let target = Target { name: name.unwrap_or_else(|| "server".into()), imap, smtp, lmtp, users };
+        let name = name.unwrap_or_else(|| "server".into());
+        let target = Target { name, imap, smtp, lmtp, submission, users };
         if let Some(pid) = self.pid.filter(|pid| Tree::new(*pid).pids().is_empty()) {
             return Err(Usage(format!("--pid {pid}: there is no such process")).into());
         }
@@ -205,7 +210,8 @@ impl Options {
 
     /// Where the server is, as it was given.
     fn place(&self) -> Option<String> {
-        let mut tcp = [&self.imap, &self.imaps, &self.smtp, &self.smtps, &self.lmtp].into_iter().flatten();
+        let relays = [&self.smtp, &self.smtps, &self.submission, &self.submissions, &self.lmtp];
+        let mut tcp = [&self.imap, &self.imaps].into_iter().chain(relays).flatten();
         let socket = self.lmtp_socket.as_ref().map(|path| path.display().to_string());
         tcp.next().cloned().or(socket)
     }
@@ -223,6 +229,7 @@ impl Options {
             imap: at(Protocol::Imap)?,
             smtp: at(Protocol::Smtp)?,
             lmtp: at(Protocol::Lmtp)?,
+            submission: at(Protocol::Submission)?,
             users,
         };
         Ok(Running { target, tree: None, version: String::new(), throwaway: true, null: true, process: None })
@@ -247,6 +254,7 @@ impl Options {
             imap: Some(local(server.imap, tls)?),
             smtp: server.smtp.map(|address| local(address, tls)).transpose()?,
             lmtp: Some(local(server.lmtp, TlsMode::None)?),
+            submission: server.submission.map(|address| local(address, tls)).transpose()?,
             users,
         };
         let (tree, version) = (Some(server.tree), sealpost.version());
@@ -273,6 +281,11 @@ impl Options {
             (TlsMode::Implicit, Some(imaps)) => at(imaps, tls)?,
             (tls, _) => at(&ready.imap, tls)?,
         };
+        let submission = match (tls, &ready.submissions, &ready.submission) {
+            (TlsMode::Implicit, Some(submissions), _) => Some(at(submissions, tls)?),
+            (tls, _, Some(submission)) => Some(at(submission, tls)?),
+            (_, _, None) => None,
+        };
         let users = if users.is_empty() {
             vec![User { name: ready.account.clone(), password: ready.password.as_str().into() }]
         } else {
@@ -286,6 +299,7 @@ impl Options {
             imap: Some(imap),
             smtp: ready.smtp.as_ref().map(|smtp| at(smtp, TlsMode::None)).transpose()?,
             lmtp: Some(at(&ready.lmtp, TlsMode::None)?),
+            submission,
             users,
         };
         let tree = Some(Tree::new(ready.pid));

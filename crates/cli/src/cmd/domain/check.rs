@@ -11,9 +11,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Result;
+use futures::stream::{self, StreamExt, TryStreamExt};
+use sealpost_base::Timestamp;
+use sealpost_base::limits::DOMAIN_CHECKS;
 use sealpost_dns::{DnsName, Resolver};
 use sealpost_server::sending;
 use sealpost_server::settings::sending::Resolver as ResolverSetting;
+use sealpost_submission::domain_keys::DomainKeys;
 use serde::Serialize;
 
 use super::records::wanted;
@@ -86,22 +90,8 @@ pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     }
     let keys = domain_keys(&data_dir)?;
     let now = data_dir.clock.now();
-    let mut reports = Vec::new();
-    for domain in domains {
-        let keys = match &keys {
-            Some(keys) => keys.list(domain.as_str()).await?,
-            None => Vec::new(),
-        };
-        if keys.is_empty() {
-            warn(format_args!(
-                "sealpost: {domain} has no keys, so its mail is not signed: sealpost domain add {domain} makes them"
-            ));
-        }
-        let records = wanted(&domain, &host, &keys, now);
-        let checks = check(&*resolver, &domain, &host, &records, &keys).await;
-        let ok = !checks.iter().any(Checked::is_wrong);
-        reports.push(Report { domain: domain.to_string(), ok, checks });
-    }
+    let reports = domains.iter().map(|domain| report(&*resolver, keys.as_ref(), domain, &host, now));
+    let reports: Vec<Report> = stream::iter(reports).buffered(DOMAIN_CHECKS).try_collect().await?;
     global.output().show(&reports, |reports| reports.iter().map(Report::lines).collect())?;
     let any = |is: fn(&Checked) -> bool| reports.iter().flat_map(|report| &report.checks).any(is);
     Ok(match (any(Checked::is_certainly_wrong), any(Checked::is_wrong)) {
@@ -109,6 +99,29 @@ pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         (false, true) => ExitCode::from(TEMPORARY),
         (false, false) => ExitCode::SUCCESS,
     })
+}
+
+/// What was found of a domain whose mail server is `host`.
+async fn report(
+    resolver: &dyn Resolver,
+    keys: Option<&DomainKeys>,
+    domain: &DnsName,
+    host: &DnsName,
+    now: Timestamp,
+) -> Result<Report> {
+    let keys = match keys {
+        Some(keys) => keys.list(domain.as_str()).await?,
+        None => Vec::new(),
+    };
+    if keys.is_empty() {
+        warn(format_args!(
+            "sealpost: {domain} has no keys, so its mail is not signed: sealpost domain add {domain} makes them"
+        ));
+    }
+    let records = wanted(domain, host, &keys, now);
+    let checks = check(resolver, domain, host, &records, &keys).await;
+    let ok = !checks.iter().any(Checked::is_wrong);
+    Ok(Report { domain: domain.to_string(), ok, checks })
 }
 
 /// The domains that have accounts, aliases or keys.

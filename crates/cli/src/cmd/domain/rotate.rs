@@ -4,6 +4,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use sealpost_base::Error;
+use sealpost_base::limits::DOMAIN_CHECK_TIME;
+use sealpost_dns::deadline::DeadlineResolver;
 use sealpost_dns::{DnsName, LookupError, Resolver, ResolverExt};
 use sealpost_server::settings::sending::Resolver as ResolverSetting;
 use sealpost_submission::domain_keys::{KeyInfo, Stage};
@@ -91,6 +93,7 @@ fn is_waiting(key: &KeyInfo) -> bool {
 
 /// The records that DNS lacks, and whether that is certain.
 async fn missing(resolver: &dyn Resolver, domain: &DnsName, keys: &[KeyInfo]) -> (Vec<String>, bool) {
+    let resolver = &DeadlineResolver::new(resolver, DOMAIN_CHECK_TIME);
     let (mut problems, mut is_certain) = (Vec::new(), true);
     for key in keys {
         let Some(name) = key_name(domain, &key.selector) else { continue };

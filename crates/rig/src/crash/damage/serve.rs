@@ -65,6 +65,8 @@ impl Start for Serving {
             imap: first(listening.imap)?,
             imaps: None,
             smtp: None,
+            submission: None,
+            submissions: None,
             lmtp: first(listening.lmtp)?,
         })
     }

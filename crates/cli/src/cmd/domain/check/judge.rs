@@ -4,6 +4,8 @@
 use std::net::IpAddr;
 
 use futures::future::{join, join_all};
+use sealpost_base::limits::DOMAIN_CHECK_TIME;
+use sealpost_dns::deadline::DeadlineResolver;
 use sealpost_dns::{DnsName, Mx, Resolver, ResolverExt};
 use sealpost_submission::domain_keys::KeyInfo;
 
@@ -12,7 +14,8 @@ use super::texts::{dmarc, key, marked, sts, texts, unknown};
 use crate::cmd::domain::records::{Purpose, WantedRecord};
 use crate::cmd::domain::spf::{self, Covers, Server};
 
-/// Checks everything of a domain whose mail server is `host`.
+/// Checks everything of a domain whose mail server is `host`. Takes [`DOMAIN_CHECK_TIME`] at most: what
+/// DNS has not answered by then is unknown.
 pub(in crate::cmd::domain) async fn check(
     resolver: &dyn Resolver,
     domain: &DnsName,
@@ -20,6 +23,7 @@ pub(in crate::cmd::domain) async fn check(
     records: &[WantedRecord],
     keys: &[KeyInfo],
 ) -> Vec<Checked> {
+    let resolver = &DeadlineResolver::new(resolver, DOMAIN_CHECK_TIME);
     // At once, as far as one does not need another: an answer that does not come takes its time.
     let (host_found, mx_found) = join(host_addresses(resolver, host), mx(resolver, domain, host)).await;
     let (mut checks, addresses) = host_found;

@@ -1,4 +1,4 @@
-use sealpost_base::Timestamp;
+use sealpost_base::{Timestamp, limits};
 use sealpost_dns::scripted::{Script, ScriptedResolver};
 use sealpost_dns::{DnsName, Mx, Record, RecordType};
 use sealpost_submission::domain_keys::{ALGORITHMS, KEY_OVERLAP, KeyInfo, Stage};
@@ -198,4 +198,16 @@ async fn no_answer_is_not_an_answer() {
     }
     dns.script_type(HOST, RecordType::Aaaa, Script::Bogus);
     assert_eq!(one(&dns, "host").await.found, Found::Unknown);
+}
+
+#[tokio::test(start_paused = true)]
+async fn silent_dns_ends_the_check_in_bounded_time() {
+    let dns = right();
+    for name in ["7.2.0.192.in-addr.arpa", "_dmarc.example.org", DOMAIN, HOST] {
+        dns.script(name, Script::Stall);
+        let begun = tokio::time::Instant::now();
+        let checks = checked(&dns, DOMAIN, Stage::Signing(now())).await;
+        assert!(begun.elapsed() <= limits::DOMAIN_CHECK_TIME, "{name}: {:?}", begun.elapsed());
+        assert!(checks.iter().any(|check| check.found == Found::Unknown));
+    }
 }
