@@ -1,7 +1,7 @@
 //! Emails (RFC 8621 §4): messages with a visible placement in any log of the account.
 
-mod body_tree;
-mod body_value;
+pub(crate) mod body_tree;
+pub(crate) mod body_value;
 mod changes;
 mod filter;
 mod get;
@@ -15,7 +15,7 @@ mod query;
 mod query_changes;
 mod read;
 mod sort;
-mod words;
+pub(crate) mod words;
 
 pub(crate) use changes::changes;
 pub(crate) use get::get;

@@ -30,6 +30,7 @@ mod responder;
 mod scope;
 mod session_object;
 mod shared;
+mod snippet;
 mod state_string;
 mod thread;
 mod user;
