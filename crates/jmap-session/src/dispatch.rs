@@ -17,7 +17,7 @@ use crate::responder::{ApiError, Responder, ResponseSink};
 use crate::scope::Scope;
 use crate::session_object::{self, USABLE};
 use crate::user::User;
-use crate::{blob, email, mailbox, mdn, quota, thread, upload};
+use crate::{blob, email, mailbox, mdn, quota, snippet, thread, upload};
 
 /// Runs a request.
 pub(crate) async fn run(
@@ -125,6 +125,7 @@ async fn run_call<'a>(
         "Quota/changes" => quota::changes(scope, responder, arguments, &call_id).await,
         "Quota/query" => quota::query(scope, responder, arguments, &call_id).await,
         "Quota/queryChanges" => quota::query_changes(scope, responder, arguments, &call_id).await,
+        "SearchSnippet/get" => snippet::get(scope, responder, arguments, &call_id).await,
         "Thread/get" => thread::get(scope, responder, arguments, &call_id).await,
         "Thread/changes" => thread::changes(scope, responder, arguments, &call_id).await,
         _ => Err(unknown(&name).into()),

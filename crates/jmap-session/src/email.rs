@@ -1,8 +1,8 @@
 //! Emails (RFC 8621 §4): messages with a visible placement in any log of the account.
 
 mod add;
-mod body_tree;
-mod body_value;
+pub(crate) mod body_tree;
+pub(crate) mod body_value;
 mod changes;
 mod compose;
 mod copy;
@@ -23,7 +23,7 @@ mod refused;
 mod set;
 pub(crate) mod show;
 mod sort;
-mod words;
+pub(crate) mod words;
 
 pub(crate) use changes::changes;
 pub(crate) use compose::Composer;

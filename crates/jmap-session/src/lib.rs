@@ -33,6 +33,7 @@ mod responder;
 mod scope;
 mod session_object;
 mod shared;
+mod snippet;
 mod state_changes;
 mod state_string;
 mod thread;

@@ -8,9 +8,13 @@
 //! spaces between words break their lines anywhere, so a line end between two of their characters
 //! is dropped ([`Folder::of_lines`]). A text may be folded in pieces cut anywhere.
 
+mod traced;
+
 use unicode_normalization::char::is_combining_mark;
 
 use crate::canonical::{Canonical, compatible};
+
+pub use traced::TracedText;
 
 /// Folds `s` for searching.
 pub fn fold(s: &str) -> String {

@@ -28,7 +28,7 @@ impl Account {
     /// # Errors
     /// Store errors.
     pub async fn upload(&self) -> Result<UploadWriter> {
-        UploadWriter::new(self.store(), self.keys(), self.id(), self.random(), self.env.storing()).await
+        UploadWriter::new(self.store(), &self.keys(), self.id(), self.random(), self.env.storing()).await
     }
 
     /// Completes an upload, and removes others that are too many or too old; its text, which
@@ -38,7 +38,7 @@ impl Account {
     /// Store errors.
     pub async fn finish_upload(&self, writer: UploadWriter) -> Result<String> {
         let upload = writer.finish().await?;
-        let text = upload.to_text(self.keys(), self.id())?;
+        let text = upload.to_text(&self.keys(), self.id())?;
         // It is there, whatever becomes of the others.
         if let Err(error) = self.collect_uploads(Timestamp(i64::MIN)).await {
             tracing::warn!(account = %self.id(), %error, "old uploads were not removed; retrying later");
@@ -49,7 +49,7 @@ impl Account {
     /// The upload with that text; `None` if it is no text of an upload of this account. It may have
     /// been collected.
     pub fn uploaded(&self, text: &str) -> Option<Upload> {
-        Upload::of_text(self.keys(), self.id(), text)
+        Upload::of_text(&self.keys(), self.id(), text)
     }
 
     /// Whether the upload was not collected.
@@ -85,7 +85,7 @@ impl Account {
     }
 
     fn upload_reader(&self, upload: &Upload) -> Result<MessageReader> {
-        upload.reader(self.store(), self.keys(), self.id())
+        upload.reader(self.store(), &self.keys(), self.id())
     }
 
     /// Removes uploads that are too many, or too old at `store_time` or the time of the newest one;

@@ -3,24 +3,24 @@
 use sealpost_mime::structure::{StoredKind, StoredPart, StoredStructure};
 
 /// One part, with those inside it. Messages in a message are parts without parts.
-pub(super) struct BodyPart<'a> {
-    pub(super) stored: &'a StoredPart<'a>,
+pub(crate) struct BodyPart<'a> {
+    pub(crate) stored: &'a StoredPart<'a>,
     /// Its section number; empty for the message itself if that is a multipart.
-    pub(super) path: Vec<u32>,
+    pub(crate) path: Vec<u32>,
     pub(super) parts: Vec<BodyPart<'a>>,
 }
 
 /// The parts that are shown, and the others.
 #[derive(Default)]
-pub(super) struct BodyLists<'t, 'a> {
-    pub(super) text: Vec<&'t BodyPart<'a>>,
-    pub(super) html: Vec<&'t BodyPart<'a>>,
+pub(crate) struct BodyLists<'t, 'a> {
+    pub(crate) text: Vec<&'t BodyPart<'a>>,
+    pub(crate) html: Vec<&'t BodyPart<'a>>,
     pub(super) attachments: Vec<&'t BodyPart<'a>>,
 }
 
 impl<'a> BodyPart<'a> {
     /// The message's body. `None` if its structure has no parts, which none has that was read.
-    pub(super) fn tree(structure: &'a StoredStructure<'a>) -> Option<Self> {
+    pub(crate) fn tree(structure: &'a StoredStructure<'a>) -> Option<Self> {
         let mut left = structure.parts.iter();
         let mut root = Self::next(&mut left, Vec::new())?;
         if !root.is_multipart() {
@@ -62,7 +62,7 @@ impl<'a> BodyPart<'a> {
         matches!(self.stored.kind, StoredKind::Multipart(_))
     }
 
-    pub(super) fn is_text(&self) -> bool {
+    pub(crate) fn is_text(&self) -> bool {
         self.stored.media_type == "text"
     }
 
@@ -87,7 +87,7 @@ impl<'a> BodyPart<'a> {
 
 impl<'t, 'a> BodyLists<'t, 'a> {
     /// By the algorithm of the RFC.
-    pub(super) fn of(root: &'t BodyPart<'a>) -> Self {
+    pub(crate) fn of(root: &'t BodyPart<'a>) -> Self {
         let BodyLists { mut text, mut html, mut attachments } = BodyLists::default();
         let lists = Open { text: Some(&mut text), html: Some(&mut html), attachments: &mut attachments };
         sort(std::slice::from_ref(root), "mixed", false, lists);

@@ -12,7 +12,7 @@ const TAG_BYTES: usize = 16 * 1024;
 const SLICE_BYTES: usize = 8 * 1024;
 
 /// Decodes the text of one part.
-pub(super) struct BodyText {
+pub(crate) struct BodyText {
     transfer: TransferDecoder,
     charset: CharsetDecoder,
     /// Set while the bytes should be UTF-8: those of a character that was cut, and whether all were.
@@ -29,7 +29,7 @@ pub(super) struct BodyText {
 
 impl BodyText {
     /// Of a part of type text; at most so many bytes of its text.
-    pub(super) fn new(part: &StoredPart<'_>, most: usize) -> Self {
+    pub(crate) fn new(part: &StoredPart<'_>, most: usize) -> Self {
         let label = part.param("charset");
         let label = label.as_deref();
         let is_html = part.subtype == "html";
@@ -51,12 +51,12 @@ impl BodyText {
     }
 
     /// Whether more bytes change nothing.
-    pub(super) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.value.len() > self.most
     }
 
     /// The next bytes of the part, as they are in the message.
-    pub(super) fn push(&mut self, bytes: &[u8]) {
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
         for slice in bytes.chunks(SLICE_BYTES) {
             if self.is_full() {
                 return;
@@ -67,7 +67,7 @@ impl BodyText {
     }
 
     /// That was all of it.
-    pub(super) fn finish(mut self) -> EmailBodyValue {
+    pub(crate) fn finish(mut self) -> EmailBodyValue {
         if !self.is_full() {
             let transfer = std::mem::replace(&mut self.transfer, TransferDecoder::new(Encoding::Identity));
             transfer.finish(&mut self.bytes);

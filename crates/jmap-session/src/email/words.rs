@@ -5,7 +5,7 @@
 //! another one, is a character like others: people write "don't".
 
 /// The words and phrases of a text.
-pub(super) fn words(text: &str) -> Vec<String> {
+pub(crate) fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut rest = text.trim_start();
     while let Some(first) = rest.chars().next() {

@@ -158,6 +158,18 @@ impl TestServer {
                 self.change(|state| vec![Event::Expunged { mailbox: id(state, mailbox), uids: uid(number) }])
                     .await;
             }
+            ["quota", resource, limit] => {
+                let limit = limit.parse().ok();
+                let set = |record: &mut AccountRecord| {
+                    match resource {
+                        "storage" => record.quota = limit,
+                        "messages" => record.quota_messages = limit,
+                        _ => record.quota_mailboxes = limit,
+                    }
+                    Ok(())
+                };
+                self.ctx.directory.update(&self.record.name, set).await.unwrap();
+            }
             ["see-shared", name] => self.see_shared(name).await,
             ["share", name] => self.share(name).await,
             _ => panic!("unknown action: {line}"),
