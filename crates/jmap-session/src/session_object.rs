@@ -3,14 +3,23 @@
 use std::collections::BTreeMap;
 
 use sealpost_base::AccountId;
+use sealpost_base::limits::{
+    JMAP_DATA_SOURCES, JMAP_EMAIL_BYTES, JMAP_UPLOAD_BYTES, MAILBOX_LEVELS, MAILBOX_NAME_BYTES,
+};
 use sealpost_jmap::State;
+use sealpost_jmap::blob::LookupType;
 use sealpost_jmap::capability::Capability;
+use sealpost_jmap::email::EmailSortKey;
 use sealpost_jmap::id;
-use sealpost_jmap::session::{Account, Capabilities, CoreCapability, Session, capability};
+use sealpost_jmap::session::{
+    Account, BlobCapability, Capabilities, CoreCapability, MailCapability, NoDetails, Session, capability,
+};
 use sealpost_jmap::websocket::WebSocketCapability;
 use sealpost_search::emails::Collation;
 use sealpost_vault::Hash;
+use serde_json::{Map, Value};
 
+use crate::blob::DIGESTS;
 use crate::user::User;
 
 /// Capabilities whose methods `using` may ask for. That of dispositions is not announced before all
@@ -63,20 +72,46 @@ fn websocket(url: &str) -> (String, serde_json::Value) {
     capability(Capability::WebSocket, &details)
 }
 
+/// What can be done with an account.
+fn account_capabilities() -> Capabilities {
+    let mail = MailCapability {
+        max_mailboxes_per_email: None,
+        max_mailbox_depth: Some(MAILBOX_LEVELS as u64),
+        max_size_mailbox_name: MAILBOX_NAME_BYTES as u64,
+        max_size_attachments_per_email: JMAP_EMAIL_BYTES,
+        email_query_sort_options: EmailSortKey::PROPERTIES.iter().map(|name| (*name).to_owned()).collect(),
+        may_create_top_level_mailbox: true,
+    };
+    let blob = BlobCapability {
+        max_size_blob_set: Some(JMAP_UPLOAD_BYTES),
+        max_data_sources: JMAP_DATA_SOURCES as u64,
+        supported_type_names: LookupType::ALL.iter().map(|name| name.name().to_owned()).collect(),
+        supported_digest_algorithms: DIGESTS.iter().map(|(name, _)| (*name).to_owned()).collect(),
+    };
+    Capabilities::from([
+        capability(Capability::Mail, &mail),
+        capability(Capability::Blob, &blob),
+        capability(Capability::Quota, &NoDetails {}),
+    ])
+}
+
 fn without_urls(user: &User) -> Session {
     let collations = Collation::NAMES.iter().map(|(_, name)| (*name).to_owned());
     let max_size_request = user.shared.request_bytes() as u64;
     let core = CoreCapability { max_size_request, ..CoreCapability::new(collations.collect()) };
-    let account = Account {
-        name: user.name.clone(),
-        is_personal: true,
-        is_read_only: false,
-        account_capabilities: Capabilities::new(),
-    };
+    let account_capabilities = account_capabilities();
+    let id = account_id(user.id);
+    let names = account_capabilities.keys();
+    let primary_accounts = names.clone().map(|name| (name.clone(), id.clone())).collect();
+    let mut capabilities: Capabilities =
+        names.map(|name| (name.clone(), Value::Object(Map::new()))).collect();
+    capabilities.extend([capability(Capability::Core, &core), websocket("")]);
+    let account =
+        Account { name: user.name.clone(), is_personal: true, is_read_only: false, account_capabilities };
     Session {
-        capabilities: Capabilities::from([capability(Capability::Core, &core), websocket("")]),
-        accounts: BTreeMap::from([(account_id(user.id), account)]),
-        primary_accounts: BTreeMap::new(),
+        capabilities,
+        accounts: BTreeMap::from([(id, account)]),
+        primary_accounts,
         username: user.name.clone(),
         api_url: String::new(),
         download_url: String::new(),

@@ -23,7 +23,7 @@ use crate::scope::Scope;
 const DATA_FACTOR: usize = 4;
 
 /// The algorithms of `digest:` properties (RFC 9404 §3.1, `supportedDigestAlgorithms`).
-pub(super) const DIGESTS: [(&str, DigestAlgorithm); 3] = [
+pub(crate) const DIGESTS: [(&str, DigestAlgorithm); 3] = [
     ("sha", DigestAlgorithm::Sha1),
     ("sha-256", DigestAlgorithm::Sha256),
     ("sha-512", DigestAlgorithm::Sha512),
