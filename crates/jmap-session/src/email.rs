@@ -15,7 +15,6 @@ mod query;
 mod query_changes;
 mod read;
 mod sort;
-pub(crate) mod words;
 
 pub(crate) use changes::changes;
 pub(crate) use get::get;
