@@ -752,4 +752,4 @@ pub const JMAP_FILTER_WORDS: usize = 256;
 /// Bytes of the text of one email in which SearchSnippet/get looks for words; those beyond are not shown.
 pub const JMAP_SNIPPET_TEXT_BYTES: usize = 256 * 1024;
 /// Ids of one response to Email/query, also if the client asks for more.
-pub const JMAP_QUERY_IDS: usize = 65_536;
+pub const JMAP_QUERY_IDS: usize = 8192;

@@ -23,7 +23,6 @@ mod refused;
 mod set;
 pub(crate) mod show;
 mod sort;
-pub(crate) mod words;
 
 pub(crate) use changes::changes;
 pub(crate) use compose::Composer;

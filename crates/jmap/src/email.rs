@@ -9,6 +9,7 @@ mod keyword;
 mod object;
 mod query;
 mod update;
+mod words;
 
 pub use body::{BodyField, BodyPartFields, BodyProperty, EmailBodyPart, EmailBodyValue};
 pub use create::for_create;
@@ -21,6 +22,7 @@ pub use keyword::Keyword;
 pub use object::{Email, EmailField, EmailFields, EmailProperty};
 pub use query::{EmailCondition, EmailQuery, EmailQueryChanges, EmailSortKey, HeaderCondition};
 pub use update::EmailUpdate;
+pub use words::words;
 
 use crate::standard::{CopyResponse, GetResponse, SetResponse};
 

@@ -3,7 +3,7 @@
 #[path = "fuzz/jmap.rs"]
 mod fuzz;
 
-use fuzz::{fuzz_patch, fuzz_request};
+use fuzz::{fuzz_patch, fuzz_request, fuzz_words};
 use sealpost_base::SeededRandom;
 use sealpost_testkit::corpus;
 
@@ -52,4 +52,9 @@ fn requests() {
 #[test]
 fn patches() {
     replay("jmap_patch", fuzz_patch);
+}
+
+#[test]
+fn words() {
+    replay("jmap_words", fuzz_words);
 }

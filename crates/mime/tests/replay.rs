@@ -4,6 +4,8 @@
 mod mime_scanner;
 #[path = "fuzz/mime_stored.rs"]
 mod mime_stored;
+#[path = "fuzz/mime_traced.rs"]
+mod mime_traced;
 
 use sealpost_testkit::corpus::replay;
 
@@ -17,4 +19,9 @@ fn mime_scanner() {
 #[test]
 fn mime_stored() {
     replay(CRATE, "mime_stored", mime_stored::fuzz_mime_stored);
+}
+
+#[test]
+fn mime_traced() {
+    replay(CRATE, "mime_traced", mime_traced::fuzz_mime_traced);
 }

@@ -23,7 +23,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use sealpost_account::Account;
-use sealpost_base::{AccountId, Error, ObjectId, Permit, UidSet};
+use sealpost_base::{AccountId, Error, ObjectId, Permit};
 use sealpost_mailbox::account_changes::{LogPositions, at_once, positions};
 use sealpost_mime::structure::StoredStructure;
 
@@ -48,7 +48,7 @@ const ATTEMPTS: usize = 4;
 /// Estimated bytes of a string that emails are sorted by.
 const STRING_BYTES: usize = 200;
 /// Bytes that bringing a list up to date takes for each result.
-const PATCH_BYTES: usize = 16;
+const PATCH_BYTES: usize = 32;
 /// Lists up to this size are brought up to date in the memory of a connection, in bytes.
 const SMALL: usize = 16 * 1024;
 
@@ -229,7 +229,7 @@ impl Engine {
             let state = search.logs[usize::from(entry.log)].state();
             // One that has gone by now is looked at again with the next change.
             if let Some((mailbox, uid)) = visible_place(&state, entry.number) {
-                places.entry((entry.log, mailbox)).or_insert_with(UidSet::new).insert(uid);
+                places.entry((entry.log, mailbox)).or_default().insert(uid);
             }
         }
         let contents = self.contents(search.logs, plan, &places, search.is_attached, progress).await?;

@@ -504,11 +504,11 @@ async fn an_account_that_is_too_large_for_the_memory_is_refused() {
         .await
         .unwrap();
     let to = own.state().mailbox_named("Work").unwrap().id();
-    for _ in 0..200 {
+    for _ in 0..300 {
         let uids = own.state().inbox().uids();
         own.commit(|_| Ok((vec![Event::Copied { from: inbox, uids: uids.clone(), to }], ()))).await.unwrap();
     }
-    // 28 bytes for each of 201 placements, of two fair parts.
+    // 20 bytes for each of 301 placements, of two fair parts.
     assert_eq!(count(32 << 10).await.unwrap(), 1);
     let Err(Failure::Error(error)) = count(16 << 10).await else { panic!("it was not refused") };
     assert_eq!(error.kind(), Kind::Limit);

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use sealpost_base::limits::JMAP_FILTER_WORDS;
-use sealpost_jmap::email::{EmailCondition, HeaderCondition, Keyword};
+use sealpost_jmap::email::{EmailCondition, HeaderCondition, Keyword, words};
 use sealpost_jmap::error::MethodErrorType;
 use sealpost_jmap::standard::{Filter, Operator};
 use sealpost_jmap::{GivenId, MethodError};
@@ -11,7 +11,6 @@ use sealpost_search::TextPart;
 use sealpost_search::emails::{EmailFilter, EmailKeyword, KeywordOf, MailboxPlace};
 
 use super::keywords::searched_as;
-use super::words::words;
 use crate::mailbox::place_of_id;
 use crate::method::Failure;
 use crate::scope::{Logs, Scope};

@@ -1,10 +1,8 @@
 //! The words of a filter that snippets show.
 
-use sealpost_jmap::email::EmailCondition;
+use sealpost_jmap::email::{EmailCondition, words};
 use sealpost_jmap::standard::{Filter, Operator};
 use sealpost_mime::fold;
-
-use crate::email::words::words;
 
 /// The words and phrases that are looked for, folded. Those that must not be there are left out.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -119,3 +119,11 @@ pub fn fuzz_patch(data: &[u8]) {
         assert!(update.conflicts(&update).is_empty());
     }
 }
+
+/// Divides a text that is searched for into words.
+pub fn fuzz_words(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let words = sealpost_jmap::email::words(&text);
+    assert!(words.iter().all(|word| !word.trim().is_empty()));
+    assert!(words.iter().map(String::len).sum::<usize>() <= text.len());
+}

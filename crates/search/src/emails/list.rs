@@ -39,18 +39,20 @@ pub(crate) struct EmailList {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Bits {
     words: Vec<u64>,
+    len: usize,
     ones: usize,
 }
 
 impl Bits {
-    fn push(&mut self, at: usize, bit: bool) {
-        if at.is_multiple_of(64) {
+    fn push(&mut self, bit: bool) {
+        if self.len.is_multiple_of(64) {
             self.words.push(0);
         }
         if bit && let Some(last) = self.words.last_mut() {
-            *last |= 1 << (at % 64);
+            *last |= 1 << (self.len % 64);
             self.ones += 1;
         }
+        self.len += 1;
     }
 
     fn get(&self, at: usize) -> bool {
@@ -93,8 +95,14 @@ impl EmailList {
         }
     }
 
-    /// Adds the next result; whether it is the first of its thread.
+    /// Adds the next result, and whether it is the first of its thread.
     pub(super) fn push(&mut self, entry: Entry, first: bool) {
+        self.push_unmarked(entry);
+        self.mark(first);
+    }
+
+    /// Adds the next result; [`EmailList::mark`] says of it in the same order whether it is a first.
+    pub(super) fn push_unmarked(&mut self, entry: Entry) {
         let at = self.numbers.len();
         if entry.log > 0 && self.of_log.is_empty() {
             self.of_log.reserve_exact(self.numbers.capacity());
@@ -104,7 +112,11 @@ impl EmailList {
             self.of_log.push(entry.log);
         }
         self.numbers.push(entry.number);
-        self.firsts.push(at, first);
+    }
+
+    /// Whether the next result that is not marked is the first of its thread.
+    pub(super) fn mark(&mut self, first: bool) {
+        self.firsts.push(first);
     }
 
     /// How many results there are; of each thread one, if `collapsed`.

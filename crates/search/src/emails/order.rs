@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use sealpost_account::Account;
-use sealpost_base::{AccountId, Error, MailboxId, Uid, UidSet, limits};
+use sealpost_base::{AccountId, Error, MailboxId, Uid, limits};
 use sealpost_index::summary::{Parts, Summary, SummaryAddress};
 use sealpost_mailbox::account_changes::LogPositions;
 use sealpost_mime::header::subject;
@@ -52,15 +52,19 @@ pub(super) async fn fill_in_texts<P: Progress>(
     progress: &mut P,
 ) -> Result<(), Failure<P::Interruption>> {
     let mut places: Vec<(u16, MailboxId, Uid, u32)> = Vec::with_capacity(keyed.entries.len());
-    for (at, entry) in keyed.entries.iter().enumerate() {
-        let state = logs[usize::from(entry.log)].state();
-        let place = visible_place(&state, entry.number);
-        places.extend(place.map(|(mailbox, uid)| (entry.log, mailbox, uid, at as u32)));
+    for (step, entries) in keyed.entries.chunks(STEP_EMAILS).enumerate() {
+        progress.yield_or_shutdown().await.map_err(Failure::Interrupted)?;
+        let states: Vec<_> = logs.iter().map(|log| log.state()).collect();
+        for (at, entry) in entries.iter().enumerate() {
+            let place = visible_place(&states[usize::from(entry.log)], entry.number);
+            let at = (step * STEP_EMAILS + at) as u32;
+            places.extend(place.map(|(mailbox, uid)| (entry.log, mailbox, uid, at)));
+        }
     }
     places.sort_unstable();
     let mut by_mailbox = Places::new();
     for (log, mailbox, uid, _) in &places {
-        by_mailbox.entry((*log, *mailbox)).or_insert_with(UidSet::new).push(*uid);
+        by_mailbox.entry((*log, *mailbox)).or_default().push(*uid);
     }
     let scopes = scopes(logs, &by_mailbox);
     let scope = Scope::several(&scopes).map_err(Failure::Error)?;
@@ -170,8 +174,8 @@ pub(super) fn sorted(
     (upto, logs): (LogPositions, Vec<(AccountId, u64)>),
 ) -> EmailList {
     let Keyed { entries, keys, is_exact } = keyed;
-    let many = plan.sort.len();
-    let first = |at: usize| if many == 0 { 0 } else { keys[at * many] };
+    let each = plan.sort.len();
+    let first = |at: usize| if each == 0 { 0 } else { keys[at * each] };
     // Twelve bytes each: the halves of the first key, and the index.
     let halves = |key: u64| [(key >> 32) as u32, key as u32];
     let mut order: Vec<[u32; 3]> = (0..entries.len())
@@ -180,7 +184,7 @@ pub(super) fn sorted(
             [high, low, at as u32]
         })
         .collect();
-    let others = |at: usize| keys.get(at * many + 1..(at + 1) * many).unwrap_or_default();
+    let others = |at: usize| keys.get(at * each + 1..(at + 1) * each).unwrap_or_default();
     let place = |at: usize| (logs[usize::from(entries[at].log)].0, entries[at].number);
     order.sort_unstable_by(|a, b| {
         let (one, other) = (a[2] as usize, b[2] as usize);
@@ -189,15 +193,18 @@ pub(super) fn sorted(
     });
     let mut list = EmailList::new(upto, logs.clone(), entries.len());
     list.is_exact = is_exact;
-    let mut firsts = Firsts::with_capacity(entries.len());
-    for step in order.chunks(STEP_EMAILS) {
+    order.iter().for_each(|[_, _, at]| list.push_unmarked(entries[*at as usize]));
+    // Their memory is for the threads now.
+    drop((entries, keys, order));
+    let many = list.len(false);
+    let mut firsts = Firsts::with_capacity(many);
+    for step in (0..many).step_by(STEP_EMAILS) {
         let states: Vec<_> = accounts.iter().map(|account| (account.id(), account.state())).collect();
         let states: Vec<_> = states.iter().map(|(id, state)| (*id, &**state)).collect();
-        for [_, _, at] in step {
-            let entry = entries[*at as usize];
+        for at in step..many.min(step + STEP_EMAILS) {
             // One that is not there any more goes when the list is brought up to date.
-            let first = entry.thread(&states).is_some_and(|thread| firsts.is_first(thread));
-            list.push(entry, first);
+            let thread = list.entry(at).thread(&states);
+            list.mark(thread.is_some_and(|thread| firsts.is_first(thread)));
         }
     }
     list

@@ -132,10 +132,10 @@ pub(super) fn size(logs: &Logs<'_>, plan: &Plan) -> (usize, usize) {
 
 /// About the most memory that a scan of so many placements takes, and the sort of what it finds.
 pub(super) fn bytes((rows, copied): (usize, usize), plan: &Plan) -> usize {
-    let threads = if plan.threads { 48 } else { 0 };
     let keys = 8 * plan.sort.len();
-    // A row; an entry, its keys and its place in the order.
-    rows * (8 + 8 + keys + 12 + threads) + copied * size_of::<ObjectId>()
+    // An entry and its keys; first the row and what is known of threads, then its place in the order.
+    let scan = 8 + if plan.threads { 48 } else { 0 };
+    rows * (8 + keys + scan.max(12)) + copied * size_of::<ObjectId>()
 }
 
 impl Scan {
@@ -144,7 +144,12 @@ impl Scan {
         let copied = self.copied();
         let logs: Vec<Placements> = (0..self.logs.len()).map(|log| self.placements(log)).collect();
         let threads = if self.plan.threads { self.threads(&logs, &copied) } else { Threads::default() };
-        let mut found = Scanned::default();
+        let rows: usize = logs.iter().map(|placements| placements.rows.len()).sum();
+        let mut found = Scanned {
+            entries: Vec::with_capacity(rows),
+            keys: Vec::with_capacity(rows * self.plan.sort.len()),
+            ..Scanned::default()
+        };
         let mut places = Vec::new();
         for (log, placements) in logs.iter().enumerate() {
             self.each_email(log, placements, |states, email| {
@@ -176,18 +181,19 @@ impl Scan {
     fn placements(&self, log: usize) -> Placements {
         let account = &self.logs[log];
         let ids: Vec<MailboxId> = account.state().mailboxes().map(|mailbox| mailbox.id()).collect();
-        let mut placements = Placements { rows: Vec::new(), shown: Vec::new() };
+        let rows = ids.iter().filter(|id| self.is_scanned(log, **id));
+        let rows = rows.filter_map(|id| Some(account.state().mailbox(*id)?.len())).sum();
+        let mut placements = Placements { rows: Vec::with_capacity(rows), shown: Vec::new() };
         let mut known: HashMap<Shown, u32> = HashMap::new();
         for id in ids {
             let place = (account.id(), id);
-            if self.plan.only.is_some_and(|only| only != place) {
+            if !self.is_scanned(log, id) {
                 continue;
             }
             let mut next = Some(Uid::MIN);
             while let Some(first) = next {
                 let state = account.state();
                 let Some(mailbox) = state.mailbox(id) else { break };
-                placements.rows.reserve(STEP_ROWS.min(mailbox.len()));
                 let mut by_flags: HashMap<FlagSetId, u32> = HashMap::new();
                 let mut rows = mailbox.rows(first..=LAST_UID);
                 for row in rows.by_ref().take(STEP_ROWS) {
@@ -206,6 +212,11 @@ impl Scan {
         }
         placements.rows.sort_unstable();
         placements
+    }
+
+    /// Whether a mailbox of that log matters.
+    fn is_scanned(&self, log: usize, mailbox: MailboxId) -> bool {
+        self.plan.only.is_none_or(|only| only == (self.logs[log].id(), mailbox))
     }
 
     /// The bits of the keywords of a placement; `None` if it is not visible.

@@ -4,8 +4,8 @@
 //! which quotes and backslashes are escaped by a backslash. A quote inside of a word, or without
 //! another one, is a character like others: people write "don't".
 
-/// The words and phrases of a text.
-pub(crate) fn words(text: &str) -> Vec<String> {
+/// The words and phrases of a text: none is empty, and together they have no more bytes than it.
+pub fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut rest = text.trim_start();
     while let Some(first) = rest.chars().next() {
