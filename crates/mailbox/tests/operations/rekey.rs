@@ -120,6 +120,13 @@ async fn a_former_reader_opens_no_later_mail() {
     for at in revoked.0..=share.state().position().0 {
         assert!(open(&w.f, share.id(), &backup.root, Position(at)).await.is_err(), "entry {at}");
     }
+    // What is stored does not tell who may read it.
+    let records = format!("shares/{}/{}", w.f.me.id(), share.id());
+    for version in w.f.store.names_below(&records).await.unwrap() {
+        let object = w.f.store.read(&format!("{records}/{version}")).await.unwrap();
+        let names = |account: AccountId| object.windows(16).any(|bytes| bytes == account.0);
+        assert!(names(w.f.me.id()) && !names(w.f.you.id()) && !names(w.they.id()));
+    }
     // Nor is the key to be had from the record, or by the link of the time.
     let record = w.f.directory.share(w.f.me.id(), share.id()).await.unwrap().unwrap();
     let keys = w.f.you.account.keys();
