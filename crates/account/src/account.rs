@@ -186,7 +186,7 @@ impl Account {
         self.keys.read().unwrap_or_else(PoisonError::into_inner).0.clone()
     }
 
-    /// Goes on with a later key of this share. Everybody who holds it does.
+    /// Replaces the key of this share by a later one, in every handle of it.
     pub fn take_key(&self, root: &RootKey) {
         let keys = Arc::new(AccountKeys::derive(root, self.id));
         let mut held = self.keys.write().unwrap_or_else(PoisonError::into_inner);
@@ -384,7 +384,7 @@ impl Account {
         root.follows(&self.root())
     }
 
-    /// Goes on with `root` if that is a later key of this share, and it is one; whether it did.
+    /// Replaces the key by `root` if this is a share and `root` is a later key of it; whether it did.
     pub(crate) fn renewed(&self, root: &RootKey) -> bool {
         let is_renewed = self.openers.is_any() && self.is_behind(root);
         if is_renewed {

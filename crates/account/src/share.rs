@@ -121,7 +121,7 @@ impl AccountState {
         later.filter(|later| !link.root.follows(later)).unwrap_or_else(|| link.root.clone())
     }
 
-    /// Whether this share is to be given another key: somebody who has this one may not read it any more.
+    /// Whether this share is to be given another key: an account that has this one may no longer read it.
     pub fn is_rekey_due(&self) -> bool {
         self.object(REKEY_DUE).is_some()
     }

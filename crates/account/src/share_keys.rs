@@ -1,8 +1,8 @@
 //! Later root keys of shares (`docs/decisions/0082-keys-of-shares.md`).
 //!
 //! A link has the key that its share had when it was offered. A later one is in the share's record,
-//! sealed to each account that may have it. Whoever opens a share with an earlier key takes the
-//! newest one from there; a loaded share does so by itself, with the keys of the accounts that
+//! sealed to each account that may have it. A session that opens a share with an earlier key takes
+//! the newest one from there; a loaded share does so by itself, with the keys of the accounts that
 //! opened it.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};

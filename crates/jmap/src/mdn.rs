@@ -12,7 +12,7 @@ use crate::object::object;
 use crate::read::{Fields, string_enum};
 
 string_enum! {
-    /// Whether somebody did it.
+    /// Whether the user did it.
     pub enum ActionMode {
         /// The user did.
         Manual = "manual-action",
@@ -22,7 +22,7 @@ string_enum! {
 }
 
 string_enum! {
-    /// Whether somebody sent the notification.
+    /// Whether the user sent the notification.
     pub enum SendingMode {
         /// The user allowed it.
         Manually = "mdn-sent-manually",

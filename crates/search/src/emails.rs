@@ -43,7 +43,7 @@ use scan::{KnownContents, Scan, Scanned, verdicts, visible_place};
 use crate::engine::Engine;
 use crate::progress::{Failure, Progress};
 
-/// How often a query begins anew, because the account changed too much meanwhile.
+/// How often a query begins again, because the account changed too much meanwhile.
 const ATTEMPTS: usize = 4;
 /// Estimated bytes of a string that emails are sorted by.
 const STRING_BYTES: usize = 200;
@@ -160,7 +160,7 @@ impl Engine {
     }
 
     /// Shows the results to `pick` once the list is up to date, which it gives back; `None` if it has
-    /// to be made anew.
+    /// to be made again.
     async fn bring_up_to_date<P: Progress, T>(
         &self,
         search: EmailSearch<'_>,

@@ -414,7 +414,7 @@ async fn changes_lead_to_what_a_new_query_finds() {
                 world.step().await;
             }
             for (number, client) in clients.iter_mut().enumerate() {
-                // Some come back later than others.
+                // Some clients return later than others.
                 if world.random.below(3) == 0 {
                     continue;
                 }

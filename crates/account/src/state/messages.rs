@@ -264,7 +264,7 @@ impl MessageTable {
         self.blocks.iter().flat_map(|block| (0..block.len()).map(move |at| block.object(at)))
     }
 
-    /// The objects that first held the messages which were sealed anew, by number.
+    /// The objects that first held the messages which were sealed again, by number.
     pub(crate) fn origins(&self) -> impl ExactSizeIterator<Item = ObjectId> {
         self.origins.values().copied()
     }

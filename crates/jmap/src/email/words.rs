@@ -23,7 +23,7 @@ pub fn words(text: &str) -> Vec<String> {
 }
 
 /// The phrase up to the quote that ends it, and what follows. `None` if none ends it, or a word
-/// goes on behind it.
+/// continues behind it.
 fn phrase(text: &str, quote: char) -> Option<(String, &str)> {
     let mut phrase = String::new();
     let mut chars = text.char_indices();

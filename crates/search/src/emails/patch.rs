@@ -13,7 +13,7 @@ use super::facts::{FactReader, KnownEmail};
 use super::list::{EmailList, Entry, Firsts, Logs, entries_of, forgotten};
 use super::plan::{Plan, Verdicts};
 
-/// Emails that are looked at again while the states are held; with more, a list is made anew.
+/// Emails that are looked at again while the states are held; with more, a list is made again.
 pub(super) const PATCHED_EMAILS: usize = 1024;
 
 /// Emails that changed since some positions.
@@ -42,7 +42,7 @@ pub(super) enum Patched {
     Newer(EmailList),
     /// The content of these has to be known.
     Undecided(Vec<(ObjectId, Entry)>),
-    /// It has to be made anew.
+    /// It has to be made again.
     Stale,
 }
 

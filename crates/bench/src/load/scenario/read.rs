@@ -255,7 +255,7 @@ impl<'t> Reader<'t> {
             hold: self.flag(table, "hold"),
             alongside: self.flag(table, "alongside"),
             recipients: self.number(table, "recipients", 1..=1000).unwrap_or(1) as usize,
-            // RFC 6409 §4.3: nobody submits without a login.
+            // RFC 6409 §4.3: no client submits without a login.
             auth: self.flag(table, "auth") || protocol == Protocol::Submission,
             messages: self.number(table, "messages", 1..=u64::from(u32::MAX)),
             bars: self.bars(table),

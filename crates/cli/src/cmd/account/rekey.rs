@@ -51,7 +51,7 @@ struct Rekeyed {
     removed: Vec<String>,
     /// Shared mailboxes with a new key.
     mailboxes: Vec<String>,
-    /// Shared mailboxes that get one when somebody who administers them opens them.
+    /// Shared mailboxes that get one when a user who administers them opens them.
     mailboxes_due: Vec<String>,
 }
 

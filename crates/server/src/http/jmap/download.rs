@@ -19,7 +19,7 @@ pub(super) async fn get(jmap: Arc<Jmap>, request: Request) -> Response {
     let blob = head.param("blob");
     let found = match caller.download(head.param("account"), blob).await {
         Ok(Some(found)) => found,
-        // Whether there is one elsewhere is nobody's business.
+        // Does not tell whether another account has one.
         Ok(None) => return Response::problem(StatusCode::NOT_FOUND, "there is no such blob"),
         Err(error) => {
             tracing::warn!(%error, "a blob cannot be downloaded");

@@ -473,7 +473,7 @@ async fn what_is_uploaded_can_be_downloaded() {
     assert_eq!((part.status, part.body.as_str()), (206, "5678"));
     let known = format!("{BASIC}If-None-Match: \"{}\"\r\n", stored["blobId"].as_str().unwrap());
     assert_eq!(server.ask(&path, &known, "").await.status, 304);
-    // Others have nothing there, and nobody has what is not there.
+    // Other accounts have nothing there, and no account has what does not exist.
     let other = account.replace(&account[1..3], "00");
     for path in [path.replace(&account, &other), format!("GET /jmap/download/{account}/nothing/x")] {
         assert_eq!(server.ask(&path, BASIC, "").await.status, 404);

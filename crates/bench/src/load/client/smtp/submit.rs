@@ -79,7 +79,7 @@ impl Smtp {
         if code == 421 { Err(Fail::Closed(text)) } else { Ok(false) }
     }
 
-    /// The transaction failed: the next one begins anew.
+    /// The transaction failed: the next one begins again.
     async fn begin_again(&mut self, delivery: &Delivery<'_>) -> Result<Vec<Announced>, Fail> {
         self.client.thread.error(delivery.name, "refused", || "a command was refused".to_owned());
         self.send(b"RSET\r\n").await?;
