@@ -170,7 +170,7 @@ async fn staying_readers_go_on_with_what_they_hold() {
 }
 
 #[tokio::test]
-async fn a_reader_who_was_away_finds_the_key_in_the_record() {
+async fn an_absent_reader_finds_the_key_in_the_record() {
     let w = World::new().await;
     for round in 0..3 {
         w.append(&w.f.me, "Projects").await;
@@ -224,7 +224,7 @@ async fn a_change_that_takes_no_last_right_makes_no_key() {
 /// Between any two calls of the store: either nothing has happened, or the next session of the owner
 /// completes it.
 #[tokio::test]
-async fn a_kill_at_any_call_leaves_all_readers_with_a_key() {
+async fn a_kill_at_any_call_leaves_readers_a_key() {
     let stored = Arc::new(InMemory::new());
     let before = World::over(Store::over(stored.clone())).await;
     before.append(&before.f.me, "Projects").await;
@@ -361,7 +361,7 @@ async fn a_reader_with_a_forged_public_key_is_left_out() {
 
 /// An account that was given another key gets the key of the share by that one alone.
 #[tokio::test]
-async fn old_keys_of_an_account_open_no_later_key_of_a_share() {
+async fn old_account_keys_open_no_later_key_of_a_share() {
     let w = World::new().await;
     let old = w.f.you.account.keys();
     let (_, root) =
