@@ -18,7 +18,7 @@ fn take_all(budget: &Budget) -> Vec<Permit> {
 }
 
 /// The next line that is no report of progress. A paused clock advances whenever nothing else is to
-/// do, so there may be more reports than were read before it went on.
+/// do, so there may be more reports than were read before it continued.
 async fn line_after_progress(client: &mut Client) -> String {
     loop {
         let line = client.line().await;
