@@ -205,8 +205,19 @@ impl Journal {
     /// # Errors
     /// The store's errors. The rest is removed the next time.
     pub async fn trim(&self) -> Result<()> {
+        self.trim_below(Position(u64::MAX)).await
+    }
+
+    /// The same, but nothing from `most` on: for a log whose state refers to entries, so that which
+    /// of them it still needs does not follow from the checkpoints. Other writers, or another start
+    /// of this one, may have written those.
+    ///
+    /// # Errors
+    /// As [`Journal::trim`].
+    pub async fn trim_below(&self, most: Position) -> Result<()> {
         let checkpoints = self.newest_two().await?;
-        let [_, end] = checkpoints[..] else { return Ok(()) };
+        let [_, older] = checkpoints[..] else { return Ok(()) };
+        let end = older.min(most);
         if self.store.append_mode() == AppendMode::Siblings {
             // A manifest that is still being written, or was never acknowledged, may be listed:
             // nothing is removed before all readers see it.

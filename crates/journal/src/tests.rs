@@ -350,6 +350,23 @@ async fn trimming_keeps_what_the_last_two_checkpoints_need() {
 }
 
 #[tokio::test]
+async fn trimming_stops_where_its_caller_says() {
+    let w = world();
+    let mut tail = Tail::EMPTY;
+    for head in ["h1", "h2", "h3"] {
+        tail = w.fill(tail, &["x", "y"]).await;
+        w.checkpoint(tail, &[("head", head)]).await;
+    }
+    w.journal.trim_below(Position(2)).await.unwrap();
+    assert_eq!(w.journal.checkpoints().await.unwrap(), [Position(6), Position(4), Position(2)]);
+    assert_eq!(w.paths("log").await.len(), 5, "the entry before that position alone is gone");
+    // The last two checkpoints limit it all the same.
+    w.journal.trim_below(Position(6)).await.unwrap();
+    assert_eq!(w.journal.checkpoints().await.unwrap(), [Position(6), Position(4)]);
+    assert_eq!(w.paths("log").await.len(), 3);
+}
+
+#[tokio::test]
 async fn stale_writer_detects_trim() {
     let w = world();
     let old = w.fill(Tail::EMPTY, &["one"]).await;

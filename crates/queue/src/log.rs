@@ -97,8 +97,8 @@ pub(crate) struct Inner {
     recent: Recent,
     /// What the runner is to look at.
     pub(crate) touched: TouchedSet,
-    /// The log is being made shorter.
-    pub(crate) upkeep: AtomicBool,
+    /// Held while the log is being made shorter.
+    pub(crate) upkeep: Arc<AsyncMutex<()>>,
     /// Bodies that a crash left were looked for.
     pub(crate) swept: AtomicBool,
     /// Mail is refused: there is no memory for more.
@@ -212,12 +212,26 @@ impl Queue {
     /// Says that a mail is being sent: begun at once, durable when the future is done. While mail
     /// is accepted it goes with that.
     pub(crate) fn mark_sending(&self, id: MailId) -> impl Future<Output = Result<()>> + Send + 'static {
+        self.mark(Event::Sending(id))
+    }
+
+    /// Appends that this process still runs the queue. When it is done, the state has everything that
+    /// any process recorded before the call; an append tells that for certain, a listing may be late.
+    ///
+    /// # Errors
+    /// `Retry` if another process has adopted the queue, or the store does not answer.
+    pub(crate) async fn confirm_owner(&self) -> Result<()> {
+        // A mark, since that may use what a full disk keeps for what frees room.
+        self.mark(Event::Alive).await
+    }
+
+    fn mark(&self, event: Event) -> impl Future<Output = Result<()>> + Send + 'static {
         let (done, result) = oneshot::channel();
         {
             let mut waiting = self.0.waiting();
             // Else the sender is gone, and the future says why.
             if self.stopped().is_none() {
-                waiting.marks.push_back(Pending { events: vec![Event::Sending(id)], done });
+                waiting.marks.push_back(Pending { events: vec![event], done });
                 if waiting.marks.len() == 1 {
                     self.0.wake.notify_one();
                 }

@@ -4,8 +4,17 @@
 //! Most mail is gone before the entry that accepted it is trimmed, and is never written again. What
 //! is still there then is written once more, together with others, into a segment, and again only
 //! when most of its segment's mail is gone.
+//!
+//! Another process may adopt the queue at any moment, and this one may be suspended for hours between
+//! two lines here. So each removal rests on what stays true for every later owner:
+//!
+//! - Entries are trimmed below the position up to which this process has carried the mail, and never up to
+//!   a checkpoint because it is there: another process may have written that.
+//! - Segments and bodies are listed first. Then an [append](Queue::confirm_owner) shows that no other
+//!   process had the queue when they were listed, so that the state knows every mail in them. What
+//!   it does not need then is never needed again: whatever a later owner refers to, it writes anew.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -39,15 +48,16 @@ const ORPHAN_AGE: Duration = Duration::from_secs(24 * 3600);
 pub(crate) fn begin_if_due(inner: &Arc<Inner>, (entries, bytes): (u64, u64)) {
     let mails = inner.state.read().unwrap_or_else(PoisonError::into_inner).len() as u64;
     let is_due = entries >= ENTRIES.max(mails / 100) || bytes >= BYTES.max(mails * ROW_BYTES / 2);
-    if !is_due || inner.upkeep.swap(true, Ordering::AcqRel) {
+    if !is_due {
         return;
     }
-    let inner = inner.clone();
+    let Ok(round) = inner.upkeep.clone().try_lock_owned() else { return };
+    let queue = Queue::of(inner.clone());
     tokio::spawn(async move {
-        if let Err(e) = Queue::of(inner.clone()).upkeep().await {
+        if let Err(e) = queue.shorten().await {
             tracing::warn!(error = %e, "the queue's log was not made shorter; this is tried again");
         }
-        inner.upkeep.store(false, Ordering::Release);
+        drop(round);
     });
 }
 
@@ -55,8 +65,15 @@ impl Queue {
     /// Carries what stays, writes a checkpoint and removes what is superfluous. Others append meanwhile.
     ///
     /// # Errors
-    /// What the store says; what is left is done the next time.
+    /// What the store says, and `Retry` if another process has adopted the queue; what is left is done
+    /// the next time.
     pub async fn upkeep(&self) -> Result<()> {
+        // One round at a time: it would remove a segment that another one has not recorded yet.
+        let _round = self.inner().upkeep.lock().await;
+        self.shorten().await
+    }
+
+    async fn shorten(&self) -> Result<()> {
         let inner = self.inner();
         let older = inner.work.lock().await.checkpoint;
         self.carry(older).await?;
@@ -80,10 +97,10 @@ impl Queue {
             }
             kept => kept?,
         }
-        inner.journal.trim().await?;
+        inner.journal.trim_below(older).await?;
         self.remove_segments().await?;
         if !inner.swept.swap(true, Ordering::AcqRel) {
-            self.remove_bodies().await?;
+            self.remove_bodies(ORPHAN_AGE).await?;
         }
         Ok(())
     }
@@ -93,11 +110,17 @@ impl Queue {
     async fn carry(&self, position: Position) -> Result<()> {
         let staying = staying(&self.state(), position);
         let (mut mails, mut bytes) = (Vec::new(), Vec::new());
+        let mut is_owner = false;
         for id in staying {
             let mail = match self.read(id).await {
                 Ok(mail) => mail,
                 Err(e) if e.kind() == Kind::NotFound && self.state().rows().get(id).is_none() => continue,
                 Err(e) if matches!(e.kind(), Kind::Corrupt | Kind::NotFound) => {
+                    // Or it is where another process has carried it since.
+                    if !is_owner {
+                        self.confirm_owner().await?;
+                        is_owner = true;
+                    }
                     // It can never be sent; the entry is removed, and the operator is notified when
                     // it is due.
                     tracing::error!(mail = %id, error = %e, "a queued mail is damaged");
@@ -134,31 +157,43 @@ impl Queue {
         let inner = self.inner();
         let folder = QueueObject::Segment.folder(inner.node);
         let listed: Vec<_> = inner.store.list(&folder, None).try_collect().await?;
-        let held: HashSet<String> = {
-            let state = self.state();
-            state
-                .segments()
-                .map(|(_, segment)| QueueObject::Segment.path(inner.node, segment.object))
-                .collect()
-        };
-        for object in listed.into_iter().filter(|object| !held.contains(&object.path)) {
-            inner.store.delete(&object.path).await?;
+        let mut superfluous: HashSet<String> = listed.into_iter().map(|object| object.path).collect();
+        self.retain_unheld(&mut superfluous);
+        if superfluous.is_empty() {
+            return Ok(());
+        }
+        self.confirm_owner().await?;
+        self.retain_unheld(&mut superfluous);
+        for path in superfluous {
+            inner.store.delete(&path).await?;
         }
         Ok(())
     }
 
-    /// Removes bodies that no mail has: a crash came between a body and its mail, or between the
-    /// last outcome and the removal.
-    async fn remove_bodies(&self) -> Result<()> {
+    /// Drops the paths of segments that hold mail.
+    fn retain_unheld(&self, paths: &mut HashSet<String>) {
+        let node = self.inner().node;
+        for (_, segment) in self.state().segments() {
+            paths.remove(&QueueObject::Segment.path(node, segment.object));
+        }
+    }
+
+    /// Removes bodies of at least that age that no mail has: a crash came between a body and its mail,
+    /// or between the last outcome and the removal. How old one is, the store says: the time here may be
+    /// wrong by more than that.
+    pub(crate) async fn remove_bodies(&self, age: Duration) -> Result<()> {
         let inner = self.inner();
-        let before = Timestamp(inner.clock.now().0.saturating_sub(ORPHAN_AGE.as_millis() as i64));
+        // It was just now if this follows a checkpoint.
+        let Some(store_time) = inner.journal.last_checkpoint_written().await? else { return Ok(()) };
+        let before = Timestamp(store_time.0.saturating_sub(age.as_millis() as i64));
         let listed = inner.store.list(&QueueObject::Body.folder(inner.node), None);
         let listed: Vec<_> = listed.try_collect().await?;
-        let mut old: BTreeMap<String, ()> =
-            listed.into_iter().filter(|o| o.modified < before).map(|object| (object.path, ())).collect();
+        let mut old: HashSet<String> =
+            listed.into_iter().filter(|o| o.modified <= before).map(|object| object.path).collect();
         if old.is_empty() {
             return Ok(());
         }
+        self.confirm_owner().await?;
         let large: Vec<MailId> = {
             let state = self.state();
             let large = state.rows().from(MailId(0));
@@ -169,34 +204,35 @@ impl Queue {
         };
         for id in large {
             match self.read(id).await {
-                Ok(mail) => drop(body_path(inner, &mail).and_then(|path| old.remove(&path))),
-                Err(e) if e.kind() == Kind::NotFound => {}
+                Ok(mail) => drop(self.body_path(&mail).map(|path| old.remove(&path))),
+                Err(e) if e.kind() == Kind::NotFound && self.state().rows().get(id).is_none() => {}
                 // Whichever body it has must stay.
                 Err(e) => return Err(e),
             }
         }
-        for path in old.into_keys() {
+        for path in old {
             inner.store.delete(&path).await?;
         }
         Ok(())
     }
 
-    /// Removes the body of a mail that is queued no more.
+    /// Removes the body of a mail that is queued no more: the log says so already.
     ///
     /// # Errors
     /// What the store says; a later start removes it.
     pub async fn remove_body(&self, mail: &Mail) -> Result<()> {
-        match body_path(self.inner(), mail) {
+        match self.body_path(mail) {
             Some(path) => self.inner().store.delete(&path).await,
             None => Ok(()),
         }
     }
-}
 
-fn body_path(inner: &Inner, mail: &Mail) -> Option<String> {
-    match &mail.body {
-        Body::Inline(_) => None,
-        Body::Object(body) => Some(QueueObject::Body.path(inner.node, body.object)),
+    /// Where the body of a mail is, if it is an object of its own.
+    pub(crate) fn body_path(&self, mail: &Mail) -> Option<String> {
+        match &mail.body {
+            Body::Inline(_) => None,
+            Body::Object(body) => Some(QueueObject::Body.path(self.inner().node, body.object)),
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Opening a log: the newest checkpoint that can be read, and what came after it.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use futures::TryStreamExt;
@@ -66,7 +66,7 @@ pub(super) async fn open(opening: Opening) -> Result<Queue> {
         stopped: watch::Sender::new(None),
         recent: Recent::new(recent),
         touched: TouchedSet::default(),
-        upkeep: AtomicBool::new(false),
+        upkeep: Arc::default(),
         swept: AtomicBool::new(false),
         full: AtomicBool::new(false),
     })))
@@ -87,9 +87,9 @@ impl Queue {
             return Err(Error::invalid("only a queue that another process has adopted is taken back"));
         }
         let mut work = inner.work.lock().await;
-        if inner.upkeep.load(Ordering::Acquire) {
+        let Ok(_upkeep) = inner.upkeep.try_lock() else {
             return Err(Error::retry("the queue's log is still being made shorter"));
-        }
+        };
         let known = self.state().position();
         let taking = TakeOver {
             store: &inner.store,

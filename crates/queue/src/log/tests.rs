@@ -236,6 +236,131 @@ async fn upkeep_keeps_what_is_queued_and_trims_the_rest() {
     }
 }
 
+/// Accepts a mail for `address`, and another one behind it.
+async fn accept_two(fixture: &Fixture, queue: &Queue, address: &str) -> MailId {
+    let id = queue.accept(fixture.mail(address)).await.unwrap();
+    queue.accept(fixture.mail("behind@d.example")).await.unwrap();
+    id
+}
+
+/// The address of the first recipient, as a process reads it that has nothing of it in memory.
+async fn address_of(fixture: &Fixture, id: MailId) -> String {
+    let queue = fixture.open("reader").await;
+    let mail = queue.read(id).await.unwrap();
+    mail.recipients[0].address.clone()
+}
+
+/// The node was suspended between its checkpoint and the removal of segments.
+#[tokio::test(start_paused = true)]
+async fn late_upkeep_of_a_former_owner_removes_no_segment() {
+    let faulty = Faulty::new(Arc::new(InMemory::new()), Plan::default(), 1);
+    let fixture = Fixture::on(Store::with(Arc::new(faulty.clone()), Backend::default()));
+    let former = fixture.open("a").await;
+    let id = accept_two(&fixture, &former, "u@d.example").await;
+    let mut held = faulty.hold_listing("/segment", 0);
+    let upkeep = {
+        let former = former.clone();
+        tokio::spawn(async move { former.upkeep().await })
+    };
+    held.reached().await;
+    let owner = fixture.open("b").await;
+    owner.upkeep().await.unwrap();
+    let segments = fixture.store.list(&format!("queue/{}/segment", crate::node_id("a")), None);
+    assert_eq!(futures::StreamExt::count(segments).await, 1, "the mail was not carried");
+    drop(held);
+    let done = upkeep.await.unwrap();
+    assert_eq!(address_of(&fixture, id).await, "u@d.example");
+    assert!(done.is_err(), "it does not run the queue any more");
+    assert_eq!(former.stopped(), Some(Stopped::Adopted("b".to_owned())));
+}
+
+/// What it deletes after it was still the owner was superfluous then, and stays so.
+#[tokio::test(start_paused = true)]
+async fn upkeep_between_two_reigns_removes_no_segment() {
+    let faulty = Faulty::new(Arc::new(InMemory::new()), Plan::default(), 1);
+    let fixture = Fixture::on(Store::with(Arc::new(faulty.clone()), Backend::default()));
+    let node = fixture.open("a").await;
+    let id = accept_two(&fixture, &node, "u@d.example").await;
+    let mut held = faulty.hold_listing("/segment", 0);
+    let upkeep = {
+        let node = node.clone();
+        tokio::spawn(async move { node.upkeep().await })
+    };
+    held.reached().await;
+    let other = fixture.open("b").await;
+    other.upkeep().await.unwrap();
+    assert!(node.accept(fixture.mail("v@d.example")).await.is_err());
+    settle().await;
+    assert!(node.take_back("a").await.is_err_and(|e| e.kind() == Kind::Retry));
+    drop(held);
+    // It has read what the other one recorded: nothing is superfluous, or it refuses.
+    let _ = upkeep.await.unwrap();
+    node.take_back("a").await.unwrap();
+    let running = node.clone();
+    tokio::spawn(async move { running.run().await });
+    node.upkeep().await.unwrap();
+    node.upkeep().await.unwrap();
+    assert_eq!(address_of(&fixture, id).await, "u@d.example");
+}
+
+/// It wrote its checkpoint after the owner had loaded the log: mail before it is not carried.
+#[tokio::test(start_paused = true)]
+async fn a_former_owners_checkpoint_lets_no_mail_be_trimmed() {
+    for former_goes_on in [false, true] {
+        let faulty = Faulty::new(Arc::new(InMemory::new()), Plan::default(), 1);
+        let fixture = Fixture::on(Store::with(Arc::new(faulty.clone()), Backend::default()));
+        let former = fixture.open("a").await;
+        former.upkeep().await.unwrap();
+        let id = accept_two(&fixture, &former, "u@d.example").await;
+        let owner = fixture.open("b").await;
+        if former_goes_on {
+            // It trims after the owner's checkpoint.
+            let mut held = faulty.hold_listing("/history", 0);
+            let upkeep = {
+                let former = former.clone();
+                tokio::spawn(async move { former.upkeep().await })
+            };
+            held.reached().await;
+            owner.upkeep().await.unwrap();
+            drop(held);
+            let _ = upkeep.await.unwrap();
+        } else {
+            let _ = former.upkeep().await;
+            owner.upkeep().await.unwrap();
+        }
+        assert_eq!(address_of(&fixture, id).await, "u@d.example", "{former_goes_on}");
+        owner.close();
+        // Carried the next time, and trimmed then.
+        let again = fixture.open("c").await;
+        again.upkeep().await.unwrap();
+        again.upkeep().await.unwrap();
+        assert_eq!(address_of(&fixture, id).await, "u@d.example");
+        assert!(matches!(again.state().rows().get(id).unwrap().place, Place::Segment(..)));
+    }
+}
+
+/// The log was loaded from the checkpoint before it, so that mail between the two is not carried.
+#[tokio::test(start_paused = true)]
+async fn a_checkpoint_that_cannot_be_read_trims_no_mail() {
+    let fixture = Fixture::on(Store::memory());
+    let queue = fixture.open("a").await;
+    queue.upkeep().await.unwrap();
+    let id = accept_two(&fixture, &queue, "u@d.example").await;
+    queue.upkeep().await.unwrap();
+    let newest = queue.inner().work.lock().await.checkpoint;
+    closed(queue).await;
+    let chunks = fixture.store.list(&format!("queue/{}/snap/{:016x}", crate::node_id("a"), newest.0), None);
+    let chunks: Vec<_> = futures::TryStreamExt::try_collect::<Vec<_>>(chunks).await.unwrap();
+    assert!(!chunks.is_empty());
+    for chunk in chunks {
+        fixture.store.delete(&chunk.path).await.unwrap();
+    }
+    let queue = fixture.open("a").await;
+    queue.upkeep().await.unwrap();
+    closed(queue).await;
+    assert_eq!(address_of(&fixture, id).await, "u@d.example");
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_old_body_without_a_mail_is_removed() {
     let fixture = Fixture::on(Store::memory());
@@ -260,11 +385,13 @@ async fn an_old_body_without_a_mail_is_removed() {
             .await
     };
     queue.upkeep().await.unwrap();
-    assert_eq!(bodies().await, 2, "by the queue's clock they are new");
+    assert_eq!(bodies().await, 2, "they are new");
     closed(queue).await;
     fixture.clock.advance(std::time::Duration::from_secs(40 * 365 * 86_400));
     let again = fixture.open("a").await;
     again.upkeep().await.unwrap();
+    assert_eq!(bodies().await, 2, "by the store's clock they are new");
+    again.remove_bodies(Duration::ZERO).await.unwrap();
     assert_eq!(bodies().await, 1);
 }
 

@@ -65,7 +65,7 @@ impl Shared {
             // By pieces: the queue may hold very many, and changes meanwhile.
             while let Some((ids, next)) = self.some_ids(&selector, from) {
                 from = next;
-                let mut events = Vec::new();
+                let (mut events, mut bodies) = (Vec::new(), Vec::new());
                 for id in ids {
                     let Some(mail) = self.selected(id, &selector).await? else { continue };
                     count += 1;
@@ -74,12 +74,16 @@ impl Shared {
                             self.queue.commit(group).await?;
                         }
                     } else {
-                        events.extend(self.event_of(&action, id, &mail).await);
+                        events.extend(event_of(&action, id));
+                    }
+                    if matches!(action, Action::Bounce | Action::Remove) {
+                        bodies.extend(self.queue.body_path(&mail).map(|path| (id, path)));
                     }
                 }
                 if !events.is_empty() {
                     self.queue.commit(events).await?;
                 }
+                self.remove_bodies(bodies).await;
             }
         }
         let mut events = self.events_about_all(&action, &selector);
@@ -127,18 +131,16 @@ impl Shared {
         Ok(matches.then_some(mail))
     }
 
-    async fn event_of(&self, action: &Action, id: MailId, mail: &Arc<Mail>) -> Option<Event> {
-        match action {
-            Action::Retry => Some(Event::Retried(id)),
-            Action::Hold(until) => Some(Event::Held(Held { mail: id, until: *until, rule: 0 })),
-            Action::Release => Some(Event::Released(id)),
-            Action::Remove => {
-                if let Err(e) = self.queue.remove_body(mail).await {
-                    tracing::debug!(error = %e, "the body of a removed mail is removed at a later start");
-                }
-                Some(Event::Removed(id))
+    /// Removes the bodies of those of these mails that are queued no more. Not before the log says so:
+    /// else another process that adopts the queue has mail without its body.
+    async fn remove_bodies(&self, bodies: Vec<(MailId, String)>) {
+        for (id, path) in bodies {
+            if self.queue.state().rows().get(id).is_some() {
+                continue;
             }
-            _ => None,
+            if let Err(e) = self.queue.inner().store.delete(&path).await {
+                tracing::debug!(error = %e, "the body of a removed mail is removed at a later start");
+            }
         }
     }
 
@@ -172,5 +174,16 @@ impl Shared {
             Action::ReleaseAll => vec![Event::AllReleased],
             Action::Retry | Action::Hold(_) | Action::Release | Action::Bounce | Action::Remove => Vec::new(),
         }
+    }
+}
+
+/// What a request does to one mail; nothing if that is not one event.
+fn event_of(action: &Action, id: MailId) -> Option<Event> {
+    match action {
+        Action::Retry => Some(Event::Retried(id)),
+        Action::Hold(until) => Some(Event::Held(Held { mail: id, until: *until, rule: 0 })),
+        Action::Release => Some(Event::Released(id)),
+        Action::Remove => Some(Event::Removed(id)),
+        _ => None,
     }
 }

@@ -30,6 +30,21 @@ struct Fixture {
     clock: Arc<TokioClock>,
 }
 
+async fn open(store: &Store, clock: &Arc<TokioClock>, seed: u64) -> Queue {
+    let opening = Opening {
+        store: store.clone(),
+        node: crate::node_id("a"),
+        name: "a".to_owned(),
+        log_key: LogKey::for_tests(),
+        mail_keys: MailKeys::generate(&SeededRandom::new(77)),
+        clock: clock.clone(),
+        random: Arc::new(SeededRandom::new(seed)),
+        budget: Budget::new(64 << 20),
+        known: Position::ZERO,
+    };
+    Queue::open(opening).await.unwrap()
+}
+
 impl Fixture {
     async fn on(store: &Store, servers: &Servers, clock: &Arc<TokioClock>) -> Self {
         Self::with(store, servers, clock, 100, 1).await
@@ -42,19 +57,7 @@ impl Fixture {
         connections: usize,
         seed: u64,
     ) -> Self {
-        let random = Arc::new(SeededRandom::new(seed));
-        let opening = Opening {
-            store: store.clone(),
-            node: crate::node_id("a"),
-            name: "a".to_owned(),
-            log_key: LogKey::for_tests(),
-            mail_keys: MailKeys::generate(&SeededRandom::new(77)),
-            clock: clock.clone(),
-            random,
-            budget: Budget::new(64 << 20),
-            known: Position::ZERO,
-        };
-        let queue = Queue::open(opening).await.unwrap();
+        let queue = open(store, clock, seed).await;
         let writing = queue.clone();
         tokio::spawn(async move { writing.run().await });
         let settings = Settings { host: "mx.here.example".to_owned(), connections };
@@ -393,6 +396,36 @@ async fn requests_of_other_processes_are_carried_out_once() {
     assert_eq!(fixture.queue.state().len(), 1);
     ask(Action::RemoveRule(0), domain).await;
     assert!(fixture.queue.state().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_requested_removal_removes_a_body_once_it_is_recorded() {
+    use crate::request::{Action, Request, is_pending, submit};
+    let clock = Arc::new(TokioClock::new());
+    let (servers, store) = (Servers::new(clock.clone()), Store::memory());
+    servers.set("slow.example", refused(450, (4, 7, 1), Reason::RecipientRefused));
+    let former = Fixture::on(&store, &servers, &clock).await;
+    let mut body = former.queue.begin_body(100);
+    body.write(&vec![b'x'; 100_000]).await.unwrap();
+    let mut large = former.mail(1, &["u@slow.example"]);
+    (large.facts.size, large.body) = (100_000, body.finish().await.unwrap());
+    let id = former.queue.accept(large).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let node = crate::node_id("a");
+    let bodies = async || futures::StreamExt::count(store.list(&format!("queue/{node}/body"), None)).await;
+    let adopted = open(&store, &clock, 2).await;
+    let selector = Selector { mails: Some(vec![id]), ..Selector::default() };
+    let request = Request { action: Action::Remove, selector, by: "test".to_owned() };
+    let keys = MailKeys::generate(&SeededRandom::new(77));
+    let path = submit(&store, &keys, node, &request, clock.now(), &SeededRandom::new(5)).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(former.queue.stopped().is_some() && is_pending(&store, &path).await.unwrap());
+    assert!(adopted.state().rows().get(id).is_some());
+    assert_eq!(bodies().await, 1, "the mail is still queued");
+    let owner = Fixture::with(&store, &servers, &clock, 100, 3).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(owner.queue.state().is_empty() && !is_pending(&store, &path).await.unwrap());
+    assert_eq!(bodies().await, 0);
 }
 
 #[tokio::test(start_paused = true)]
