@@ -8,6 +8,10 @@ use sealpost_vault::queue::{QueueObject, QueueWriter};
 use crate::Queue;
 use crate::envelope::{Body, BodyRef};
 
+/// By how many bytes a header may turn out shorter than it was said to be when its body began: every
+/// message whose body is an object has more than [`limits::QUEUE_INLINE_BYTES`] less these.
+pub const HEADER_MARGIN_BYTES: usize = limits::QUEUE_INLINE_BYTES / 2;
+
 /// Takes a message in pieces. Dropped before [`BodyWriter::finish`], it leaves nothing.
 pub struct BodyWriter {
     queue: Queue,
@@ -19,7 +23,8 @@ pub struct BodyWriter {
 }
 
 impl Queue {
-    /// Begins a message, before which `header` bytes of header fields go at most.
+    /// Begins a message, before which `header` bytes of header fields go at most, and at least that
+    /// less [`HEADER_MARGIN_BYTES`].
     pub fn begin_body(&self, header: usize) -> BodyWriter {
         BodyWriter { queue: self.clone(), header, kept: Vec::new(), object: None, size: 0 }
     }

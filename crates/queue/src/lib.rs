@@ -32,7 +32,7 @@ pub mod trace;
 mod upkeep;
 mod view;
 
-pub use body::BodyWriter;
+pub use body::{BodyWriter, HEADER_MARGIN_BYTES};
 pub use examine::{Examined, examine};
 pub use ids::{MailId, node_id};
 pub use log::{Opening, Queue, Stopped, mark_copy};

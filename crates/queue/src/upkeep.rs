@@ -25,6 +25,7 @@ use sealpost_vault::message::MessageKey;
 use sealpost_vault::queue::QueueObject;
 
 use crate::MailId;
+use crate::body::HEADER_MARGIN_BYTES;
 use crate::envelope::{Body, Mail};
 use crate::event::{Carried, Event};
 use crate::history;
@@ -198,7 +199,7 @@ impl Queue {
             let state = self.state();
             let large = state.rows().from(MailId(0));
             large
-                .filter(|(_, row)| row.size as usize > limits::QUEUE_INLINE_BYTES)
+                .filter(|(_, row)| row.size as usize > limits::QUEUE_INLINE_BYTES - HEADER_MARGIN_BYTES)
                 .map(|(id, _)| id)
                 .collect()
         };

@@ -5,8 +5,8 @@ use sealpost_directory::Address;
 use sealpost_dns::DnsName;
 use sealpost_mailauth::dkim::{BodyHash, SigningOptions, sign};
 use sealpost_mime::header::{raw_fields, unfold};
-use sealpost_queue::BodyWriter;
 use sealpost_queue::envelope::{Facts, Mail, TlsDemand};
+use sealpost_queue::{BodyWriter, HEADER_MARGIN_BYTES};
 
 use super::{Accepted, Order, Outbox, Refusal};
 use crate::domain_keys::DomainKey;
@@ -207,6 +207,7 @@ async fn begin(outbox: &Outbox, order: &Order, collector: Collector) -> Result<B
         None => None,
     };
     let signatures = signing.as_ref().map_or(0, |signing| signing.keys.len() * SIGNATURE_BYTES);
+    let signatures = signatures.min(HEADER_MARGIN_BYTES);
     let before = order.trace.len() + signatures;
     let is_written = before + header.len() > limits::QUEUE_INLINE_BYTES / 2;
     let mut writer = parts.queue.begin_body(if is_written { before } else { before + header.len() });
