@@ -41,7 +41,7 @@ pub(super) async fn read(
             Err(error) => drop(response.not_updated.insert(given, error)),
         }
     }
-    let ids = updates.iter().flat_map(|(_, update)| update.mailbox_ids.iter().flat_map(ids_of));
+    let ids = updates.iter().flat_map(|(_, update)| update.mailbox_ids.iter().flat_map(ids_of)).collect();
     let places = Places::find(scope, ids).await?;
     let mut changes = Vec::new();
     for (given, update) in updates {
