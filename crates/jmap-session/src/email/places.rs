@@ -14,12 +14,9 @@ use crate::scope::Scope;
 pub(super) struct Places(BTreeMap<GivenId, Place>);
 
 impl Places {
-    /// Looks these up.
-    pub(super) async fn find(
-        scope: &Scope<'_>,
-        ids: impl Iterator<Item = &GivenId>,
-    ) -> sealpost_base::Result<Self> {
-        let ids: BTreeSet<&GivenId> = ids.collect();
+    /// Looks these up. They are a set and no iterator: the compiler cannot tell of a future that holds
+    /// one with a lifetime of its own whether it may go to another thread.
+    pub(super) async fn find(scope: &Scope<'_>, ids: BTreeSet<&GivenId>) -> sealpost_base::Result<Self> {
         let found = scope.look(|logs| {
             let place = |given: &&GivenId| {
                 let id = given.resolve(&scope.created)?;
