@@ -7,7 +7,7 @@ use sealpost_jmap::error::SetErrorType;
 use sealpost_jmap::{GivenId, SetError};
 use sealpost_mailbox::email_change::Place;
 
-use crate::mailbox::place_with_id;
+use crate::mailbox::place_of_id;
 use crate::scope::Scope;
 
 /// The mailboxes of some ids, looked up together.
@@ -20,7 +20,7 @@ impl Places {
         let found = scope.look(|logs| {
             let place = |given: &&GivenId| {
                 let id = given.resolve(&scope.created)?;
-                Some(((*given).clone(), place_with_id(logs, id)?))
+                Some(((*given).clone(), place_of_id(logs, id)?))
             };
             ids.iter().filter_map(place).collect()
         });
