@@ -14,11 +14,11 @@ use futures::{StreamExt, TryStreamExt, stream};
 use sealpost_base::limits::{JMAP_CONCURRENT_UPLOADS, JMAP_SET_OBJECTS, JMAP_UPLOAD_BYTES};
 use sealpost_base::{FakeClock, SeededRandom};
 use sealpost_jmap::error::ProblemType;
-use sealpost_jmap_session::{ApiError, Authorization, BodyEnded, Caller, JmapShared, UploadBody};
+use sealpost_jmap_session::{ApiError, BodyEnded, Caller, JmapShared, UploadBody};
 use sealpost_session::{Context, Settings};
 use sealpost_vault::server_key::ServerKeys;
 use serde_json::{Map, Value, json};
-use server::{BASIC, NOW, TestServer, api};
+use server::{BASIC, NOW, TestServer, api, credentials};
 
 async fn call(caller: &Caller, name: &str, mut arguments: Value) -> Value {
     arguments["accountId"] = json!(format!("A{}", caller.account()));
@@ -47,7 +47,7 @@ async fn other_node(server: &TestServer) -> Caller {
     let random = Arc::new(SeededRandom::new(2));
     let ctx = Context::new(settings, store, key, None, clock, random).unwrap();
     let jmap = Arc::new(JmapShared::new(Arc::new(ctx)));
-    jmap.authenticate(&Authorization::parse(BASIC.as_bytes()).unwrap(), None).await.unwrap()
+    jmap.authenticate(&credentials(BASIC), None).await.unwrap()
 }
 
 #[tokio::test]

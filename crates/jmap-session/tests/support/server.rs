@@ -209,7 +209,7 @@ impl TestServer {
 }
 
 /// What HTTP reads from an `Authorization` field.
-fn credentials(field: &str) -> Credentials {
+pub fn credentials(field: &str) -> Credentials {
     match field.split_once(' ').unwrap() {
         ("Basic", encoded) => {
             let text = String::from_utf8(sealpost_auth::sasl::base64(encoded.as_bytes()).unwrap().to_vec());
