@@ -222,7 +222,7 @@ async fn a_record_that_is_not_of_the_log_is_noticed() {
 
 /// A thief with an old backup, its password and `server.key` appends as the owner, under the key of then.
 #[tokio::test]
-async fn an_earlier_key_seals_nothing_of_the_owners_behind_a_later_one() {
+async fn an_earlier_key_seals_no_owner_entry_behind_a_later() {
     let (f, root) = Fixture::new().await;
     let accounts = f.accounts();
     f.deliver(&accounts, "before").await;

@@ -71,7 +71,7 @@ fn they_are_exported_checked_and_counted() {
 }
 
 #[test]
-fn they_get_new_keys_with_the_account_and_without_a_reader() {
+fn shares_get_new_keys_with_the_account_or_without_readers() {
     let home = home();
     let server = home.serve();
     let rekey = |account: &str| {

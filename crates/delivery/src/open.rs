@@ -130,6 +130,12 @@ impl Connection for OpenConnection {
         self.wire.is_some() && self.mails_left > 0
     }
 
+    async fn disturbed(&mut self) {
+        if let Some(wire) = &mut self.wire {
+            wire.disturbed().await;
+        }
+    }
+
     async fn quit(mut self: Box<Self>) {
         let Some(mut wire) = self.wire.take() else { return };
         wire.set_deadline(Instant::now() + self.timeouts.quit);

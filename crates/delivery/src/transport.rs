@@ -91,6 +91,12 @@ pub trait Connection: Send {
     /// Whether another mail can be sent over it.
     fn is_reusable(&self) -> bool;
 
+    /// Waits, between mails, until the connection is of no more use: the server closes it, or says
+    /// something that it was not asked for. Another mail may be sent after a wait that was given up.
+    async fn disturbed(&mut self) {
+        std::future::pending().await
+    }
+
     /// Says goodbye (QUIT), for a bounded time, and disconnects.
     async fn quit(self: Box<Self>);
 }

@@ -78,6 +78,15 @@ impl Wire {
         timeout_at(until, read).await.unwrap_or(Err(late))
     }
 
+    /// Waits until the server closes the connection or says something. What it says answers the next
+    /// command.
+    pub async fn disturbed(&mut self) {
+        let mut input = [0; 128];
+        if let Ok(length) = self.stream.read(&mut input).await {
+            self.client.feed(&input[..length]);
+        }
+    }
+
     /// The deadline of `step` if it begins now, and the reason if it passes.
     fn until(&self, step: Step) -> (Instant, Reason) {
         let end = Instant::now() + self.timeouts.of(step);

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use sealpost_base::AccountId;
 use sealpost_base::limits::{
     JMAP_DATA_SOURCES, JMAP_EMAIL_BYTES, JMAP_UPLOAD_BYTES, MAILBOX_LEVELS, MAILBOX_NAME_BYTES,
+    PLACEMENTS_COUNTED,
 };
 use sealpost_jmap::State;
 use sealpost_jmap::blob::LookupType;
@@ -75,7 +76,7 @@ fn websocket(url: &str) -> (String, serde_json::Value) {
 /// What can be done with an account.
 fn account_capabilities() -> Capabilities {
     let mail = MailCapability {
-        max_mailboxes_per_email: None,
+        max_mailboxes_per_email: Some(PLACEMENTS_COUNTED as u64),
         max_mailbox_depth: Some(MAILBOX_LEVELS as u64),
         max_size_mailbox_name: MAILBOX_NAME_BYTES as u64,
         max_size_attachments_per_email: JMAP_EMAIL_BYTES,

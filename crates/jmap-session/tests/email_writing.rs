@@ -86,7 +86,7 @@ async fn uploads_are_bounded_and_leave_nothing_if_refused() {
 }
 
 #[tokio::test]
-async fn as_many_emails_as_a_call_may_have_are_one_entry() {
+async fn the_most_emails_of_a_call_are_one_entry() {
     let server = TestServer::new().await;
     let caller = server.caller().await;
     let (account, inbox) = (server.account().await, inbox(&caller).await);

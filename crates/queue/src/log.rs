@@ -3,12 +3,13 @@
 //! Everything that waits goes into one entry: the mails that all clients submitted in that moment,
 //! marks of what is being sent, and what came of attempts. So ten clients share one wait for the
 //! disk, and outcomes cost none of their own while there is traffic; when there is none they are
-//! durable [`OUTCOME_DELAY`] later.
+//! durable [`OUTCOME_DELAY`] later. How long an entry waits for others under load: `gather.rs`.
 //!
 //! A log has one writer at a time. The one that opens it appends an `Adopted`; whoever wrote before
 //! it loses the next append, finds that entry and stops ([`Stopped::Adopted`]). An append whose
 //! outcome is unknown is repeated until it is known.
 
+mod gather;
 mod load;
 #[cfg(test)]
 mod tests;
@@ -116,16 +117,23 @@ pub(crate) struct Work {
 #[derive(Default)]
 struct Waiting {
     urgent: VecDeque<Pending>,
+    /// Marks of mails that are being sent: they ride with others if any come soon.
+    marks: VecDeque<Pending>,
     /// What belongs together is appended together.
     lazy: VecDeque<Vec<Event>>,
     closing: bool,
+    /// With so many urgent ones the writer goes on.
+    wanted: usize,
 }
 
 /// Events that somebody waits for.
 struct Pending {
     events: Vec<Event>,
-    done: oneshot::Sender<Result<Vec<MailId>, (Kind, String)>>,
+    done: oneshot::Sender<Done>,
 }
+
+/// The ids of the mails among them; or why they are not durable, or not known to be.
+type Done = Result<Vec<MailId>, (Kind, String)>;
 
 /// Why a queue runs no more.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -194,8 +202,32 @@ impl Queue {
                 return Err(stopped.error());
             }
             waiting.urgent.push_back(Pending { events, done });
+            if waiting.urgent.len() >= waiting.wanted {
+                self.0.wake.notify_one();
+            }
         }
-        self.0.wake.notify_one();
+        self.committed(result).await
+    }
+
+    /// Says that a mail is being sent: begun at once, durable when the future is done. While mail
+    /// is accepted it goes with that.
+    pub(crate) fn mark_sending(&self, id: MailId) -> impl Future<Output = Result<()>> + Send + 'static {
+        let (done, result) = oneshot::channel();
+        {
+            let mut waiting = self.0.waiting();
+            // Else the sender is gone, and the future says why.
+            if self.stopped().is_none() {
+                waiting.marks.push_back(Pending { events: vec![Event::Sending(id)], done });
+                if waiting.marks.len() == 1 {
+                    self.0.wake.notify_one();
+                }
+            }
+        }
+        let queue = self.clone();
+        async move { queue.committed(result).await.map(drop) }
+    }
+
+    async fn committed(&self, result: oneshot::Receiver<Done>) -> Result<Vec<MailId>> {
         match result.await {
             Ok(Ok(ids)) => Ok(ids),
             Ok(Err((kind, why))) => Err(Error::new(kind, why)),
@@ -208,8 +240,12 @@ impl Queue {
     pub fn record(&self, events: impl IntoIterator<Item = Event>) {
         let events: Vec<Event> = events.into_iter().collect();
         if !events.is_empty() {
-            self.0.waiting().lazy.push_back(events);
-            self.0.wake.notify_one();
+            let mut waiting = self.0.waiting();
+            waiting.lazy.push_back(events);
+            // With more of them it is awake.
+            if waiting.lazy.len() == 1 {
+                self.0.wake.notify_one();
+            }
         }
     }
 
@@ -301,7 +337,8 @@ impl Inner {
         let mut waiting = self.waiting();
         self.stopped.send_replace(Some(stopped.clone()));
         let error = stopped.error();
-        for pending in waiting.urgent.drain(..) {
+        let Waiting { urgent, marks, .. } = &mut *waiting;
+        for pending in urgent.drain(..).chain(marks.drain(..)) {
             let _ = pending.done.send(Err((error.kind(), error.to_string())));
         }
     }

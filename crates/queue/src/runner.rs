@@ -169,6 +169,7 @@ impl Runner {
     /// Lets [`Runner::run`] end: no other mail is begun.
     pub fn stop(&self) {
         self.0.stopping.store(true, Ordering::Release);
+        self.0.dispatch().close_idle();
         self.0.wake.notify_one();
     }
 
@@ -226,7 +227,7 @@ impl Shared {
             let is_held = state.all_held().is_some();
             drop(state);
             let mut actions = Vec::new();
-            while let Some(action) = dispatch.scheduler.next(now) {
+            while let Some(action) = dispatch.next_action(now) {
                 actions.push(action);
             }
             let finished = std::mem::take(&mut dispatch.finished);
@@ -242,7 +243,11 @@ impl Shared {
             });
         }
         for id in prepare {
-            self.spawn(|shared| async move { shared.prepare(id).await });
+            let preparing = Preparing(self.clone());
+            self.spawn(|shared| async move {
+                shared.prepare(id).await;
+                drop(preparing);
+            });
         }
         for action in actions {
             self.begin(action);
@@ -268,6 +273,15 @@ impl Shared {
     /// The mail is looked at again when something was recorded about it.
     fn settled(&self, id: MailId) {
         self.dispatch().settled(id);
+    }
+}
+
+/// A mail that is being prepared, until that has ended, however it ends.
+struct Preparing(Arc<Shared>);
+
+impl Drop for Preparing {
+    fn drop(&mut self) {
+        self.0.dispatch().prepared();
     }
 }
 

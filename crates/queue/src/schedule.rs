@@ -5,7 +5,8 @@
 //! over (account, site): accounts take turns when a connection is opened, and at a site those that
 //! wait take turns by what their mail costs ([`site`]). A connection that is open takes the next
 //! job of its site, up to [`MAILS_PER_CONNECTION`], and makes way for others that have waited for
-//! [`STARVED`] when no more may be opened.
+//! [`STARVED`] when no more may be opened. One that has nothing to do waits for a job for a while,
+//! unless others need a connection.
 
 pub(crate) mod due;
 pub(crate) mod fair;
@@ -13,7 +14,7 @@ pub(crate) mod site;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -78,6 +79,10 @@ pub enum Action {
     Resolve(RouteKey, Job),
     /// Open a connection to that site, for that job first.
     Connect(SiteId, Job),
+    /// Send that job over an idle connection to that site.
+    Reuse(SiteId, Job),
+    /// Close an idle connection to that site: others need one.
+    Close(SiteId),
 }
 
 /// What is known of a destination.
@@ -95,6 +100,10 @@ pub struct Scheduler {
     /// Pairs that may connect, as far as is known.
     ready: RoundRobin<AccountKey, SiteId>,
     connections: usize,
+    /// Those of them that are idle.
+    idle: usize,
+    /// Jobs for idle connections, which count as busy.
+    handed: VecDeque<(SiteId, Job)>,
     most: usize,
     /// Since when somebody waits for a connection because there are too many.
     starved: Option<Timestamp>,
@@ -111,6 +120,8 @@ impl Scheduler {
             sites: HashMap::new(),
             ready: RoundRobin::default(),
             connections: 0,
+            idle: 0,
+            handed: VecDeque::new(),
             most: connections.max(1),
             starved: None,
             jobs: 0,
@@ -158,6 +169,13 @@ impl Scheduler {
         if let Some(until) = site.suspended(now) {
             return Err((job, until));
         }
+        // Nobody waits for the site: an idle connection would have been given the job.
+        if site.idle > 0 {
+            site.idle -= 1;
+            self.idle -= 1;
+            self.handed.push_back((id, job));
+            return Ok(());
+        }
         site.push(job);
         self.jobs += 1;
         self.make_ready(now, &id);
@@ -174,6 +192,9 @@ impl Scheduler {
 
     /// What is to be done now; to be asked until it says nothing.
     pub fn next(&mut self, now: Timestamp) -> Option<Action> {
+        if let Some((site, job)) = self.handed.pop_front() {
+            return Some(Action::Reuse(site, job));
+        }
         while self.resolving < RESOLVING
             && let Some((_, route)) = self.unresolved.pop()
         {
@@ -186,10 +207,11 @@ impl Scheduler {
             return Some(Action::Resolve(route, job));
         }
         if self.connections >= self.most {
-            if self.starved.is_none() && !self.ready.is_empty() {
-                self.starved = Some(now);
+            if self.ready.is_empty() {
+                return None;
             }
-            return None;
+            self.starved.get_or_insert(now);
+            return self.close_idle();
         }
         while let Some((account, id)) = self.ready.pop() {
             let Some(site) = self.sites.get_mut(&id) else { continue };
@@ -249,6 +271,40 @@ impl Scheduler {
         let job = site.pop()?;
         self.jobs -= 1;
         Some(job)
+    }
+
+    /// Whether a connection to the site that has sent `mails` may wait for another job.
+    pub fn may_idle(&mut self, now: Timestamp, id: &SiteId, mails: u32) -> bool {
+        let is_needed = self.connections >= self.most && !self.ready.is_empty();
+        let Some(site) = self.sites.get_mut(id) else { return false };
+        if mails >= MAILS_PER_CONNECTION
+            || site.connections > site.allowed()
+            || site.suspended(now).is_some()
+            || site.jobs() > 0
+            || is_needed
+        {
+            return false;
+        }
+        site.idle += 1;
+        self.idle += 1;
+        true
+    }
+
+    /// A connection to the site is not idle any more, and got no job.
+    pub fn idle_ended(&mut self, id: &SiteId) {
+        if let Some(site) = self.sites.get_mut(id) {
+            site.idle = site.idle.saturating_sub(1);
+            self.idle = self.idle.saturating_sub(1);
+        }
+    }
+
+    fn close_idle(&mut self) -> Option<Action> {
+        if self.idle == 0 {
+            return None;
+        }
+        let id = self.sites.iter().find(|(_, site)| site.idle > 0).map(|(id, _)| id.clone())?;
+        self.idle_ended(&id);
+        Some(Action::Close(id))
     }
 
     /// A mail came to an outcome that says that the site's servers work.

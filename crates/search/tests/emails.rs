@@ -484,7 +484,7 @@ async fn too_many_changes_and_unknown_positions_are_said() {
 }
 
 #[tokio::test]
-async fn an_account_that_is_too_large_for_the_memory_is_refused() {
+async fn an_account_too_large_for_the_memory_is_refused() {
     let world = World::new(9, 64 << 20).await;
     let count = |bytes: usize| {
         let engine = Engine::new(world.accounts.clone(), &Budget::new(bytes), 0);

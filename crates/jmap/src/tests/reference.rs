@@ -106,7 +106,7 @@ fn a_response_written_in_items_equals_a_whole_one() {
 }
 
 #[test]
-fn a_response_that_fails_before_it_is_sent_leaves_no_trace() {
+fn a_response_that_fails_before_sending_leaves_no_trace() {
     let request = request(json!([["Foo/get", {}, "t0"], ["Foo/get", {}, "t1"]]));
     let mut writer = ResponseWriter::new(&request);
     let mut open = writer.open("Foo/get", "t0");

@@ -122,8 +122,9 @@ async fn try_rekey(directory: &Directory, own: &Account, share: &Account) -> Res
     match newest_key(&record, own.id(), &own.keys(), &share.root()) {
         Ok(Some(root)) => share.take_key(&root),
         Ok(None) => {}
-        // Not of any process that had the key which opens the log: it is replaced.
-        Err(error) if error.kind() == Kind::Corrupt => {
+        // Not of any process that had the key which opens the log, or without the owner, whose newest
+        // public key is known here: it is replaced.
+        Err(error) if error.kind() == Kind::Corrupt || own.id() == owner.owner && !is_transient(&error) => {
             tracing::error!(share = %share.id(), %error, "a process with server.key changed the record of a shared mailbox");
         }
         Err(error) => return Err(error),
@@ -132,6 +133,7 @@ async fn try_rekey(directory: &Directory, own: &Account, share: &Account) -> Res
     let Some(root) = share.root().next(share.random()) else {
         tracing::error!(share = %share.id(), "a shared mailbox was given as many keys as there can be: those whose \
             rights were taken away last keep the last one. Make a new mailbox and move the messages there");
+        share.commit(|_| Ok((vec![rekey_due(false)], ()))).await?;
         return Ok(Attempt::Done);
     };
     let keys = ShareKeys::seal(share.id(), &root, &to, share.random())?;
@@ -140,6 +142,10 @@ async fn try_rekey(directory: &Directory, own: &Account, share: &Account) -> Res
     }
     share.take_key(&root);
     Ok(if say_done(share, &acl, &left_out).await? { Attempt::Done } else { Attempt::Recorded })
+}
+
+fn is_transient(error: &Error) -> bool {
+    !matches!(error.kind(), Kind::Corrupt | Kind::NotFound | Kind::Denied)
 }
 
 /// What is recorded of a share.

@@ -170,7 +170,7 @@ async fn staying_readers_go_on_with_what_they_hold() {
 }
 
 #[tokio::test]
-async fn a_reader_who_was_away_finds_the_key_in_the_record() {
+async fn an_absent_reader_finds_the_key_in_the_record() {
     let w = World::new().await;
     for round in 0..3 {
         w.append(&w.f.me, "Projects").await;
@@ -224,7 +224,7 @@ async fn a_change_that_takes_no_last_right_makes_no_key() {
 /// Between any two calls of the store: either nothing has happened, or the next session of the owner
 /// completes it.
 #[tokio::test]
-async fn a_kill_at_any_call_leaves_all_readers_with_a_key() {
+async fn a_kill_at_any_call_leaves_readers_a_key() {
     let stored = Arc::new(InMemory::new());
     let before = World::over(Store::over(stored.clone())).await;
     before.append(&before.f.me, "Projects").await;
@@ -335,6 +335,29 @@ async fn a_forged_key_in_the_record_is_refused() {
     }
 }
 
+/// A thief of `server.key` writes a record that leaves the owner out, or is for another key of the owner.
+#[tokio::test]
+async fn a_forged_record_keeps_no_owner_from_a_new_key() {
+    let w = World::new().await;
+    for is_left_out in [true, false] {
+        let share = w.share().await;
+        let record = w.f.directory.share(w.f.me.id(), share.id()).await.unwrap().unwrap();
+        let forged = share.root().next(&*w.f.random).unwrap().next(&*w.f.random).unwrap();
+        let later = RootKey::generate(&*w.f.random).next(&*w.f.random).unwrap();
+        let to = match is_left_out {
+            true => vec![(w.they.id(), w.they.account.public())],
+            false => vec![(w.f.me.id(), later.delivery_key(w.f.me.id()))],
+        };
+        let keys = ShareKeys::seal(share.id(), &forged, &to, &*w.f.random).unwrap();
+        let public = forged.delivery_key(share.id());
+        assert!(w.f.directory.set_share_keys(&record, public, keys).await.unwrap());
+        rekey::set_due(&share).await.unwrap();
+        let share = w.share().await;
+        assert!(!share.state().is_rekey_due() && !share.root().follows(&forged));
+        assert_eq!(w.elsewhere(&w.they, THEIRS).await.unwrap(), (0, false));
+    }
+}
+
 /// A thief of `server.key` replaces the public key of a reader before another key is made.
 #[tokio::test]
 async fn a_reader_with_a_forged_public_key_is_left_out() {
@@ -361,7 +384,7 @@ async fn a_reader_with_a_forged_public_key_is_left_out() {
 
 /// An account that was given another key gets the key of the share by that one alone.
 #[tokio::test]
-async fn old_keys_of_an_account_open_no_later_key_of_a_share() {
+async fn old_account_keys_open_no_later_key_of_a_share() {
     let w = World::new().await;
     let old = w.f.you.account.keys();
     let (_, root) =
@@ -402,6 +425,7 @@ async fn after_the_last_epoch_rights_are_still_taken_away() {
     assert!(bytes < limits::RECORD_BYTES / 16, "as large as a record can be: {bytes}");
     w.revoke().await;
     assert_eq!(w.epoch().await, Epoch::LAST);
+    assert!(!w.share().await.state().is_rekey_due(), "it is said once");
     assert!(w.share().await.state().rights_of(w.f.you.id()).is_empty());
     assert_eq!(w.elsewhere(&w.they, THEIRS).await.unwrap(), (0, false));
 }

@@ -8,6 +8,7 @@ use sealpost_base::{FakeClock, SeededRandom, Timestamp, limits};
 use sealpost_testkit::faulty::{Faulty, Plan};
 use sealpost_vault::Backend;
 
+use super::gather::{APART, GATHER, RIDE};
 use super::*;
 use crate::envelope::{Body, Mail};
 use crate::event::{Attempted, Failure, Outcome, Status};
@@ -99,6 +100,74 @@ async fn what_was_accepted_is_there_after_reopening() {
         let bytes = fixture.store.read(&object.path).await.unwrap();
         assert!(!bytes.windows(6).any(|part| part == b"sender"), "{} says who sends", object.path);
     }
+}
+
+/// Lets the writer do what it can.
+async fn settle() {
+    for _ in 0..64 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_entry_waits_for_those_that_came_before() {
+    let fixture = Fixture::on(Store::memory());
+    let queue = fixture.open("a").await;
+    let accept = |n: usize| {
+        let (queue, mail) = (queue.clone(), fixture.mail(&format!("u{n}@d.example")));
+        tokio::spawn(async move { queue.accept(mail).await.unwrap() })
+    };
+    let together: Vec<_> = (0..3).map(accept).collect();
+    join_all(together).await;
+    let before = queue.state().position().0;
+    let mut one_by_one = Vec::new();
+    for n in 3..6 {
+        one_by_one.push(accept(n));
+        settle().await;
+    }
+    join_all(one_by_one).await;
+    assert_eq!(queue.state().position().0, before + 1, "three clients did not share an entry");
+    // One of them does not come again: the others do not wait for long.
+    let begun = tokio::time::Instant::now();
+    join_all([accept(6), accept(7)]).await;
+    assert!(begun.elapsed() <= 2 * GATHER, "{:?}", begun.elapsed());
+    assert_eq!(queue.state().position().0, before + 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lone_mail_waits_for_nobody() {
+    let fixture = Fixture::on(Store::memory());
+    let queue = fixture.open("a").await;
+    join_all((0..20).map(|n| queue.accept(fixture.mail(&format!("u{n}@d.example"))))).await;
+    tokio::time::advance(APART).await;
+    let begun = tokio::time::Instant::now();
+    let id = queue.accept(fixture.mail("v@d.example")).await.unwrap();
+    queue.mark_sending(id).await.unwrap();
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn marks_go_with_mail_that_is_accepted() {
+    let fixture = Fixture::on(Store::memory());
+    let queue = fixture.open("a").await;
+    let accept = |n: usize| queue.accept(fixture.mail(&format!("u{n}@d.example")));
+    let ids = join_all((0..2).map(accept)).await;
+    let before = queue.state().position().0;
+    let marks: Vec<_> = ids.into_iter().map(|id| tokio::spawn(queue.mark_sending(id.unwrap()))).collect();
+    settle().await;
+    assert_eq!(queue.state().position().0, before, "a mark did not wait");
+    join_all((2..4).map(accept)).await;
+    assert_eq!(queue.state().position().0, before + 1);
+    for marked in marks {
+        marked.await.unwrap().unwrap();
+    }
+    // Nobody comes: not for long.
+    let begun = tokio::time::Instant::now();
+    queue.mark_sending(MailId(2)).await.unwrap();
+    assert!(begun.elapsed() <= 2 * RIDE, "{:?}", begun.elapsed());
+    closed(queue).await;
+    let again = fixture.open("b").await;
+    assert_eq!(again.state().totals().repeated, 3);
 }
 
 #[tokio::test(start_paused = true)]

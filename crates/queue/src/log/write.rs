@@ -7,6 +7,7 @@ use sealpost_base::{Error, Kind, Position, limits};
 use sealpost_journal::{Append, Seal};
 use tokio::time::Instant;
 
+use super::gather::Gathering;
 use super::load::read_on;
 use super::{Inner, OUTCOME_DELAY, Pending, Stopped, Work, touched};
 use crate::MailId;
@@ -30,6 +31,8 @@ const CLOSING_ATTEMPTS: u32 = 3;
 /// What goes into the next entry.
 struct Taken {
     urgent: Vec<Pending>,
+    /// Those of them that are no marks.
+    clients: usize,
     lazy: Vec<Vec<Event>>,
 }
 
@@ -45,9 +48,11 @@ pub(super) async fn run(inner: &Arc<Inner>) -> Stopped {
     let mut lazy_due: Option<Instant> = None;
     let mut alive_due = Instant::now() + ALIVE;
     let mut failures = 0;
+    let mut gathering = Gathering::default();
     loop {
-        match next(inner, &mut lazy_due, failures > 0) {
+        match next(inner, &mut lazy_due, &mut gathering, failures > 0) {
             Next::Append(taken) => {
+                let clients = taken.clients;
                 let mut work = inner.work.lock().await;
                 match append(inner, &mut work, taken).await {
                     Ok(true) => (lazy_due, failures) = (None, 0),
@@ -63,6 +68,7 @@ pub(super) async fn run(inner: &Arc<Inner>) -> Stopped {
                     return Stopped::Closed;
                 }
                 alive_due = Instant::now() + ALIVE;
+                gathering.appended(clients, Instant::now());
                 let since = work.since;
                 drop(work);
                 upkeep::begin_if_due(inner, since);
@@ -84,22 +90,32 @@ pub(super) async fn run(inner: &Arc<Inner>) -> Stopped {
     }
 }
 
-/// Takes what waits, if it is time. After a failure outcomes go by themselves: on a full disk they
-/// may use what is kept for what frees room, and mail may not.
-fn next(inner: &Inner, lazy_due: &mut Option<Instant>, is_failing: bool) -> Next {
+/// Takes what waits, if it is time. After a failure outcomes and marks go by themselves: on a full
+/// disk they may use what is kept for what frees room, and mail may not.
+fn next(inner: &Inner, lazy_due: &mut Option<Instant>, gathering: &mut Gathering, is_failing: bool) -> Next {
     let mut waiting = inner.waiting();
-    let closing = waiting.closing;
-    if waiting.urgent.is_empty() {
+    let (closing, now) = (waiting.closing, Instant::now());
+    waiting.wanted = 1;
+    if waiting.urgent.is_empty() && waiting.marks.is_empty() {
         if waiting.lazy.is_empty() {
             *lazy_due = None;
             return if closing { Next::Close } else { Next::Wait(None) };
         }
-        let due = *lazy_due.get_or_insert_with(|| Instant::now() + OUTCOME_DELAY);
-        if Instant::now() < due && !closing {
+        let due = *lazy_due.get_or_insert_with(|| now + OUTCOME_DELAY);
+        if now < due && !closing {
             return Next::Wait(Some(due));
         }
+    } else if !closing {
+        let gathered = match waiting.urgent.len() {
+            0 => gathering.marks(now),
+            clients => gathering.clients(clients, now),
+        };
+        if let Some(until) = gathered {
+            waiting.wanted = if waiting.urgent.is_empty() { 1 } else { gathering.expected() };
+            return Next::Wait(Some(until));
+        }
     }
-    let (mut urgent, mut lazy) = (Vec::new(), Vec::new());
+    let (mut urgent, mut marks, mut lazy) = (Vec::new(), Vec::new(), Vec::new());
     let (mut bytes, mut events) = (0, 0);
     let mut fits = |more: usize, count: usize| {
         let fits = events == 0
@@ -119,13 +135,20 @@ fn next(inner: &Inner, lazy_due: &mut Option<Instant>, is_failing: bool) -> Next
     {
         lazy.extend(waiting.lazy.pop_front());
     }
-    while (!is_failing || lazy.is_empty())
+    while let Some(pending) = waiting.marks.front()
+        && fits(pending.events.iter().map(size_of_event).sum(), pending.events.len())
+    {
+        marks.extend(waiting.marks.pop_front());
+    }
+    while (!is_failing || lazy.is_empty() && marks.is_empty())
         && let Some(pending) = waiting.urgent.front()
         && fits(pending.events.iter().map(size_of_event).sum(), pending.events.len())
     {
         urgent.extend(waiting.urgent.pop_front());
     }
-    Next::Append(Taken { urgent, lazy })
+    let clients = urgent.len();
+    marks.append(&mut urgent);
+    Next::Append(Taken { urgent: marks, clients, lazy })
 }
 
 /// About how many bytes an event takes in an entry.
@@ -141,7 +164,7 @@ fn size_of_event(event: &Event) -> usize {
 
 /// Appends one entry of what was taken. Whether it is in the log; what is not urgent waits again if not.
 async fn append(inner: &Arc<Inner>, work: &mut Work, taken: Taken) -> std::result::Result<bool, Stopped> {
-    let Taken { urgent, lazy } = taken;
+    let Taken { urgent, lazy, .. } = taken;
     let (mut counts, mut dones) = (Vec::new(), Vec::new());
     let groups: Vec<usize> = lazy.iter().map(Vec::len).collect();
     let mut events: Vec<Event> = lazy.into_iter().flatten().collect();

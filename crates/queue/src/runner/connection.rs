@@ -1,9 +1,10 @@
 //! Resolving destinations, and connections that send one job after the other.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt;
-use sealpost_delivery::outcome::{self as sent, Reason};
+use sealpost_delivery::outcome::{self as sent, Reason, Step};
 use sealpost_delivery::transport::{Choice as Way, Connection, Destination};
 use sealpost_smtp::types::Host;
 
@@ -18,6 +19,8 @@ use crate::event::{Event, Failure, Held, Outcome, Status, Taken};
 use crate::schedule::{Action, Job, RouteKey, SiteId};
 use crate::state::Flags;
 
+/// How long a connection without a mail to send waits for one to the same site.
+const IDLE: Duration = Duration::from_secs(1);
 /// Destinations that are kept although the scheduler knows their sites no more.
 const DESTINATIONS: usize = 20_000;
 
@@ -31,6 +34,8 @@ impl Shared {
             Action::Connect(site, job) => {
                 self.spawn(|shared| async move { shared.connection(site, job).await });
             }
+            // Told by `Dispatch::next_action`.
+            Action::Reuse(..) | Action::Close(_) => {}
         }
     }
 
@@ -120,13 +125,14 @@ impl Shared {
         job.recipients.iter().map(|place| active.first_choice.remove(place)).collect()
     }
 
-    /// Opens a connection and sends what waits for its site, until there is nothing more or others
-    /// are to have it.
+    /// Opens a connection and sends what waits for its site, until there was nothing more for
+    /// [`IDLE`] or others are to have it.
     async fn connection(self: Arc<Self>, site: SiteId, first: Job) {
         let (mut next, mut mails, mut open) = (Some(first), 0, None::<Box<dyn Connection>>);
+        let mut was_idle = false;
         while let Some(job) = next.take() {
             if let Some(mail) = self.ready(&job, &site).await {
-                match self.send(&site, &job, &mail, open.take()).await {
+                match self.send(&site, &job, &mail, (open.take(), was_idle)).await {
                     Some(connection) => open = Some(connection),
                     None => break,
                 }
@@ -136,12 +142,39 @@ impl Shared {
                 break;
             }
             next = self.dispatch().scheduler.next_job(self.now(), &site, mails);
+            was_idle = next.is_none();
+            if let (None, Some(connection)) = (&next, &mut open) {
+                next = self.idle(&site, mails, connection.as_mut()).await;
+            }
         }
         if let Some(connection) = open {
             connection.quit().await;
         }
         self.dispatch().scheduler.closed(self.now(), &site);
         self.wake.notify_one();
+    }
+
+    /// Waits for a job for a connection that has sent `mails`; `None` if it is to be closed.
+    async fn idle(&self, site: &SiteId, mails: u32, connection: &mut dyn Connection) -> Option<Job> {
+        let (number, mut job) = {
+            let mut dispatch = self.dispatch();
+            // Who stops closes those that are idle by then.
+            if self.is_stopping() {
+                return None;
+            }
+            dispatch.idle(self.now(), site, mails)?
+        };
+        tokio::select! {
+            biased;
+            job = &mut job => return job.ok(),
+            () = connection.disturbed() => {}
+            () = tokio::time::sleep(IDLE) => {}
+        }
+        match self.dispatch().idle_ended(site, number) {
+            true => None,
+            // It came in the same moment.
+            false => job.try_recv().ok(),
+        }
     }
 
     /// The mail of a job that is still to be sent.
@@ -175,14 +208,14 @@ impl Shared {
         Some(mail)
     }
 
-    /// Sends a job over `open`, or over a new connection; the connection, if another mail can be
-    /// sent over it.
+    /// Sends a job over `open`, which may have been idle, or over a new connection; the connection,
+    /// if another mail can be sent over it.
     async fn send(
         self: &Arc<Self>,
         site: &SiteId,
         job: &Job,
         mail: &Arc<Mail>,
-        open: Option<Box<dyn Connection>>,
+        (open, was_idle): (Option<Box<dyn Connection>>, bool),
     ) -> Option<Box<dyn Connection>> {
         let left: Vec<u16> = {
             let state = self.queue.state();
@@ -208,7 +241,9 @@ impl Shared {
             marked: self.marked(job.mail),
         };
         let mut attempt = connection.send(&envelope, &source).await;
-        if attempt.recipients.iter().all(is_wrong_connection) {
+        let outcomes_so_far = &attempt.recipients;
+        let is_closed = was_idle && outcomes_so_far.iter().all(is_closed_before);
+        if is_closed || outcomes_so_far.iter().all(is_wrong_connection) {
             connection.quit().await;
             connection = self.connect(site, job, mail, &places, &mut outcomes).await?;
             attempt = connection.send(&envelope, &source).await;
@@ -225,15 +260,8 @@ impl Shared {
 
     /// Says in the log that a mail is being sent; done when it is durable.
     fn marked(&self, id: MailId) -> Marked {
-        let queue = self.queue.clone();
-        let committed = tokio::spawn(async move { queue.commit(vec![Event::Sending(id)]).await });
-        let marked = async move {
-            match committed.await {
-                Ok(Ok(_)) => Ok(()),
-                Ok(Err(e)) => Err((e.kind(), e.to_string())),
-                Err(e) => Err((sealpost_base::Kind::Internal, e.to_string())),
-            }
-        };
+        let marked = self.queue.mark_sending(id);
+        let marked = async move { marked.await.map_err(|e| (e.kind(), e.to_string())) };
         marked.boxed().shared()
     }
 
@@ -323,6 +351,12 @@ impl Shared {
         }
         self.wake.notify_one();
     }
+}
+
+/// Whether the server had closed the connection before it got anything of the mail.
+fn is_closed_before(outcome: &sent::Outcome) -> bool {
+    let is_lost = |reason| matches!(reason, Reason::ConnectionLost(Step::Reset | Step::Mail));
+    outcome.failure().is_some_and(|failure| is_lost(failure.reason))
 }
 
 fn is_wrong_connection(outcome: &sent::Outcome) -> bool {

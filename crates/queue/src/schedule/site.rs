@@ -32,6 +32,8 @@ pub(crate) struct Site {
     jobs: usize,
     /// Open connections, those that are being opened included.
     pub(crate) connections: usize,
+    /// Those of them that wait for another job.
+    pub(crate) idle: usize,
     allowed: f64,
     failures: u32,
     suspensions: u32,
@@ -55,6 +57,7 @@ impl Site {
             waiting: HashMap::new(),
             jobs: 0,
             connections: 0,
+            idle: 0,
             allowed: FIRST,
             failures: 0,
             suspensions: 0,

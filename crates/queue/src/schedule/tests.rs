@@ -50,6 +50,7 @@ impl World {
                     self.opened += 1;
                     self.open.push((site, job, self.now.after(self.takes), 0));
                 }
+                Action::Reuse(..) | Action::Close(_) => panic!("no connection is idle here"),
             }
         }
         self.now = self.now.after(Duration::from_millis(1));
@@ -154,6 +155,7 @@ fn failures_halve_and_five_suspend_with_backoff() {
             match action {
                 Action::Resolve(route, _) => drop(scheduler.resolved(now, &route, site.clone())),
                 Action::Connect(..) => pauses.push(now),
+                Action::Reuse(..) | Action::Close(_) => panic!("no connection is idle here"),
             }
         }
         let back = scheduler.failed(now, &site, &random);
@@ -219,4 +221,44 @@ fn a_clock_that_goes_back_suspends_nothing_for_long() {
     let earlier = Timestamp(NOW.0 - 365 * 86_400_000);
     assert!(scheduler.sites(earlier).next().unwrap().suspended.is_none());
     scheduler.offer(earlier, job(99, 1, "d.example")).unwrap();
+}
+
+/// A scheduler with a connection to the site that has nothing to send.
+fn with_idle_connection(connections: usize) -> (Scheduler, SiteId) {
+    let mut scheduler = Scheduler::new(connections);
+    let site: SiteId = "d.example".into();
+    scheduler.offer(NOW, job(1, 1, "d.example")).unwrap();
+    let Some(Action::Resolve(route, _)) = scheduler.next(NOW) else { panic!("nothing to resolve") };
+    scheduler.resolved(NOW, &route, site.clone());
+    assert!(matches!(scheduler.next(NOW), Some(Action::Connect(..))));
+    assert_eq!(scheduler.next_job(NOW, &site, 1), None);
+    assert!(!scheduler.may_idle(NOW, &site, MAILS_PER_CONNECTION));
+    assert!(scheduler.may_idle(NOW, &site, 1));
+    (scheduler, site)
+}
+
+#[test]
+fn an_idle_connection_gets_the_next_job_of_its_site() {
+    let (mut scheduler, site) = with_idle_connection(10);
+    (2..4).for_each(|n| scheduler.offer(NOW, job(n, 2, "d.example")).unwrap());
+    assert_eq!(scheduler.next(NOW), Some(Action::Reuse(site.clone(), job(2, 2, "d.example"))));
+    assert_eq!(scheduler.next(NOW), Some(Action::Connect(site.clone(), job(3, 2, "d.example"))));
+    assert_eq!((scheduler.next(NOW), scheduler.connections()), (None, 2));
+    assert!(scheduler.may_idle(NOW, &site, 1));
+    scheduler.idle_ended(&site);
+    scheduler.offer(NOW, job(4, 2, "d.example")).unwrap();
+    assert!(matches!(scheduler.next(NOW), Some(Action::Connect(..))));
+}
+
+#[test]
+fn idle_connections_make_way_when_no_more_may_be_opened() {
+    let (mut scheduler, site) = with_idle_connection(1);
+    scheduler.offer(NOW, job(2, 1, "e.example")).unwrap();
+    let Some(Action::Resolve(route, _)) = scheduler.next(NOW) else { panic!("nothing to resolve") };
+    scheduler.resolved(NOW, &route, "e.example".into());
+    assert_eq!(scheduler.next(NOW), Some(Action::Close(site.clone())));
+    assert_eq!(scheduler.next(NOW), None);
+    assert!(!scheduler.may_idle(NOW, &site, 1), "another one would be in the way");
+    scheduler.closed(NOW, &site);
+    assert!(matches!(scheduler.next(NOW), Some(Action::Connect(..))));
 }

@@ -110,6 +110,13 @@ impl Connection for Watched<Option<Box<dyn Connection>>> {
         self.inner.as_ref().is_some_and(|inner| inner.is_reusable())
     }
 
+    async fn disturbed(&mut self) {
+        match &mut self.inner {
+            Some(inner) => inner.disturbed().await,
+            None => std::future::pending().await,
+        }
+    }
+
     async fn quit(self: Box<Self>) {
         if let Some(inner) = self.inner {
             inner.quit().await;

@@ -56,6 +56,10 @@ pub(super) enum Behaviour {
     NoConnection,
     /// The message is taken, and the reply is lost.
     LoseReply,
+    /// A connection is closed when it has taken a mail: the client sees it, or finds out by the next one.
+    Close {
+        seen: bool,
+    },
 }
 
 /// A message that a server took.
@@ -224,11 +228,12 @@ impl Destination for Server {
         let Server { servers, domain, choice, site } = self;
         let server =
             Server { servers: servers.clone(), domain: domain.clone(), choice: *choice, site: site.clone() };
-        Ok(Box::new(Open(server)))
+        Ok(Box::new(Open(server, 0)))
     }
 }
 
-struct Open(Server);
+/// A connection, and how many mails were sent over it.
+struct Open(Server, usize);
 
 impl Open {
     async fn message(&self, source: &dyn MessageSource) -> Option<Vec<u8>> {
@@ -256,6 +261,10 @@ impl Connection for Open {
         let behaviour = self.0.behaviour();
         if let Behaviour::Refuse(failure) = &behaviour {
             return failed(failure);
+        }
+        self.1 += 1;
+        if matches!(behaviour, Behaviour::Close { .. }) && self.1 > 1 {
+            return failed(&Failure::new(Reason::ConnectionLost(Step::Mail), self.0.domain.clone()));
         }
         let takes = self.0.servers.script().takes;
         tokio::time::sleep(takes / 2).await;
@@ -296,6 +305,12 @@ impl Connection for Open {
 
     fn is_reusable(&self) -> bool {
         !matches!(self.0.behaviour(), Behaviour::LoseReply | Behaviour::NoConnection)
+    }
+
+    async fn disturbed(&mut self) {
+        if !matches!(self.0.behaviour(), Behaviour::Close { seen: true }) {
+            std::future::pending::<()>().await;
+        }
     }
 
     async fn quit(self: Box<Self>) {}

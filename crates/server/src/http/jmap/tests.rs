@@ -277,7 +277,7 @@ async fn an_event_stream_says_what_changed() {
 }
 
 #[tokio::test]
-async fn an_event_stream_ends_with_its_login_and_with_the_server() {
+async fn an_event_stream_ends_with_its_login_or_server() {
     let server = TestServer::new().await;
     let mut stopped = server.events("types=*", "").await;
     let added = server.ctx.directory.add_app_password(&server.record.name, &server.root, "a client").await;
