@@ -30,6 +30,7 @@ pub mod share;
 mod share_keys;
 mod share_link;
 mod share_name;
+mod sort_order;
 pub mod special_use;
 pub mod state;
 pub mod thread;

@@ -10,16 +10,36 @@ use crate::event::{Event, Flags};
 use crate::metadata::{self, Holder, Refused};
 use crate::name::{canonical, check, normal};
 use crate::share::check_own;
+use crate::sort_order;
 use crate::special_use::SpecialUses;
 use crate::state::{AccountState, FlagRoom, INBOX, Mailbox, Row};
 
-/// Makes a mailbox, and superior ones that are missing (RFC 3501 §6.3.3). A trailing `/` is
-/// ignored, and the name is made Net-Unicode (RFC 9051 §6.3.4). Special uses are taken from the
-/// mailboxes that have them (RFC 6154 §3).
+/// What a new mailbox has besides its name.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NewMailbox {
+    /// What it is for. These uses are taken from the mailboxes that have them (RFC 6154 §3).
+    pub special_uses: SpecialUses,
+    /// Where clients show it among its siblings ([`AccountState::sort_order`]).
+    pub sort_order: u32,
+    /// Whether its name is subscribed to from now on; `None`: as it was before.
+    pub is_subscribed: Option<bool>,
+}
+
+/// Makes a mailbox with these special uses, as [`create_mailbox_with`] does.
 ///
 /// # Errors
-/// `Conflict` if it exists, `Invalid` or `Limit` if the name or the number of mailboxes is not allowed.
+/// As [`create_mailbox_with`].
 pub fn create_mailbox(state: &AccountState, name: &str, uses: SpecialUses) -> Result<Vec<Event>> {
+    create_mailbox_with(state, name, NewMailbox { special_uses: uses, ..NewMailbox::default() })
+}
+
+/// Makes a mailbox, and superior ones that are missing (RFC 3501 §6.3.3). A trailing `/` is
+/// ignored, and the name is made Net-Unicode (RFC 9051 §6.3.4).
+///
+/// # Errors
+/// `Conflict` if it exists, `Invalid` or `Limit` if the name or the number of mailboxes is not
+/// allowed, or there is no room for the sort order or the subscription.
+pub fn create_mailbox_with(state: &AccountState, name: &str, new: NewMailbox) -> Result<Vec<Event>> {
     let name = normal(name.strip_suffix('/').unwrap_or(name));
     check(&name)?;
     check_own(&name)?;
@@ -27,11 +47,17 @@ pub fn create_mailbox(state: &AccountState, name: &str, uses: SpecialUses) -> Re
         return Err(Error::conflict(format!("mailbox {name} exists")));
     }
     let mut events = superiors(state, &name);
-    events.push(Event::MailboxCreated { name: name.into_owned(), special_use: None });
+    let mailbox = next_mailbox(state, events.len());
+    events.push(Event::MailboxCreated { name: name.to_string(), special_use: None });
     room_for_mailboxes(state, &events)?;
-    if !uses.is_empty() {
-        let mailbox = next_mailbox(state, events.len() - 1);
-        events.push(Event::SpecialUsesSet { mailbox, uses: uses.iter().collect() });
+    if !new.special_uses.is_empty() {
+        events.push(Event::SpecialUsesSet { mailbox, uses: new.special_uses.iter().collect() });
+    }
+    if new.sort_order != 0 {
+        events.extend(set_sort_order(state, mailbox, new.sort_order)?);
+    }
+    if let Some(on) = new.is_subscribed {
+        events.extend(subscribe(state, &name, on)?);
     }
     Ok(events)
 }
@@ -67,6 +93,23 @@ pub fn set_special_uses(mailbox: &Mailbox, uses: SpecialUses) -> Result<Vec<Even
         return Ok(Vec::new());
     }
     Ok(vec![Event::SpecialUsesSet { mailbox: mailbox.id(), uses: uses.iter().collect() }])
+}
+
+/// Gives a mailbox a sort order.
+///
+/// # Errors
+/// `Limit` if the account cannot hold one more small object.
+pub fn set_sort_order(state: &AccountState, mailbox: MailboxId, order: u32) -> Result<Vec<Event>> {
+    if state.sort_order(mailbox) == order {
+        return Ok(Vec::new());
+    }
+    let name = sort_order::object_of(mailbox);
+    let events = vec![match sort_order::value(order) {
+        Some(value) => Event::ObjectPut { name, value },
+        None => Event::ObjectRemoved { name },
+    }];
+    check_objects(state, &events)?;
+    Ok(events)
 }
 
 /// Subscribes to a name, which need not be a mailbox's, or no longer does (RFC 3501 §6.3.6).

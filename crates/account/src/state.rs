@@ -53,6 +53,7 @@ use crate::event::{Event, FlagAction, Flags, Message, SpecialUse};
 use crate::metadata::Change;
 use crate::name;
 pub use crate::name::INBOX;
+use crate::sort_order;
 use flags::FlagTable;
 use maps::Maps;
 use messages::MessageTable;
@@ -208,6 +209,12 @@ impl AccountState {
     /// Whether the name is subscribed to.
     pub fn is_subscribed(&self, name: &str) -> bool {
         self.subscriptions.contains(name)
+    }
+
+    /// Where clients show a mailbox among its siblings (RFC 8621 §2); 0 unless one has set another.
+    pub fn sort_order(&self, mailbox: MailboxId) -> u32 {
+        let value = self.object(&sort_order::object_of(mailbox));
+        value.and_then(sort_order::order_in).unwrap_or_default()
     }
 
     /// The subscribed names from behind `after` on, by name; with `None` all.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use sealpost_base::Permit;
+use sealpost_base::limits::JMAP_SEND_BYTES;
 use sealpost_jmap::capability::Capability;
 use sealpost_jmap::error::MethodErrorType;
 use sealpost_jmap::id::CreatedIds;
@@ -186,6 +187,9 @@ impl KeptResponses {
     async fn add(&mut self, user: &User, bytes: u64) {
         self.bytes += bytes;
         self.permit = None;
-        self.permit = user.permit(usize::try_from(self.bytes).unwrap_or(usize::MAX)).await;
+        let bytes = usize::try_from(self.bytes).unwrap_or(usize::MAX);
+        if bytes > JMAP_SEND_BYTES {
+            self.permit = Some(user.shared.referenced.acquire(bytes).await);
+        }
     }
 }

@@ -17,4 +17,3 @@ pub(crate) use get::get;
 pub(crate) use place::place_of_id;
 pub(crate) use query::{query, query_changes};
 pub(crate) use set::set;
-pub(crate) use target::place_with_id;

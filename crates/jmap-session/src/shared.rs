@@ -18,6 +18,10 @@ pub struct JmapShared {
     /// For what a request keeps beside the buffers of the domain: a part of the whole, so that a
     /// request that waits here leaves something for those that are further.
     pub(crate) kept: Budget,
+    /// For responses that later calls of a request refer to. A request holds some while it waits for
+    /// memory of `kept`, and none of that while it waits for this: so requests never wait for each
+    /// other in a circle.
+    pub(crate) referenced: Budget,
     /// For the values of requests.
     values: Budget,
     under_way: Mutex<HashMap<AccountId, Weak<UnderWay>>>,
@@ -33,8 +37,9 @@ impl JmapShared {
     /// Over the server's context.
     pub fn new(ctx: Arc<Context>) -> Self {
         let kept = ctx.budget.share(ctx.budget.common() / 8);
+        let referenced = ctx.budget.share(ctx.budget.common() / 8);
         let values = ctx.budget.share(ctx.budget.common() / HTTP_BUDGET_SHARE);
-        JmapShared { ctx, kept, values, under_way: Mutex::default() }
+        JmapShared { ctx, kept, referenced, values, under_way: Mutex::default() }
     }
 
     /// Bytes of one request, at most (`maxSizeRequest`): as many as HTTP holds, or fewer than

@@ -7,18 +7,15 @@ mod imap;
 mod server;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
+use sealpost_base::SeededRandom;
 use sealpost_base::limits::{JMAP_CONCURRENT_UPLOADS, JMAP_SET_OBJECTS, JMAP_UPLOAD_BYTES};
-use sealpost_base::{FakeClock, SeededRandom};
 use sealpost_jmap::error::ProblemType;
-use sealpost_jmap_session::{ApiError, Authorization, BodyEnded, Caller, JmapShared, UploadBody};
-use sealpost_session::{Context, Settings};
-use sealpost_vault::server_key::ServerKeys;
+use sealpost_jmap_session::{ApiError, BodyEnded, Caller, UploadBody};
 use serde_json::{Map, Value, json};
-use server::{BASIC, NOW, TestServer, api};
+use server::{TestServer, api};
 
 async fn call(caller: &Caller, name: &str, mut arguments: Value) -> Value {
     arguments["accountId"] = json!(format!("A{}", caller.account()));
@@ -39,17 +36,6 @@ async fn stored_uploads(server: &TestServer) -> usize {
     listed.try_collect::<Vec<_>>().await.unwrap().len()
 }
 
-/// Another node on the store of this one.
-async fn other_node(server: &TestServer) -> Caller {
-    let key = ServerKeys::generate(&SeededRandom::new(1));
-    let (store, clock) = (server.ctx.store.clone(), Arc::new(FakeClock::new(NOW)));
-    let settings = Settings { domain: Some("localhost".to_owned()), ..Settings::default() };
-    let random = Arc::new(SeededRandom::new(2));
-    let ctx = Context::new(settings, store, key, None, clock, random).unwrap();
-    let jmap = Arc::new(JmapShared::new(Arc::new(ctx)));
-    jmap.authenticate(&Authorization::parse(BASIC.as_bytes()).unwrap(), None).await.unwrap()
-}
-
 #[tokio::test]
 async fn an_upload_is_read_on_another_node() {
     let server = TestServer::new().await;
@@ -57,7 +43,7 @@ async fn an_upload_is_read_on_another_node() {
     let account = format!("A{}", server.record.id);
     let uploaded = caller.upload(&account, "text/x", body(&[b"Subject: up\r\n", b"\r\nbody"])).await.unwrap();
     assert_eq!((uploaded.size, uploaded.media_type.as_str()), (19, "text/x"));
-    let other = other_node(&server).await;
+    let other = server.other_node().await;
     let got = call(&other, "Blob/get", json!({ "ids": [uploaded.blob_id] })).await;
     assert_eq!(got["list"][0]["data:asText"], "Subject: up\r\n\r\nbody");
     let download = other.download(&account, uploaded.blob_id.as_str()).await.unwrap().unwrap();

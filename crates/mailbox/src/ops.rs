@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use sealpost_account::account::Committed;
 use sealpost_account::event::Event;
+use sealpost_account::ops::NewMailbox;
 use sealpost_account::rights::Rights;
 use sealpost_account::{Account, AccountState, Applied, SpecialUses, metadata, ops, share};
 use sealpost_base::{Error, MailboxId, Position, Result};
@@ -46,14 +47,13 @@ pub struct Deleted {
 /// is shared likewise (RFC 4314 §4). A mailbox that could not be shared is created all the same.
 ///
 /// # Errors
-/// `SpecialUseOfOther`, `OverQuota`, and as [`ops::create_mailbox`] and [`Sharing::create_for_other`].
+/// `SpecialUseOfOther`, `OverQuota`, and as [`ops::create_mailbox_with`] and [`Sharing::create_for_other`].
 pub async fn create(
     sharing: Sharing<'_>,
     own: QuotaHeadroom,
     name: &str,
     uses: SpecialUses,
 ) -> Result<Created, Refusal> {
-    let account = sharing.user.account;
     let name = name.strip_suffix('/').unwrap_or(name);
     if share::is_of_others(name) {
         if !uses.is_empty() {
@@ -61,12 +61,28 @@ pub async fn create(
         }
         sharing.create_for_other(name).await?;
         // The user has a link to it, which is in the log now. Later commands see it in any case.
+        let account = sharing.user.account;
         if let Err(error) = account.catch_up().await {
             tracing::warn!(account = %account.id(), %error, "the link to a new mailbox cannot be read yet");
         }
         return Ok(Created { entry: None, not_shared: None });
     }
-    let committed = commit(account, own, |state| ops::create_mailbox(state, name, uses)).await?;
+    create_own(sharing, own, name, NewMailbox { special_uses: uses, ..NewMailbox::default() }).await
+}
+
+/// Creates a mailbox of the user's own as [`create`] does: all that it has from the start is in one
+/// entry.
+///
+/// # Errors
+/// `OverQuota`, and as [`ops::create_mailbox_with`]: `Denied` for a name among those of other users.
+pub async fn create_own(
+    sharing: Sharing<'_>,
+    own: QuotaHeadroom,
+    name: &str,
+    new: NewMailbox,
+) -> Result<Created, Refusal> {
+    let account = sharing.user.account;
+    let committed = commit(account, own, |state| ops::create_mailbox_with(state, name, new)).await?;
     let entry = entry_of(&committed);
     let made: Vec<String> = {
         let state = account.state();

@@ -102,11 +102,11 @@ impl AccountState {
             },
             Event::ObjectPut { name, value } => {
                 let put = self.objects.put(name, value, self.position);
-                self.annotated(name, put)
+                self.object_changed(name, put)
             }
             Event::ObjectRemoved { name } => {
                 let removed = self.objects.remove(name, self.position);
-                self.annotated(name, removed)
+                self.object_changed(name, removed)
             }
             Event::Purged { before } => {
                 self.purge(*before);
@@ -461,10 +461,6 @@ impl AccountState {
         self.forget_departed();
         self.drop_maps();
     }
-}
-
-pub(super) fn done(changed: bool) -> Applied {
-    if changed { Applied::Done } else { Applied::Nothing }
 }
 
 pub(super) fn tombstone(mailbox: MailboxId, row: &Row, at: Timestamp) -> Tombstone {

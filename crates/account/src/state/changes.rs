@@ -38,7 +38,8 @@ pub struct Changes<T> {
 pub enum MailboxChanged {
     /// It was not there before.
     Created(MailboxId),
-    /// Its name, its parent, its special uses or its subscription changed, and perhaps its counts.
+    /// Its name, its parent, its special uses, its subscription or its sort order changed, and
+    /// perhaps its counts.
     Properties(MailboxId),
     /// Its counts changed, or may have, and nothing else.
     Counts(MailboxId),

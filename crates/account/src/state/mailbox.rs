@@ -147,8 +147,8 @@ impl Mailbox {
         self.highest_modseq
     }
 
-    /// When its name, its special uses, its subscription, its UIDVALIDITY or the log that its
-    /// messages are in changed last.
+    /// When its name, its special uses, its subscription, its sort order, its UIDVALIDITY or the
+    /// log that its messages are in changed last.
     pub fn properties_changed(&self) -> ModSeq {
         self.properties_changed
     }

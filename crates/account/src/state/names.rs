@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 
 use sealpost_base::{MailboxId, Timestamp, limits};
 
-use super::apply::{done, tombstone};
+use super::apply::tombstone;
 use super::maps::Edit;
 use super::visible::shows;
 use super::{AccountState, Applied, INBOX};
 use crate::event::SpecialUse;
 use crate::metadata::{Change, Holder, SPECIAL_USE};
 use crate::name;
+use crate::sort_order;
 use crate::special_use::SpecialUses;
 
 impl AccountState {
@@ -86,15 +87,23 @@ impl AccountState {
         Applied::Done
     }
 
-    /// An object changed, which may be an annotation of a mailbox: then that has a new
-    /// HIGHESTMODSEQ (RFC 7162 §3.2).
-    pub(super) fn annotated(&mut self, name: &str, changed: bool) -> Applied {
-        if let (true, Some((Holder::Mailbox(id), _))) = (changed, Holder::of_object(name))
+    /// Whether an object changed, which may be of a mailbox: with an annotation that has a new
+    /// HIGHESTMODSEQ (RFC 7162 §3.2), with a sort order other properties.
+    pub(super) fn object_changed(&mut self, name: &str, changed: bool) -> Applied {
+        if !changed {
+            return Applied::Nothing;
+        }
+        if let Some((Holder::Mailbox(id), _)) = Holder::of_object(name)
             && let Some(mailbox) = self.mailboxes.get_mut(&id)
         {
             mailbox.highest_modseq = self.position;
         }
-        done(changed)
+        if let Some(id) = sort_order::mailbox_of(name)
+            && let Some(mailbox) = self.mailboxes.get_mut(&id)
+        {
+            mailbox.properties_changed = self.position;
+        }
+        Applied::Done
     }
 
     pub(super) fn delete(&mut self, id: MailboxId, at: Timestamp) -> Applied {
@@ -122,6 +131,7 @@ impl AccountState {
         }
         // RFC 5464 §4.1: a mailbox that is made later under the same name does not inherit them.
         self.objects.remove_of(Holder::Mailbox(id));
+        self.objects.remove(&sort_order::object_of(id), self.position);
         self.tombstones.extend(mailbox.all_rows().map(|row| tombstone(id, &row, at)));
         let mut edit = Edit::removing();
         for row in mailbox.all_rows() {

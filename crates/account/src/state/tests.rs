@@ -295,6 +295,13 @@ fn events() -> impl Strategy<Value = Event> {
             name: format!("meta/{:08x}/private/x", mailbox.0),
             value: vec![1],
         }),
+        1 => (mailbox(), 0u32..3).prop_map(|(mailbox, order)| {
+            let name = crate::sort_order::object_of(mailbox);
+            match crate::sort_order::value(order) {
+                Some(value) => Event::ObjectPut { name, value },
+                None => Event::ObjectRemoved { name },
+            }
+        }),
     ]
 }
 

@@ -46,7 +46,8 @@ pub(crate) async fn import(
             Err(error) => drop(response.not_created.insert(creation, error)),
         }
     }
-    let places = Places::find(scope, imports.iter().flat_map(|(_, import)| &import.mailbox_ids.0)).await?;
+    let places =
+        Places::find(scope, imports.iter().flat_map(|(_, import)| &import.mailbox_ids.0).collect()).await?;
     let mut new = Vec::new();
     {
         let _permit = scope.permit(READER_BYTES).await;

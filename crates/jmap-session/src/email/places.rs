@@ -7,23 +7,20 @@ use sealpost_jmap::error::SetErrorType;
 use sealpost_jmap::{GivenId, SetError};
 use sealpost_mailbox::email_change::Place;
 
-use crate::mailbox::place_with_id;
+use crate::mailbox::place_of_id;
 use crate::scope::Scope;
 
 /// The mailboxes of some ids, looked up together.
 pub(super) struct Places(BTreeMap<GivenId, Place>);
 
 impl Places {
-    /// Looks these up.
-    pub(super) async fn find(
-        scope: &Scope<'_>,
-        ids: impl Iterator<Item = &GivenId>,
-    ) -> sealpost_base::Result<Self> {
-        let ids: BTreeSet<&GivenId> = ids.collect();
+    /// Looks these up. They are a set and no iterator: the compiler cannot tell of a future that holds
+    /// one with a lifetime of its own whether it may go to another thread.
+    pub(super) async fn find(scope: &Scope<'_>, ids: BTreeSet<&GivenId>) -> sealpost_base::Result<Self> {
         let found = scope.look(|logs| {
             let place = |given: &&GivenId| {
                 let id = given.resolve(&scope.created)?;
-                Some(((*given).clone(), place_with_id(logs, id)?))
+                Some(((*given).clone(), place_of_id(logs, id)?))
             };
             ids.iter().filter_map(place).collect()
         });

@@ -140,6 +140,7 @@ fn show(logs: &Logs<'_>, placed: &Placed<'_>, id: MailboxId) -> Mailbox {
         role: Some(if is_inbox { Some(Role::Inbox) } else { role_of(own_state, own) }),
         my_rights: Some(to_jmap(rights, is_inbox)),
         is_subscribed: Some(own_state.is_subscribed(own.name())),
+        sort_order: Some(SortOrder::new(own_state.sort_order(own.id())).unwrap_or_default()),
         ..counted(counts)
     }
 }
@@ -154,13 +155,13 @@ fn show_nonexistent(logs: &Logs<'_>, name: &str, id: MailboxId) -> Mailbox {
         role: Some(None),
         my_rights: Some(of_nonexistent_parent()),
         is_subscribed: Some(logs[0].1.is_subscribed(name)),
+        sort_order: Some(SortOrder::default()),
         ..counted(MailboxCounts::default())
     }
 }
 
 fn counted(counts: MailboxCounts) -> Mailbox {
     Mailbox {
-        sort_order: Some(SortOrder::default()),
         total_emails: Some(counts.total_emails.into()),
         unread_emails: Some(counts.unread_emails.into()),
         total_threads: Some(counts.total_threads.into()),

@@ -1,11 +1,10 @@
 //! The mailbox that an id of a client means, by its name in the account's own log.
 
-use sealpost_account::object_id::{mailbox_id, nonexistent_parent_id};
-use sealpost_account::{Mailbox, ops};
+use sealpost_account::object_id::nonexistent_parent_id;
+use sealpost_account::ops;
 use sealpost_base::{AccountId, MailboxId as OwnId};
 use sealpost_jmap::Id;
 use sealpost_jmap::id::MailboxId;
-use sealpost_mailbox::email_change::Place;
 
 use super::list::{id, place};
 use crate::scope::Logs;
@@ -42,22 +41,6 @@ pub(super) fn with_id(logs: &Logs<'_>, wanted: &Id) -> Option<Target> {
         is_inbox: mailbox.id() == own.inbox().id(),
         is_shared: mailbox.link().is_some(),
     })
-}
-
-/// Where the messages of the mailbox with that id are: the log, and the mailbox there.
-pub(crate) fn place_with_id(logs: &Logs<'_>, wanted: &Id) -> Option<Place> {
-    let (log, validity) = wanted.as_str().strip_prefix('F')?.split_once('-')?;
-    let log: AccountId = log.parse().ok()?;
-    let validity = u32::from_str_radix(validity, 16).ok()?;
-    let (own_log, own) = logs.first()?;
-    let (_, state) = logs.iter().find(|(id, _)| *id == log)?;
-    let is_it = |mailbox: &&Mailbox| mailbox_id(log, mailbox) == wanted.as_str();
-    let mailbox = match log == *own_log {
-        true => own.mailboxes().find(|mailbox| mailbox.uid_validity().0.get() == validity),
-        // A shared mailbox is the inbox of its log.
-        false => Some(state.inbox()),
-    };
-    mailbox.filter(is_it).filter(|mailbox| mailbox.link().is_none()).map(|mailbox| (log, mailbox.id()))
 }
 
 /// The id of what has that name, in any form that leads to it.

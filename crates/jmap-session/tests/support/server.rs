@@ -85,6 +85,17 @@ impl TestServer {
         self.login(BASIC).await.unwrap()
     }
 
+    /// A caller of another node on the same store, or of this one after a restart.
+    pub async fn other_node(&self) -> Caller {
+        let key = ServerKeys::generate(&SeededRandom::new(1));
+        let (store, clock) = (self.ctx.store.clone(), Arc::new(FakeClock::new(NOW)));
+        let settings = Settings { domain: Some("localhost".to_owned()), ..Settings::default() };
+        let random = Arc::new(SeededRandom::new(2));
+        let ctx = Context::new(settings, store, key, None, clock, random).unwrap();
+        let jmap = Arc::new(JmapShared::new(Arc::new(ctx)));
+        jmap.authenticate(&credentials(BASIC), None).await.unwrap()
+    }
+
     pub async fn account(&self) -> Arc<Account> {
         self.ctx.accounts.open(self.record.id, &self.root).await.unwrap()
     }

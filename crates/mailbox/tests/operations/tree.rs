@@ -1,5 +1,6 @@
 //! Create, delete, rename, subscribe.
 
+use sealpost_account::ops::NewMailbox;
 use sealpost_account::{SpecialUse, SpecialUses};
 use sealpost_base::{Kind, Position};
 use sealpost_directory::{Quotas, Resource};
@@ -35,6 +36,19 @@ async fn create_makes_parents_and_moves_special_uses() {
     assert!(state.mailbox_named("Work").is_some());
     assert_eq!(state.mailbox_named("Work/Sent mail").unwrap().special_uses(), uses);
     assert!(state.mailbox_named("Sent").unwrap().special_uses().is_empty());
+}
+
+#[tokio::test]
+async fn create_own_writes_all_properties_as_one_entry() {
+    let w = Fixture::new().await;
+    let new = NewMailbox { sort_order: 4, is_subscribed: Some(true), ..NewMailbox::default() };
+    let create = |name| ops::create_own(w.sharing(&w.me), w.me.headroom, name, new);
+    assert_eq!(kind(create("Other Users/you@localhost/x").await), Some(Kind::Denied));
+    let made = create("Work").await.unwrap();
+    let state = w.me.account.state();
+    assert_eq!(made.entry, Some(state.position()));
+    let work = state.mailbox_named("Work").unwrap().id();
+    assert_eq!((state.sort_order(work), state.is_subscribed("Work")), (4, true));
 }
 
 #[tokio::test]

@@ -35,7 +35,7 @@ pub(super) async fn create(
             Err(error) => drop(response.not_created.insert(creation, error)),
         }
     }
-    let places = Places::find(scope, emails.iter().flat_map(|(_, email)| mailboxes(email))).await?;
+    let places = Places::find(scope, emails.iter().flat_map(|(_, email)| mailboxes(email)).collect()).await?;
     let mut new = Vec::new();
     for (creation, email) in emails {
         match new_email(scope, &places, email) {

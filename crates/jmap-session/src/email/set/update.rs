@@ -41,11 +41,8 @@ pub(super) async fn read(
             Err(error) => drop(response.not_updated.insert(given, error)),
         }
     }
-    let mut ids = Vec::new();
-    for change in updates.iter().filter_map(|(_, update)| update.mailbox_ids.as_ref()) {
-        ids.extend(ids_of(change));
-    }
-    let places = Places::find(scope, ids.into_iter()).await?;
+    let ids = updates.iter().flat_map(|(_, update)| update.mailbox_ids.iter().flat_map(ids_of)).collect();
+    let places = Places::find(scope, ids).await?;
     let mut changes = Vec::new();
     for (given, update) in updates {
         let checked = match update.has_unchanged() {

@@ -1,9 +1,11 @@
-//! Creates one mailbox.
+//! Creates one mailbox: all that it has from the start is in one entry of the log.
 
-use sealpost_account::{SpecialUse, SpecialUses};
+use sealpost_account::ops::NewMailbox;
+use sealpost_account::{AccountState, SpecialUse, SpecialUses};
+use sealpost_base::MailboxId;
 use sealpost_jmap::GivenId;
 use sealpost_jmap::SetError;
-use sealpost_jmap::mailbox::{Mailbox, MailboxProperty, Role, SortOrder};
+use sealpost_jmap::mailbox::{Mailbox, MailboxProperty, Role};
 use sealpost_jmap::standard::ObjectMap;
 use sealpost_mailbox::ops;
 
@@ -16,23 +18,25 @@ use crate::scope::{Logs, Scope};
 pub(super) async fn create(scope: &Scope<'_>, object: ObjectMap) -> Result<Mailbox, Refused> {
     let given = Mailbox::for_create(object)?;
     let leaf = given.name.as_deref().ok_or_else(|| wrong("name", "a mailbox has a name"))?;
-    check_sort_order(given.sort_order)?;
-    let (name, uses) = scope
+    let sort_order = given.sort_order.unwrap_or_default().value();
+    let (name, special_uses) = scope
         .look(|logs| {
             let name = full_name(logs, scope, given.parent_id.as_ref().and_then(Option::as_ref), leaf)?;
             if let Some(id) = id_of_name(logs, &name) {
                 return Err(exists(id));
             }
+            if let Some((_, own)) = logs.first() {
+                check_sort_order(own, own.next_mailbox_id(), sort_order)?;
+            }
             Ok((name, uses_of(logs, given.role.flatten(), None)?))
         })
         .await??;
     let headroom = scope.headroom().await?;
-    let created = ops::create(scope.sharing(), headroom, &name, uses).await?;
+    let is_subscribed = Some(given.is_subscribed.unwrap_or(true));
+    let new = NewMailbox { special_uses, sort_order, is_subscribed };
+    let created = ops::create_own(scope.sharing(), headroom, &name, new).await?;
     if let Some(error) = created.not_shared {
         tracing::warn!(%error, "a new mailbox is not shared as the one above it is");
-    }
-    if given.is_subscribed.unwrap_or(true) {
-        ops::subscribe(scope.account(), &name, true).await?;
     }
     let found = scope.look(|logs| {
         let id = id_of_name(logs, &name)?;
@@ -56,12 +60,11 @@ fn not_given(given: &Mailbox) -> Vec<MailboxProperty> {
     MailboxProperty::ALL.iter().copied().filter(|property| !is_given(property)).collect()
 }
 
-/// The order of mailboxes is not kept: clients sort by role and name.
-pub(super) fn check_sort_order(order: Option<SortOrder>) -> Result<(), SetError> {
-    match order.is_none_or(|order| order == SortOrder::default()) {
-        true => Ok(()),
-        false => Err(wrong("sortOrder", "this server keeps no order of mailboxes, only 0")),
-    }
+/// Whether there is room for the sort order of a mailbox. The commit checks it again, and its errors
+/// are reported as those of the name.
+pub(super) fn check_sort_order(own: &AccountState, mailbox: MailboxId, order: u32) -> Result<(), SetError> {
+    let events = sealpost_account::ops::set_sort_order(own, mailbox, order);
+    events.map(drop).map_err(|error| wrong("sortOrder", error.to_string()))
 }
 
 /// The full name of a mailbox called `leaf` in that parent.
@@ -84,7 +87,7 @@ pub(super) fn full_name(
 pub(super) fn uses_of(
     logs: &Logs<'_>,
     role: Option<Role>,
-    of: Option<sealpost_base::MailboxId>,
+    of: Option<MailboxId>,
 ) -> Result<SpecialUses, SetError> {
     let Some(role) = role else { return Ok(SpecialUses::default()) };
     let special_use = match role {

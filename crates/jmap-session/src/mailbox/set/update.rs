@@ -4,7 +4,7 @@ use sealpost_account::{AccountState, Event, ops};
 use sealpost_base::{Error, MailboxId};
 use sealpost_directory::Usage;
 use sealpost_jmap::error::SetErrorType;
-use sealpost_jmap::mailbox::Mailbox;
+use sealpost_jmap::mailbox::{Mailbox, SortOrder};
 use sealpost_jmap::patch::PatchObject;
 use sealpost_jmap::standard::ObjectMap;
 use sealpost_jmap::{Id, SetError};
@@ -22,12 +22,12 @@ struct Change {
     /// Its new name, if it gets one.
     to: Option<String>,
     uses: Option<sealpost_account::SpecialUses>,
+    sort_order: Option<u32>,
     is_subscribed: bool,
 }
 
 pub(super) async fn update(scope: &Scope<'_>, id: &Id, patch: ObjectMap) -> Result<(), Refused> {
     let changed = Mailbox::for_update(PatchObject::new(patch)?)?;
-    check_sort_order(changed.sort_order)?;
     let change = scope.look(|logs| decide(scope, logs, id, &changed)).await??;
     let headroom = scope.headroom().await?;
     let committed = scope.account().commit(|state| {
@@ -89,8 +89,12 @@ fn decide(scope: &Scope<'_>, logs: &Logs<'_>, id: &Id, changed: &Mailbox) -> Res
     if uses.is_some() && target.is_inbox {
         return Err(forbidden("the inbox stays the inbox"));
     }
+    let sort_order = changed.sort_order.map(SortOrder::value);
+    if let (Some(order), Some((_, own))) = (sort_order, logs.first()) {
+        check_sort_order(own, mailbox, order)?;
+    }
     let is_subscribed = changed.is_subscribed.or(current.is_subscribed).unwrap_or(true);
-    Ok(Change { mailbox, name: target.name, to, uses, is_subscribed })
+    Ok(Change { mailbox, name: target.name, to, uses, sort_order, is_subscribed })
 }
 
 /// The events of a change, decided at the end of the log.
@@ -111,6 +115,9 @@ fn events(state: &AccountState, change: &Change) -> Result<Vec<Event>, Error> {
     }
     if let Some(uses) = change.uses {
         events.extend(ops::set_special_uses(mailbox, uses)?);
+    }
+    if let Some(order) = change.sort_order {
+        events.extend(ops::set_sort_order(state, mailbox.id(), order)?);
     }
     let name = change.to.as_ref().unwrap_or(&change.name);
     events.extend(ops::subscribe(state, name, change.is_subscribed)?);

@@ -1,0 +1,76 @@
+//! Mailboxes that clients change: what stays of it, and where.
+
+#[path = "support/server.rs"]
+#[allow(dead_code, reason = "other tests use it too")]
+mod server;
+
+use sealpost_jmap_session::Caller;
+use serde_json::{Value, json};
+use server::{TestServer, api};
+
+async fn call(caller: &Caller, name: &str, mut arguments: Value) -> Value {
+    arguments["accountId"] = json!(format!("A{}", caller.account()));
+    let using = ["core", "mail"].map(|name| format!("urn:ietf:params:jmap:{name}"));
+    let request = json!({ "using": using, "methodCalls": [[name, arguments, "0"]] });
+    let response = api(caller, &request).await.unwrap();
+    assert_eq!(response["methodResponses"][0][0], name, "{response}");
+    response["methodResponses"][0][1].clone()
+}
+
+async fn id_of(caller: &Caller, name: &str) -> String {
+    let found = call(caller, "Mailbox/query", json!({ "filter": { "name": name } })).await;
+    found["ids"][0].as_str().unwrap().to_owned()
+}
+
+async fn sort_order(caller: &Caller, id: &str) -> Value {
+    let got = call(caller, "Mailbox/get", json!({ "ids": [id], "properties": ["sortOrder"] })).await;
+    got["list"][0]["sortOrder"].clone()
+}
+
+#[tokio::test]
+async fn a_sort_order_survives_a_restart() {
+    let server = TestServer::new().await;
+    let caller = server.caller().await;
+    let new = json!({ "create": { "w": { "name": "Work", "sortOrder": 20 } } });
+    let created = call(&caller, "Mailbox/set", new).await;
+    let work = created["created"]["w"]["id"].as_str().unwrap();
+    let trash = id_of(&caller, "trash").await;
+    call(&caller, "Mailbox/set", json!({ "update": { (&trash): { "sortOrder": 90 } } })).await;
+    let restarted = server.other_node().await;
+    assert_eq!(sort_order(&restarted, work).await, 20);
+    assert_eq!(sort_order(&restarted, &trash).await, 90);
+}
+
+#[tokio::test]
+async fn a_mailbox_is_created_or_updated_in_one_entry() {
+    let server = TestServer::new().await;
+    let caller = server.caller().await;
+    let account = server.account().await;
+    let start = account.state().position();
+    let new = json!({ "create": { "w": { "name": "Work", "sortOrder": 20, "role": "important" } } });
+    let work = call(&caller, "Mailbox/set", new).await["created"]["w"]["id"].as_str().unwrap().to_owned();
+    account.catch_up().await.unwrap();
+    assert_eq!(account.state().position(), start.next());
+    let changed = json!({ "name": "Plans", "sortOrder": 3, "role": null, "isSubscribed": false });
+    call(&caller, "Mailbox/set", json!({ "update": { (&work): changed } })).await;
+    account.catch_up().await.unwrap();
+    assert_eq!(account.state().position(), start.next().next());
+    assert_eq!(sort_order(&caller, &work).await, 3);
+}
+
+#[tokio::test]
+async fn a_destroyed_shared_mailbox_leaves_no_sort_order() {
+    let server = TestServer::new().await;
+    let caller = server.caller().await;
+    let kept = || async {
+        let account = server.account().await;
+        account.catch_up().await.unwrap();
+        account.state().objects("sort-order/").count()
+    };
+    call(&caller, "Mailbox/set", json!({ "create": { "t": { "name": "Team", "sortOrder": 5 } } })).await;
+    server.act("share Team").await;
+    let team = id_of(&caller, "team").await;
+    assert_eq!((sort_order(&caller, &team).await, kept().await), (json!(5), 1));
+    let destroyed = call(&caller, "Mailbox/set", json!({ "destroy": [team] })).await;
+    assert_eq!((&destroyed["destroyed"][0], kept().await), (&json!(team), 0));
+}
