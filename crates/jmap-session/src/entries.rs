@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use sealpost_account::account::Committed;
 use sealpost_base::{AccountId, Position};
 use sealpost_jmap::State;
 use sealpost_jmap::error::MethodErrorType;
@@ -19,6 +20,8 @@ use crate::scope::Scope;
 pub(crate) struct Entries {
     before: LogPositions,
     pub(crate) written: Written,
+    /// All of them are in `written`.
+    are_known: bool,
 }
 
 impl Entries {
@@ -33,7 +36,22 @@ impl Entries {
             return Err(MethodErrorType::StateMismatch.into());
         }
         let expected = if_in_state.map(|_| before.clone());
-        Ok(Entries { before, written: Written { expected, ..Written::default() } })
+        Ok(Entries { before, written: Written { expected, ..Written::default() }, are_known: true })
+    }
+
+    /// A step wrote that entry into the log, if it had anything to write.
+    pub(crate) fn note(&mut self, log: AccountId, entry: Option<Position>) {
+        self.written.entries.extend(entry.map(|at| (log, at)));
+    }
+
+    /// The same for a commit.
+    pub(crate) fn committed<T>(&mut self, log: AccountId, committed: &Committed<T>) {
+        self.note(log, (!committed.applied.is_empty()).then_some(committed.position));
+    }
+
+    /// A step wrote entries that it does not name, or removed a log.
+    pub(crate) fn lose_track(&mut self) {
+        self.are_known = false;
     }
 
     /// The state before.
@@ -45,7 +63,7 @@ impl Entries {
     /// (RFC 8620 §3.6.2, `serverPartialFail`), and must not just repeat it.
     pub(crate) fn failed(&self, failure: Failure) -> Failure {
         match failure {
-            Failure::Method(_) if !self.written.entries.is_empty() => {
+            Failure::Method(_) if !self.written.entries.is_empty() || !self.are_known => {
                 MethodErrorType::ServerPartialFail.into()
             }
             failure => failure,
@@ -56,7 +74,8 @@ impl Entries {
     /// `newState`.
     pub(crate) async fn states(&self, scope: &Scope<'_>) -> Result<(Option<State>, State), Failure> {
         let now = scope.look(positions).await?;
-        Ok(match advanced(&self.before, &self.written.entries) {
+        let after = advanced(&self.before, &self.written.entries).filter(|_| self.are_known);
+        Ok(match after {
             Some(after) => (Some(scope.state(&self.before)), scope.state(&after)),
             None => (None, scope.state(&now)),
         })
@@ -82,13 +101,19 @@ mod tests {
 
     #[test]
     fn a_method_that_has_written_fails_in_part() {
-        let mut entries = Entries { before: LogPositions::default(), written: Written::default() };
+        let (before, written) = (LogPositions::default(), Written::default());
+        let mut entries = Entries { before, written, are_known: true };
         let failed = |entries: &Entries| match entries.failed(MethodErrorType::ServerUnavailable.into()) {
             Failure::Method(error) => error,
             Failure::Ended(error) => panic!("{error:?}"),
         };
         assert_eq!(failed(&entries), MethodErrorType::ServerUnavailable.into());
-        entries.written.entries.push((AccountId([1; 16]), Position(1)));
+        entries.note(AccountId([1; 16]), None);
+        assert_eq!(failed(&entries), MethodErrorType::ServerUnavailable.into());
+        entries.note(AccountId([1; 16]), Some(Position(1)));
+        assert_eq!(failed(&entries), MethodErrorType::ServerPartialFail.into());
+        entries.written.entries.clear();
+        entries.lose_track();
         assert_eq!(failed(&entries), MethodErrorType::ServerPartialFail.into());
     }
 

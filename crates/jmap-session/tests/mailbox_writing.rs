@@ -58,6 +58,32 @@ async fn a_mailbox_is_created_or_updated_in_one_entry() {
     assert_eq!(sort_order(&caller, &work).await, 3);
 }
 
+/// The position that a state has of the account's own log.
+fn position(state: &Value) -> u64 {
+    u64::from_str_radix(state.as_str().unwrap().split('-').next().unwrap(), 16).unwrap()
+}
+
+#[tokio::test]
+async fn states_of_a_set_enclose_no_entry_of_others() {
+    let server = TestServer::new().await;
+    let (caller, other) = (server.caller().await, server.other_node().await);
+    let trash = id_of(&caller, "trash").await;
+    let mut unknown = 0;
+    for round in 0..20 {
+        let change = |order: u32| json!({ "update": { (&trash): { "sortOrder": order } } });
+        let calls = [(&caller, 1), (&other, 2), (&caller, 3), (&other, 4)];
+        let calls = calls.map(|(caller, nth)| call(caller, "Mailbox/set", change(10 * round + nth)));
+        for set in futures::future::join_all(calls).await {
+            assert!(set["updated"].get(&trash).is_some(), "{set}");
+            match &set["oldState"] {
+                Value::Null => unknown += 1,
+                old => assert_eq!(position(old) + 1, position(&set["newState"]), "{set}"),
+            }
+        }
+    }
+    assert!(unknown > 0, "no entry came between");
+}
+
 #[tokio::test]
 async fn a_destroyed_shared_mailbox_leaves_no_sort_order() {
     let server = TestServer::new().await;

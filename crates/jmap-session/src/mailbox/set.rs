@@ -11,13 +11,13 @@ use std::collections::HashSet;
 use sealpost_jmap::error::{MethodErrorType, SetErrorType};
 use sealpost_jmap::id::{CreationId, Id};
 use sealpost_jmap::mailbox::{Mailbox, MailboxSet};
-use sealpost_jmap::standard::{ObjectMap, SetResponse};
+use sealpost_jmap::standard::{ObjectMap, SetRequest, SetResponse};
 use sealpost_jmap::{GivenId, MethodError, SetError};
-use sealpost_mailbox::account_changes::positions;
 use serde_json::{Map, Value};
 
 use self::error::Refused;
-use crate::method::Outcome;
+use crate::entries::Entries;
+use crate::method::{Failure, Outcome};
 use crate::responder::Responder;
 use crate::scope::Scope;
 
@@ -29,13 +29,24 @@ pub(crate) async fn set(
 ) -> Outcome {
     let MailboxSet { set, on_destroy_remove_emails } = MailboxSet::from_arguments(arguments)?;
     scope.require(&set.account_id)?;
-    let state = scope.look(|logs| scope.state(&positions(logs))).await?;
-    if set.if_in_state.is_some_and(|wanted| wanted != state) {
-        return Err(MethodErrorType::StateMismatch.into());
-    }
-    let mut response: SetResponse<Mailbox> = SetResponse::new(set.account_id, state);
+    let mut entries = Entries::begin(scope, set.if_in_state.as_ref()).await?;
+    let mut response = SetResponse::new(set.account_id.clone(), entries.old_state(scope));
+    let done = run(scope, &mut entries, set, on_destroy_remove_emails, &mut response).await;
+    done.map_err(|failure| entries.failed(failure))?;
+    (response.old_state, response.new_state) = entries.states(scope).await?;
+    responder.respond("Mailbox/set", &response, call_id).await?;
+    Ok(())
+}
+
+async fn run(
+    scope: &mut Scope<'_>,
+    entries: &mut Entries,
+    set: SetRequest,
+    on_destroy_remove_emails: bool,
+    response: &mut SetResponse<Mailbox>,
+) -> Result<(), Failure> {
     for (creation, object) in parents_first(set.create.into_iter().collect()) {
-        match create::create(scope, object).await {
+        match create::create(scope, entries, object).await {
             Ok(mailbox) => {
                 if let Some(id) = &mailbox.id {
                     scope.created.insert(creation.clone(), id.clone().into());
@@ -54,7 +65,7 @@ pub(crate) async fn set(
         };
         let updated = match doomed.contains(&id) {
             true => Err(Refused::from(SetErrorType::WillDestroy)),
-            false => update::update(scope, &id, patch).await,
+            false => update::update(scope, entries, &id, patch).await,
         };
         match updated {
             Ok(()) => drop(response.updated.insert(id, None)),
@@ -62,13 +73,11 @@ pub(crate) async fn set(
         }
     }
     for given in destroy::children_first(scope, set.destroy).await? {
-        match destroy::destroy(scope, &given, on_destroy_remove_emails).await {
+        match destroy::destroy(scope, entries, &given, on_destroy_remove_emails).await {
             Ok(id) => response.destroyed.push(id),
             Err(refused) => drop(response.not_destroyed.insert(given, of_object(refused)?)),
         }
     }
-    response.new_state = scope.look(|logs| scope.state(&positions(logs))).await?;
-    responder.respond("Mailbox/set", &response, call_id).await?;
     Ok(())
 }
 

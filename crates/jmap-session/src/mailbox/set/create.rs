@@ -10,12 +10,17 @@ use sealpost_jmap::standard::ObjectMap;
 use sealpost_mailbox::ops;
 
 use super::error::{Refused, exists, wrong};
+use crate::entries::Entries;
 use crate::mailbox::list::list;
 use crate::mailbox::target::{id_of_name, with_id};
 use crate::scope::{Logs, Scope};
 
 /// The properties of the new mailbox that the client did not give, and its id.
-pub(super) async fn create(scope: &Scope<'_>, object: ObjectMap) -> Result<Mailbox, Refused> {
+pub(super) async fn create(
+    scope: &Scope<'_>,
+    entries: &mut Entries,
+    object: ObjectMap,
+) -> Result<Mailbox, Refused> {
     let given = Mailbox::for_create(object)?;
     let leaf = given.name.as_deref().ok_or_else(|| wrong("name", "a mailbox has a name"))?;
     let sort_order = given.sort_order.unwrap_or_default().value();
@@ -35,6 +40,7 @@ pub(super) async fn create(scope: &Scope<'_>, object: ObjectMap) -> Result<Mailb
     let is_subscribed = Some(given.is_subscribed.unwrap_or(true));
     let new = NewMailbox { special_uses, sort_order, is_subscribed };
     let created = ops::create_own(scope.sharing(), headroom, &name, new).await?;
+    entries.note(scope.account().id(), created.entry);
     if let Some(error) = created.not_shared {
         tracing::warn!(%error, "a new mailbox is not shared as the one above it is");
     }

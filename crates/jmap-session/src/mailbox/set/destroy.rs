@@ -8,6 +8,7 @@ use sealpost_jmap::error::SetErrorType;
 use sealpost_jmap::{GivenId, Id, SetError};
 
 use super::error::{Refused, forbidden};
+use crate::entries::Entries;
 use crate::mailbox::target::{Target, with_id};
 use crate::scope::Scope;
 
@@ -26,7 +27,12 @@ pub(super) async fn children_first(scope: &Scope<'_>, destroy: Vec<GivenId>) -> 
         .await
 }
 
-pub(super) async fn destroy(scope: &Scope<'_>, given: &GivenId, with_emails: bool) -> Result<Id, Refused> {
+pub(super) async fn destroy(
+    scope: &Scope<'_>,
+    entries: &mut Entries,
+    given: &GivenId,
+    with_emails: bool,
+) -> Result<Id, Refused> {
     let none = || SetError::from(SetErrorType::NotFound);
     let id = given.resolve(&scope.created).cloned().ok_or_else(none)?;
     let target = scope.look(|logs| with_id(logs, &id)).await?;
@@ -38,7 +44,7 @@ pub(super) async fn destroy(scope: &Scope<'_>, given: &GivenId, with_emails: boo
         return Err(SetErrorType::MailboxHasChild.into());
     }
     if target.is_shared {
-        destroy_shared(scope, &target, with_emails).await?;
+        destroy_shared(scope, entries, &target, with_emails).await?;
     }
     let committed = scope.account().commit(|state| {
         Ok(match refuses(state, &target, with_emails) {
@@ -46,12 +52,19 @@ pub(super) async fn destroy(scope: &Scope<'_>, given: &GivenId, with_emails: boo
             None => (events(state, &target)?, Ok(())),
         })
     });
-    committed.await?.value?;
+    let committed = committed.await?;
+    entries.committed(scope.account().id(), &committed);
+    committed.value?;
     Ok(id)
 }
 
 /// Its own log first; then only the name is left, if it is.
-async fn destroy_shared(scope: &Scope<'_>, target: &Target, with_emails: bool) -> Result<(), Refused> {
+async fn destroy_shared(
+    scope: &Scope<'_>,
+    entries: &mut Entries,
+    target: &Target,
+    with_emails: bool,
+) -> Result<(), Refused> {
     let place = scope.resolver().resolve(&target.name).await?;
     if scope.account().state().has_inferiors(&target.name) {
         return Err(SetErrorType::MailboxHasChild.into());
@@ -63,6 +76,7 @@ async fn destroy_shared(scope: &Scope<'_>, target: &Target, with_emails: bool) -
     if has_emails && !with_emails {
         return Err(SetErrorType::MailboxHasEmail.into());
     }
+    entries.lose_track();
     Ok(scope.resolver().delete_share(&place).await?)
 }
 

@@ -11,6 +11,7 @@ use sealpost_jmap::{Id, SetError};
 
 use super::create::{check_sort_order, full_name, uses_of};
 use super::error::{Refused, exists, forbidden};
+use crate::entries::Entries;
 use crate::mailbox::list::list;
 use crate::mailbox::target::{id_of_name, with_id};
 use crate::scope::{Logs, Scope};
@@ -26,7 +27,12 @@ struct Change {
     is_subscribed: bool,
 }
 
-pub(super) async fn update(scope: &Scope<'_>, id: &Id, patch: ObjectMap) -> Result<(), Refused> {
+pub(super) async fn update(
+    scope: &Scope<'_>,
+    entries: &mut Entries,
+    id: &Id,
+    patch: ObjectMap,
+) -> Result<(), Refused> {
     let changed = Mailbox::for_update(PatchObject::new(patch)?)?;
     let change = scope.look(|logs| decide(scope, logs, id, &changed)).await??;
     let headroom = scope.headroom().await?;
@@ -38,7 +44,9 @@ pub(super) async fn update(scope: &Scope<'_>, id: &Id, patch: ObjectMap) -> Resu
             Err(_) => (Vec::new(), false),
         })
     });
-    if !committed.await?.value {
+    let committed = committed.await?;
+    entries.committed(scope.account().id(), &committed);
+    if !committed.value {
         return Err(SetErrorType::OverQuota.into());
     }
     if change.to.is_some() {
