@@ -9,7 +9,8 @@
 //! two lines here. So each removal rests on what stays true for every later owner:
 //!
 //! - Entries are trimmed below the position up to which this process has carried the mail, and never up to
-//!   a checkpoint because it is there: another process may have written that.
+//!   a checkpoint because it is there: another process may have written that. An entry with a queued
+//!   mail that cannot be read stays, and all behind it.
 //! - Segments and bodies are listed first. Then an [append](Queue::confirm_owner) shows that no other
 //!   process had the queue when they were listed, so that the state knows every mail in them. What
 //!   it does not need then is never needed again: whatever a later owner refers to, it writes anew.
@@ -77,7 +78,7 @@ impl Queue {
     async fn shorten(&self) -> Result<()> {
         let inner = self.inner();
         let older = inner.work.lock().await.checkpoint;
-        self.carry(older).await?;
+        let needed = self.carry(older).await?;
         let (snapshot, tail) = {
             let mut work = inner.work.lock().await;
             work.since = (0, 0);
@@ -98,7 +99,7 @@ impl Queue {
             }
             kept => kept?,
         }
-        inner.journal.trim_below(older).await?;
+        inner.journal.trim_below(needed).await?;
         self.remove_segments().await?;
         if !inner.swept.swap(true, Ordering::AcqRel) {
             self.remove_bodies(ORPHAN_AGE).await?;
@@ -107,10 +108,12 @@ impl Queue {
     }
 
     /// Writes the mail of entries before `position`, and of segments that are mostly empty, into
-    /// new segments.
-    async fn carry(&self, position: Position) -> Result<()> {
+    /// new segments; the first entry that is still needed, `position` or one before it. A mail that
+    /// cannot be read keeps its entry: the store may answer wrongly for a while, and whether the mail
+    /// is given up is for the schedule.
+    async fn carry(&self, position: Position) -> Result<Position> {
         let staying = staying(&self.state(), position);
-        let (mut mails, mut bytes) = (Vec::new(), Vec::new());
+        let (mut mails, mut bytes, mut needed) = (Vec::new(), Vec::new(), position);
         let mut is_owner = false;
         for id in staying {
             let mail = match self.read(id).await {
@@ -122,9 +125,10 @@ impl Queue {
                         self.confirm_owner().await?;
                         is_owner = true;
                     }
-                    // It can never be sent; the entry is removed, and the operator is notified when
-                    // it is due.
-                    tracing::error!(mail = %id, error = %e, "a queued mail is damaged");
+                    tracing::error!(mail = %id, error = %e, "a queued mail is damaged; the log keeps its entry");
+                    if let Some(Place::Entry(at, _)) = self.state().rows().get(id).map(|row| row.place) {
+                        needed = needed.min(at);
+                    }
                     continue;
                 }
                 Err(e) => return Err(e),
@@ -139,7 +143,7 @@ impl Queue {
         if !mails.is_empty() {
             self.write_segment(mails, bytes).await?;
         }
-        Ok(())
+        Ok(needed)
     }
 
     async fn write_segment(&self, mails: Vec<(MailId, u32, u32)>, bytes: Vec<u8>) -> Result<()> {

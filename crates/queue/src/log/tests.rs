@@ -361,6 +361,28 @@ async fn a_checkpoint_that_cannot_be_read_trims_no_mail() {
     assert_eq!(address_of(&fixture, id).await, "u@d.example");
 }
 
+/// The store answers wrongly just when the mail is to be carried.
+#[tokio::test(start_paused = true)]
+async fn a_mail_that_cannot_be_read_keeps_its_entry() {
+    let faulty = Faulty::new(Arc::new(InMemory::new()), Plan::default(), 1);
+    let fixture = Fixture::on(Store::with(Arc::new(faulty.clone()), Backend::default()));
+    let queue = fixture.open("a").await;
+    queue.upkeep().await.unwrap();
+    let id = accept_two(&fixture, &queue, "u@d.example").await;
+    let Place::Entry(at, _) = queue.state().rows().get(id).unwrap().place else { panic!("not an entry") };
+    queue.upkeep().await.unwrap();
+    closed(queue).await;
+    // Nothing of the mail is in memory.
+    let queue = fixture.open("a").await;
+    faulty.mislead(&format!("/log/{:016x}", at.0));
+    queue.upkeep().await.unwrap();
+    assert!(faulty.has_misled());
+    // Another entry than the first one is trimmed now, if any is.
+    queue.upkeep().await.unwrap();
+    closed(queue).await;
+    assert_eq!(address_of(&fixture, id).await, "u@d.example");
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_old_body_without_a_mail_is_removed() {
     let fixture = Fixture::on(Store::memory());
