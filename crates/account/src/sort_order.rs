@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_mailbox_can_end_an_earlier_subscription_to_its_name() {
+    fn a_new_mailbox_can_end_an_earlier_subscription() {
         let mut state = state();
         let events = ops::subscribe(&state, "a", true).unwrap();
         apply(&mut state, events);
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_stays_through_a_rename_and_goes_with_its_mailbox() {
+    fn an_order_survives_a_rename_and_ends_with_its_mailbox() {
         let mut state = state();
         let (first, second) = (create(&mut state, "a", 1), create(&mut state, "b", u32::MAX));
         let events = ops::rename_mailbox(&state, "a", "c").unwrap();

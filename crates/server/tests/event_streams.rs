@@ -71,6 +71,5 @@ async fn an_idle_stream_of_events_takes_little() {
     let each = (peak() - before) / MEASURED;
     // Without optimization, tasks are larger than in a release.
     let most = RESTING_BYTES * 5 / 4;
-    println!("{each} bytes for each idle stream of events");
     assert!(each <= most, "{each} bytes for each, of {most}");
 }
