@@ -115,7 +115,7 @@ async fn the_session_is_for_who_logs_in() {
         );
     }
     let added = server.ctx.directory.add_app_password(&server.record.name, &server.root, "a client").await;
-    let token = format!("Authorization: Bearer {}\r\n", added.unwrap().1.to_string());
+    let token = format!("Authorization: Bearer {}\r\n", *added.unwrap().1);
     assert_eq!(server.ask("GET /jmap/session", &token, "").await.json()["username"], "me@localhost");
 }
 
@@ -282,7 +282,7 @@ async fn an_event_stream_ends_with_its_login_or_server() {
     let mut stopped = server.events("types=*", "").await;
     let added = server.ctx.directory.add_app_password(&server.record.name, &server.root, "a client").await;
     let (info, token) = added.unwrap();
-    let login = format!("Authorization: Bearer {}\r\n", token.to_string());
+    let login = format!("Authorization: Bearer {}\r\n", *token);
     let mut revoked = server.events_as(&login, "types=*", "").await;
     server.ctx.directory.revoke_app_password(&server.record.name, info.id).await.unwrap();
     server.ctx.auth.standings().look(server.record.id);
