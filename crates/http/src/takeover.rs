@@ -73,6 +73,9 @@ impl Takeover {
         connection: &Arc<Connection>,
     ) -> (&'static str, Option<Watched>) {
         let Takeover { head, sent, work } = self;
+        // A copy of the few bytes that there are: they keep the buffer of hyper that they are in.
+        let came = Bytes::copy_from_slice(&input);
+        drop(input);
         if send(&mut stream, &head).await.is_err() {
             return ("connection lost", Some(stream));
         }
@@ -83,7 +86,7 @@ impl Takeover {
                 (end, Some(stream))
             }
             Sent::Talk(talk) => {
-                let end = talk(WebSocket::new(stream, connection.clone(), input)).await;
+                let end = talk(WebSocket::new(stream, connection.clone(), came)).await;
                 work.complete();
                 (end, None)
             }

@@ -1,20 +1,22 @@
 //! INPROGRESS (RFC 9585), with commands that wait for memory, and the keep-alive of IDLE (RFC 2177).
 
+use std::pin::Pin;
 use std::time::Duration;
 
+use futures::FutureExt;
+use futures::future::{BoxFuture, MaybeDone, maybe_done};
 use sealpost_base::{Budget, Permit};
 use sealpost_session::Settings;
 
 use crate::imap_world::{Client, TestServer};
 
-fn take_all(budget: &Budget) -> Vec<Permit> {
-    let mut held = Vec::new();
-    for bytes in
-        std::iter::successors(Some(budget.total()), |bytes| Some(bytes / 2)).take_while(|bytes| *bytes > 0)
-    {
-        held.extend(std::iter::from_fn(|| budget.try_acquire(bytes)));
-    }
-    held
+/// Holds all of the budget, or the first place in the queue for it while earlier commands give theirs
+/// back: no command gets any before the result is dropped.
+async fn take_all(budget: &Budget) -> Pin<Box<MaybeDone<BoxFuture<'static, Permit>>>> {
+    let budget = budget.clone();
+    let mut all = Box::pin(maybe_done(async move { budget.acquire_large(budget.total()).await }.boxed()));
+    let _ = futures::poll!(&mut all);
+    all
 }
 
 /// The next line that is no report of progress. A paused clock advances whenever nothing else is to
@@ -37,7 +39,7 @@ async fn a_long_search_is_told_of_every_ten_seconds() {
     let mut client = world.login().await;
     client.ok("SELECT INBOX").await;
     assert_eq!(client.ok("SEARCH BODY nothing").await.len(), 2, "a short one is not");
-    let held = take_all(&world.ctx.budget);
+    let held = take_all(&world.ctx.budget).await;
     tokio::time::pause();
     client.send(b"a1 SEARCH BODY nothing\r\n").await;
     let start = tokio::time::Instant::now();
@@ -59,7 +61,7 @@ async fn a_fetch_that_waits_is_told_of_too_also_compressed() {
     let mut client = world.login().await;
     client.compress().await;
     client.ok("SELECT INBOX").await;
-    let held = take_all(&world.ctx.budget);
+    let held = take_all(&world.ctx.budget).await;
     tokio::time::pause();
     client.send(b"a2 FETCH 1 BODY.PEEK[]\r\n").await;
     assert_eq!(client.line().await, "* OK [INPROGRESS (\"a2\" 0 1)] still working on it");
@@ -79,7 +81,7 @@ async fn a_command_that_is_over_is_not_told_of() {
     client.ok("NOTIFY SET (SELECTED (MessageNew (BODY.PEEK[]) MessageExpunge))").await;
     let mut other = world.login().await;
     other.ok("SELECT INBOX").await;
-    let held = take_all(&world.ctx.budget);
+    let held = take_all(&world.ctx.budget).await;
     tokio::time::pause();
     tokio::time::sleep(Duration::from_secs(11)).await;
     other.ok("COPY 1 INBOX").await;
