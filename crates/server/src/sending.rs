@@ -373,9 +373,3 @@ fn opening(
         known,
     }
 }
-
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .unwrap_or_else(|e| Err(Error::internal("a file was not written or read to its end").with_source(e)))
-}

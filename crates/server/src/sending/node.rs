@@ -13,6 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use sealpost_base::{AccountId, Error, Position, Random, Result};
 use sealpost_files::owner;
 
+use crate::blocking::blocking;
+
 /// The file, in the data directory.
 const FILE: &str = "queue.node";
 /// More than it ever has.
@@ -39,7 +41,7 @@ impl QueueNode {
         let path = data.join(FILE);
         let name = format!("{hostname}-{:08x}", random.next_u64() >> 32);
         let unique = random.next_u64();
-        super::blocking(move || {
+        blocking(move || {
             if read(&path)?.is_none() {
                 create(&path, &name, unique).map_err(|e| failed(&path, e))?;
             }

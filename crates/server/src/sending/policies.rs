@@ -18,6 +18,8 @@ use sealpost_delivery::sts::{PolicyStore, StoredPolicy};
 use sealpost_dns::DnsName;
 use sealpost_files::owner;
 
+use crate::blocking::blocking;
+
 /// The file, in the data directory.
 const FILE: &str = "mta-sts";
 /// "Sealpost MTA-STS policies", version 1.
@@ -47,7 +49,7 @@ impl PolicyFile {
         let path = data.join(FILE);
         let read = {
             let path = path.clone();
-            super::blocking(move || read(&path)).await
+            blocking(move || read(&path)).await
         };
         let policies = read.unwrap_or_else(|error| {
             tracing::warn!(%error, "the MTA-STS policies of this node cannot be read; starting with none");
@@ -75,7 +77,7 @@ impl PolicyFile {
             minicbor::to_vec(Policies(policies)).unwrap_or_default()
         };
         let path = self.path.clone();
-        if let Err(error) = super::blocking(move || write(&path, &[&MAGIC[..], &bytes].concat())).await {
+        if let Err(error) = blocking(move || write(&path, &[&MAGIC[..], &bytes].concat())).await {
             self.dirty.store(true, Ordering::Release);
             tracing::warn!(%error, "cannot write the MTA-STS policies of this node; this is tried again");
         }

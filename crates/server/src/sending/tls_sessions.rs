@@ -23,6 +23,7 @@ use sealpost_delivery::reports::{PolicyUsed, TlsReports, TlsSession};
 use sealpost_files::owner;
 
 use super::watched::SendingMetrics;
+use crate::blocking::blocking;
 
 /// The directory, in the data directory.
 const DIRECTORY: &str = "tls-sessions";
@@ -264,7 +265,7 @@ impl TlsSessions {
         let pending = std::mem::take(&mut *self.pending());
         for (day, sessions) in pending {
             let (directory, added) = (self.directory.clone(), sessions.clone());
-            if let Err(error) = super::blocking(move || add_to_file(&directory, day, added)).await {
+            if let Err(error) = blocking(move || add_to_file(&directory, day, added)).await {
                 tracing::warn!(%error, "cannot write the TLS sessions of this node; this is tried again");
                 let mut pending = self.pending();
                 pending.entry(day).or_default().merge(sessions);

@@ -9,6 +9,7 @@ use sealpost_queue::Queue;
 use sealpost_session::Context;
 
 use super::{Depth, Inner};
+use crate::blocking::blocking;
 
 /// How often the memory is measured.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -53,7 +54,7 @@ pub(super) async fn save(inner: &Arc<Inner>) {
     // A queue that another process has taken over continues without this one.
     let position: Position = inner.own.queue.state().position();
     let noted = inner.clone();
-    if let Err(error) = super::blocking(move || noted.node.save(position)).await {
+    if let Err(error) = blocking(move || noted.node.save(position)).await {
         tracing::warn!(%error, "cannot write how far this node knows its queue");
     }
 }
