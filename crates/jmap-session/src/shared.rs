@@ -53,24 +53,26 @@ impl JmapShared {
     /// # Errors
     /// What the client gets instead of a response.
     pub async fn read(&self, body: &[u8]) -> Result<(Request, Permit), Problem> {
-        let bytes = json::memory_bound(body);
-        if bytes > self.values.total() {
-            return Err(Problem::limit("maxSizeRequest", "The request has too many values."));
-        }
-        let permit = self.values.acquire_large(bytes).await;
+        let permit = self.values_of(body).await?;
         Ok((Request::parse(body)?, permit))
     }
 
     /// Reads a message of a WebSocket, as [`JmapShared::read`] does; what it was, or what the client
     /// gets for it.
     pub async fn read_message(&self, text: &[u8]) -> (Result<ClientMessage, RequestError>, Option<Permit>) {
-        let bytes = json::memory_bound(text);
-        if bytes > self.values.total() {
-            let problem = Problem::limit("maxSizeRequest", "The request has too many values.");
-            return (Err(RequestError { id: None, problem }), None);
+        match self.values_of(text).await {
+            Ok(permit) => (ClientMessage::parse(text), Some(permit)),
+            Err(problem) => (Err(RequestError { id: None, problem }), None),
         }
-        let permit = self.values.acquire_large(bytes).await;
-        (ClientMessage::parse(text), Some(permit))
+    }
+
+    /// Memory for the values that this JSON may have.
+    async fn values_of(&self, json: &[u8]) -> Result<Permit, Problem> {
+        let bytes = json::memory_bound(json);
+        if bytes > self.values.total() {
+            return Err(Problem::limit("maxSizeRequest", "The request has too many values."));
+        }
+        Ok(self.values.acquire_large(bytes).await)
     }
 
     /// What that account has under way, of all its callers.

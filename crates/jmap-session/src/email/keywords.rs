@@ -42,7 +42,6 @@ pub(crate) fn keywords_of(flags: &EmailFlags) -> TrueSet<Keyword> {
 }
 
 /// The flags that a message with these keywords has.
-#[allow(dead_code, reason = "Email/set writes them")]
 pub(crate) fn flags_of<'a>(keywords: impl IntoIterator<Item = &'a Keyword>) -> Flags {
     let mut flags = Flags::default();
     for keyword in keywords {
