@@ -1,8 +1,7 @@
-//! Blobs (RFC 8620 §6, RFC 9404): the bytes of messages, and of parts without their transfer
-//! encoding.
+//! Blobs (RFC 8620 §6, RFC 9404): the bytes of messages, and of their parts without transfer encoding.
 //!
-//! Nothing is stored for them: an id says where the bytes are ([`id`]), and they are read from there
-//! as they are sent ([`open`]). A blob exists for as long as the email that it is in.
+//! Blobs of messages take no space in the store. An id says where the bytes are ([`id`]), and responses read
+//! them from there ([`open`]). Such a blob exists as long as an email that contains it.
 
 mod download;
 mod get;

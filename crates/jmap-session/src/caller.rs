@@ -23,8 +23,7 @@ use crate::state_changes::StateChanges;
 use crate::upload::{self, UploadBody};
 use crate::user::User;
 
-/// One authenticated caller: cheap to clone, and good for any number of requests while its login is
-/// valid.
+/// An authenticated caller. Cheap to clone; it serves any number of requests while its login is valid.
 #[derive(Clone)]
 pub struct Caller(Arc<Parts>);
 
@@ -64,12 +63,12 @@ impl Caller {
         self.0.user.standing.holds()
     }
 
-    /// Waits until it may not be. Cancel-safe.
+    /// Completes when the login may have ended. Cancel-safe.
     pub async fn lost(&self) {
         self.0.user.standing.lost().await;
     }
 
-    /// Changes of the account after the state that the client knows, or from now on.
+    /// Follows changes of the account from the client's state, or from now if `known` is `None`.
     ///
     /// # Errors
     /// Store errors.
@@ -85,17 +84,15 @@ impl Caller {
         &self.0.queue
     }
 
-    /// The Session object (RFC 8620 §2); `base_url` is the server's, without a slash at its end.
+    /// The Session object (RFC 8620 §2). `base_url` is the server's URL without a trailing slash.
     pub fn session(&self, base_url: &str) -> Session {
         session_object::session(&self.0.user, base_url)
     }
 
-    /// A blob to download; `None` if there is none with that id in that account, or the caller has
-    /// no such account.
+    /// Opens a blob for download. `None` if the account has no such blob, or the caller has no such account.
     ///
     /// # Errors
-    /// `Denied` if the login is not valid any more; what the store says; `Corrupt` if the message
-    /// is damaged.
+    /// `Denied` if the login is no longer valid; store errors; `Corrupt` if the message is damaged.
     pub async fn download(&self, account: &str, blob: &str) -> Result<Option<BlobDownload>> {
         if !self.holds() {
             return Err(Error::denied("the login is not valid any more"));
@@ -104,13 +101,13 @@ impl Caller {
         fair_scheduler::run(&self.0.queue, work).await
     }
 
-    /// Stores an upload while it arrives (RFC 8620 §6.1), for the account of that id; the response
-    /// to it. `media_type` is what the client says, and given back.
+    /// Stores an upload while it arrives (RFC 8620 §6.1) in the account with that id, and returns the
+    /// response. `media_type` comes from the client, and the response repeats it.
     ///
     /// # Errors
-    /// `Problem` if it is not stored: there is no such account, it has too many bytes, too many
-    /// uploads are under way, the store failed. `Ended` if the client did not send all of it, or
-    /// the login is not valid any more. Nothing is left of it then.
+    /// `Problem` if the upload was refused or failed: no such account, too many bytes, too many concurrent
+    /// uploads, a store error. `Ended` if the client did not send all bytes, or the login is no longer valid.
+    /// The store keeps nothing of a failed upload.
     pub async fn upload(
         &self,
         account: &str,
@@ -128,10 +125,10 @@ impl Caller {
         fair_scheduler::run(&self.0.queue, work).await
     }
 
-    /// Runs the calls of a request, and sends the Response object.
+    /// Runs the calls of a request and sends the Response object.
     ///
     /// # Errors
-    /// `Problem` if nothing was run, else `Ended`.
+    /// `Problem` if no call ran, else `Ended`.
     pub async fn api(&self, request: Request, out: &mut dyn ResponseSink) -> Result<(), ApiError> {
         if !self.holds() {
             return Err(lost());
@@ -145,7 +142,7 @@ impl Caller {
     }
 }
 
-/// The login is not valid any more.
+/// The error for a login that is no longer valid.
 fn lost() -> ApiError {
     Problem::new(ProblemType::About, 401, "the login is not valid any more").into()
 }

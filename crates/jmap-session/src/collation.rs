@@ -1,4 +1,4 @@
-//! Collations that sorts may name: those that the Session object lists (RFC 8620 §5.5).
+//! The collations that sorts may name: those in the Session object (RFC 8620 §5.5).
 
 use sealpost_jmap::MethodError;
 use sealpost_jmap::error::MethodErrorType;
@@ -7,7 +7,7 @@ use sealpost_search::emails::Collation;
 /// The collation that a comparator names, or the default.
 ///
 /// # Errors
-/// `unsupportedSort` for others.
+/// `unsupportedSort` if the Session object does not list it.
 pub(crate) fn collation(name: Option<&str>) -> Result<Collation, MethodError> {
     let Some(name) = name else { return Ok(Collation::default()) };
     Collation::named(name).ok_or_else(|| {

@@ -58,12 +58,12 @@ pub(crate) async fn run(
     responder.finish(|writer| writer.finish(&state, wants_created.then_some(created))).await
 }
 
-/// A call of that method begins: what it is counted as, and when that was.
+/// Notes the start of a call: its command for the metrics, and the time.
 fn begin(user: &User, method: &str) -> (Command, Duration) {
     (Protocol::Jmap.command_of_client(method), user.ctx().clock.monotonic())
 }
 
-/// Counts a call that has ended.
+/// Counts a completed call.
 fn count(user: &User, command: Command, began: Duration, outcome: &Outcome) {
     use MethodErrorType::{ServerFail, ServerPartialFail, ServerUnavailable};
     let verdict = match outcome {
@@ -89,7 +89,7 @@ async fn run_call<'a>(
     call: Invocation,
 ) -> Outcome {
     let needed = Capability::of_method(&call.name);
-    // RFC 8620 §3.3: a method of a capability that is not used is not known.
+    // RFC 8620 §3.3: without its capability in `using`, a method is unknown.
     if needed.is_none_or(|needed| !using.contains(&needed)) {
         return Err(unknown(&call.name).into());
     }
@@ -98,7 +98,7 @@ async fn run_call<'a>(
     if name == "Core/echo" {
         return echo(user, responder, arguments, &call_id).await;
     }
-    // Methods of data need the account, and open it once in a request.
+    // Methods on data need the account; a request opens it once.
     let scope = match scope {
         Some(scope) => scope,
         None => scope.insert(Scope::open(user, using.to_vec(), created.clone()).await?),
@@ -146,7 +146,7 @@ async fn echo(
     arguments: Map<String, Value>,
     call_id: &str,
 ) -> Outcome {
-    // The request has the arguments in memory; the response has them once more until it is sent.
+    // The request holds the arguments in memory, and the response holds them again until it is sent.
     let bytes = arguments.values().map(written_bytes).max().unwrap_or(0);
     let _permit = user.permit(bytes).await;
     let mut response = responder.open("Core/echo", call_id);
@@ -157,7 +157,7 @@ async fn echo(
     Ok(())
 }
 
-/// How many bytes the value has as JSON.
+/// The size of a value as JSON, in bytes.
 fn written_bytes(value: &Value) -> usize {
     struct Counter(usize);
     impl std::io::Write for Counter {
@@ -170,12 +170,12 @@ fn written_bytes(value: &Value) -> usize {
         }
     }
     let mut counter = Counter(0);
-    // Counting cannot fail.
+    // Writing to a counter cannot fail.
     let _ = serde_json::to_writer(&mut counter, value);
     counter.0
 }
 
-/// Memory of the responses that later calls refer to.
+/// Memory for the responses that later calls refer to.
 #[derive(Default)]
 struct KeptResponses {
     bytes: u64,
@@ -183,7 +183,7 @@ struct KeptResponses {
 }
 
 impl KeptResponses {
-    /// One more. Holds nothing while it waits for the memory of all of them.
+    /// Adds a response. While it waits for memory it holds none, not even that of earlier responses.
     async fn add(&mut self, user: &User, bytes: u64) {
         self.bytes += bytes;
         self.permit = None;

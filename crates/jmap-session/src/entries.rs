@@ -1,8 +1,8 @@
 //! The states before and after the entries that a method writes (RFC 8620 §5.3).
 //!
-//! A client that is at `oldState` takes its own changes for granted and goes on at `newState`. So
-//! both are given only if nothing but the method's own entries is between them; if others wrote in
-//! between, `oldState` is null, and the client asks what changed.
+//! A client at `oldState` applies its own changes locally and continues at `newState`. A response has both
+//! only if nothing but the method's own entries lies between them. If another writer appended in between,
+//! `oldState` is null, and the client requests the changes.
 
 use std::collections::BTreeMap;
 
@@ -20,16 +20,16 @@ use crate::scope::Scope;
 pub(crate) struct Entries {
     before: LogPositions,
     pub(crate) written: Written,
-    /// All of them are in `written`.
+    /// Whether `written` has all of them.
     are_known: bool,
 }
 
 impl Entries {
-    /// None yet.
+    /// Starts without entries.
     ///
     /// # Errors
-    /// `stateMismatch` unless the account has the wanted state; it must have it still when the
-    /// first entry is written.
+    /// `stateMismatch` unless the account has the required state. It must still have it when the method
+    /// writes its first entry.
     pub(crate) async fn begin(scope: &Scope<'_>, if_in_state: Option<&State>) -> Result<Self, Failure> {
         let before = scope.look(positions).await?;
         if if_in_state.is_some_and(|wanted| *wanted != scope.state(&before)) {
@@ -39,28 +39,28 @@ impl Entries {
         Ok(Entries { before, written: Written { expected, ..Written::default() }, are_known: true })
     }
 
-    /// A step wrote that entry into the log, if it had anything to write.
+    /// Notes the entry that a step appended to the log, if any.
     pub(crate) fn note(&mut self, log: AccountId, entry: Option<Position>) {
         self.written.entries.extend(entry.map(|at| (log, at)));
     }
 
-    /// The same for a commit.
+    /// Notes the entry of a commit.
     pub(crate) fn committed<T>(&mut self, log: AccountId, committed: &Committed<T>) {
         self.note(log, (!committed.applied.is_empty()).then_some(committed.position));
     }
 
-    /// A step wrote entries that it does not name, or removed a log.
+    /// Notes that a step appended entries it cannot name, or removed a log.
     pub(crate) fn lose_track(&mut self) {
         self.are_known = false;
     }
 
-    /// The state before.
+    /// The state before the method.
     pub(crate) fn old_state(&self, scope: &Scope<'_>) -> State {
         scope.state(&self.before)
     }
 
-    /// How the method ends if it fails after that: the client has to look at what it has done
-    /// (RFC 8620 §3.6.2, `serverPartialFail`), and must not just repeat it.
+    /// The failure to report if the method fails at this point. After it has written, this is
+    /// `serverPartialFail` (RFC 8620 §3.6.2): the client must read the state and must not simply retry.
     pub(crate) fn failed(&self, failure: Failure) -> Failure {
         match failure {
             Failure::Method(_) if !self.written.entries.is_empty() || !self.are_known => {
@@ -70,8 +70,7 @@ impl Entries {
         }
     }
 
-    /// The states for the response: `oldState`, if nothing else was written in between, and
-    /// `newState`.
+    /// The states for the response: `oldState`, if no other writer appended in between, and `newState`.
     pub(crate) async fn states(&self, scope: &Scope<'_>) -> Result<(Option<State>, State), Failure> {
         let now = scope.look(positions).await?;
         let after = advanced(&self.before, &self.written.entries).filter(|_| self.are_known);
@@ -82,7 +81,7 @@ impl Entries {
     }
 }
 
-/// The positions after these entries; `None` if they do not follow `before` without a gap.
+/// The positions after these entries. `None` if they do not follow `before` without a gap.
 fn advanced(before: &LogPositions, entries: &[(AccountId, Position)]) -> Option<LogPositions> {
     let mut positions: BTreeMap<AccountId, Position> = before.iter().collect();
     for (log, entry) in entries {

@@ -1,4 +1,4 @@
-//! What fuzz targets and the replays of their findings call: what reads ids and messages of others.
+//! Entry points for fuzz targets and corpus replay: the readers of ids and messages from outside.
 
 use sealpost_jmap::email::{HeaderForm, HeaderProperty};
 use sealpost_mime::Scanner;
@@ -8,7 +8,7 @@ use sealpost_mime::text::NoText;
 use crate::blob::BlobName;
 use crate::email::show;
 
-/// Reads a blob id. One blob has one id.
+/// Reads a blob id. Each blob has one id.
 pub fn blob_id(id: &[u8]) {
     let Ok(text) = std::str::from_utf8(id) else { return };
     if let Some(name) = BlobName::parse(text) {

@@ -1,13 +1,12 @@
-//! JMAP for one authenticated caller (RFC 8620, RFC 8621), without HTTP: credentials and Request
-//! objects in, calls of the domain, a Response object out.
+//! JMAP for one authenticated caller (RFC 8620, RFC 8621), without HTTP. It takes credentials and Request
+//! objects, calls the domain, and writes Response objects.
 //!
-//! [`JmapShared`] is what all callers share. [`JmapShared::authenticate`] checks the credentials of
-//! an HTTP request and gives a [`Caller`], which has the Session object and answers API requests.
-//! `dispatch.rs` runs the calls of a request in their order; each method is a function in a file
-//! named after it, and gets the [`scope::Scope`] of the request and its own arguments.
+//! [`JmapShared`] holds the state that all callers share. [`JmapShared::authenticate`] checks the credentials
+//! of an HTTP request and returns a [`Caller`], which has the Session object and runs API requests.
+//! `dispatch.rs` runs the calls of a request in order. Each method is a function in a file of the same name,
+//! and takes the [`scope::Scope`] of the request and its own arguments.
 //!
-//! Responses are sent while they are made ([`ResponseSink`]), and nothing is sent while the state
-//! of an account is held.
+//! Responses are streamed ([`ResponseSink`]), and no method sends while it borrows the state of an account.
 //!
 //! Reasons: `docs/decisions/0091-jmap-session.md`.
 

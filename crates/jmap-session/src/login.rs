@@ -1,4 +1,4 @@
-//! Who calls: credentials are checked, slowed and logged as those of every protocol.
+//! Logins: credentials are checked, throttled and logged as in every protocol.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use zeroize::Zeroizing;
 use crate::caller::Caller;
 use crate::shared::JmapShared;
 
-/// The name of the protocol in the log of failed logins.
+/// The protocol's name in the log of failed logins.
 const PROTOCOL: &str = "jmap";
 
-/// What a client shows of itself: HTTP reads it from the `Authorization` field.
+/// The credentials of a client, which HTTP reads from the `Authorization` field.
 pub enum Credentials {
     /// A name with a password or an app password.
     Password {
@@ -29,27 +29,27 @@ pub enum Credentials {
     Token(Zeroizing<String>),
 }
 
-/// Why a caller is not let in.
+/// Why a login failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoginRefused {
-    /// No such account or not its secret.
+    /// No such account, or the wrong secret.
     Credentials,
-    /// The right secret of an account that is suspended.
+    /// The secret is right; the account is suspended.
     Suspended,
-    /// Too many logins wait.
+    /// Too many logins are waiting.
     Busy,
     /// The store could not be read.
     Unavailable,
-    /// The server stops.
+    /// The server is shutting down.
     Stopping,
 }
 
 impl JmapShared {
-    /// The caller with these credentials; `peer` is the client's address, `None` on a Unix socket.
-    /// Whether a secret may be sent over the connection is for HTTP to decide, before.
+    /// Checks credentials and returns the caller. `peer` is the client's address, `None` on a Unix socket.
+    /// HTTP decides beforehand whether the connection may carry a secret.
     ///
     /// # Errors
-    /// Why not; the failure is logged and counted.
+    /// The reason; the failure is logged and counted.
     pub async fn authenticate(
         self: &Arc<Self>,
         credentials: &Credentials,
@@ -64,7 +64,7 @@ impl JmapShared {
         };
         let checked = tokio::select! {
             checked = checking => checked,
-            // A login that is slowed down would outlast the time that requests have to end.
+            // A throttled login could take longer than the deadline of requests at shutdown.
             () = self.ctx.shutdown.wait() => return Err(LoginRefused::Stopping),
         };
         match checked {
@@ -108,7 +108,7 @@ impl JmapShared {
 }
 
 impl LoginRefused {
-    /// What the client gets.
+    /// The problem to send to the client.
     pub fn problem(self) -> Problem {
         let (status, detail) = match self {
             LoginRefused::Credentials => (401, "wrong name or password"),

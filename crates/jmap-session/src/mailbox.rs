@@ -1,7 +1,7 @@
-//! Mailboxes (RFC 8621 §2): those of the account's own log, and those that it shares.
+//! Mailboxes (RFC 8621 §2): those of the account's own log, including those that the account shares.
 //!
-//! Mailboxes that others share with the account are not among them: they belong to accounts of
-//! their own (RFC 9670).
+//! Mailboxes that other accounts share with this one are not among them: they belong to accounts of their own
+//! (RFC 9670).
 
 mod changes;
 mod get;

@@ -1,4 +1,4 @@
-//! How a call of a method ends, and the table from errors of the domain to those of JMAP.
+//! How the call of a method ends; maps domain errors to JMAP errors.
 
 use sealpost_base::{Error, Kind};
 use sealpost_jmap::MethodError;
@@ -9,13 +9,13 @@ use crate::responder::ApiError;
 /// Why a call has no response of its own.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The method failed with an `error` response, and the next call is run.
+    /// The method failed with an `error` response; the next call runs.
     Method(MethodError),
     /// The request has ended.
     Ended(ApiError),
 }
 
-/// What a method returns: it has written its response, or none.
+/// The result of a method, which has written its own response, if any.
 pub(crate) type Outcome = Result<(), Failure>;
 
 impl From<MethodError> for Failure {
@@ -42,13 +42,13 @@ impl From<Error> for Failure {
     }
 }
 
-/// The client has to read everything again.
+/// The error that makes the client read everything again.
 pub(crate) fn cannot_calculate(why: impl Into<String>) -> MethodError {
     MethodError::from(MethodErrorType::CannotCalculateChanges).describe(why)
 }
 
-/// The client's text of an error of the domain. Errors that need the operator are logged; their
-/// text is not for clients.
+/// The JMAP error for a domain error. Errors that need the operator are logged, and their text does not reach
+/// the client.
 fn method_error(error: &Error) -> MethodError {
     match error.kind() {
         Kind::Retry | Kind::Conflict | Kind::Offloaded => {

@@ -1,5 +1,4 @@
-//! /changes of objects that clients follow over all logs of an account (RFC 8620 §5.2): emails and
-//! threads.
+//! /changes for objects that span all logs of an account (RFC 8620 §5.2): emails and threads.
 
 use sealpost_base::AccountId;
 use sealpost_base::limits::JMAP_CHANGES;
@@ -13,7 +12,7 @@ use crate::responder::Responder;
 use crate::scope::Scope;
 use crate::state_string::positions_in;
 
-/// Answers the method `name`; `id_of` makes the id of an object.
+/// Responds to the method `name`; `id_of` makes the id of an object.
 pub(crate) async fn changes<T: Observable + Send>(
     scope: &Scope<'_>,
     responder: &mut Responder<'_>,

@@ -1,4 +1,4 @@
-//! Long searches on behalf of a caller: they end with its login.
+//! Long searches for a caller; a search ends when the login ends.
 
 use sealpost_jmap::MethodError;
 use sealpost_jmap::error::MethodErrorType;
@@ -12,7 +12,7 @@ use crate::user::User;
 /// The caller of a search.
 pub(crate) struct CallerProgress<'a>(&'a User);
 
-/// The caller's login is not valid any more.
+/// The caller's login is no longer valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LoginLost;
 
@@ -57,8 +57,8 @@ impl Progress for CallerProgress<'_> {
     }
 }
 
-/// Why a query has no response. One that is too large is `unsupportedFilter`, for which clients
-/// suggest a simpler search (RFC 8620 §5.5).
+/// Why a query has no response. A query that is too large is `unsupportedFilter`, so that clients suggest a
+/// simpler search (RFC 8620 §5.5).
 pub(crate) fn query_failure(failure: SearchFailure<LoginLost>) -> Failure {
     match failure {
         SearchFailure::Interrupted(LoginLost) => Failure::Ended(ApiError::Ended),

@@ -1,5 +1,5 @@
-//! What all /query methods share (RFC 8620 §5.5): the first result that is asked for, and filters
-//! whose conditions can be decided one by one.
+//! Shared by all /query methods (RFC 8620 §5.5): the index of the first result, and filters whose conditions
+//! are decided independently.
 
 use sealpost_jmap::error::MethodErrorType;
 use sealpost_jmap::id::Id;
@@ -7,7 +7,7 @@ use sealpost_jmap::standard::{Filter, Operator, QueryRequest};
 
 use crate::scope::Scope;
 
-/// The index of the first result that is wanted, of `total`; `index_of` finds an anchor.
+/// The index of the first requested result out of `total`; `index_of` finds an anchor.
 ///
 /// # Errors
 /// `anchorNotFound`.
@@ -29,12 +29,12 @@ pub(crate) fn first_index<C, K>(
     Ok(usize::try_from(first.max(0)).unwrap_or(usize::MAX))
 }
 
-/// The most results that are wanted.
+/// The most results to return.
 pub(crate) fn limit_of<C, K>(query: &QueryRequest<C, K>) -> usize {
     query.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
 }
 
-/// Whether a filter passes, where `meets` decides its conditions.
+/// Whether a filter matches, where `meets` decides its conditions.
 pub(crate) fn passes<C>(filter: &Filter<C>, meets: &impl Fn(&C) -> bool) -> bool {
     match filter {
         Filter::Condition(condition) => meets(condition),

@@ -1,6 +1,7 @@
 //! Quotas (RFC 9425): the limits of the account, and how much of each is used.
 //!
-//! A state is the values themselves, so that changes since any state can be told, however old.
+//! A state string contains the values themselves, so the server can compute changes since any state, however
+//! old.
 
 mod changes;
 mod get;

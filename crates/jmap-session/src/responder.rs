@@ -1,4 +1,4 @@
-//! Sends a Response object while it is made.
+//! Streams a Response object while the methods make it.
 
 use sealpost_base::limits::JMAP_SEND_BYTES;
 use sealpost_jmap::id::AccountId;
@@ -9,17 +9,17 @@ use serde::Serialize;
 use crate::method::Failure;
 use crate::user::User;
 
-/// The client takes no more of the response.
+/// The client's connection has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientGone;
 
 /// Why a request has no complete response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ApiError {
-    /// Nothing was sent; this is the response instead.
+    /// Nothing was sent; send this problem instead of a response.
     Problem(Problem),
-    /// The client is gone, or the caller's login is not valid any more: the rest of the response
-    /// is missing, and the client must not take it for complete.
+    /// The client has disconnected, or the login is no longer valid. The response is incomplete, and its end
+    /// must show that to the client.
     Ended,
 }
 
@@ -29,13 +29,13 @@ impl From<Problem> for ApiError {
     }
 }
 
-/// Where the bytes of a response go.
+/// The destination of a response's bytes.
 #[async_trait::async_trait]
 pub trait ResponseSink: Send {
     /// Sends the next bytes; waits while the client is slow.
     ///
     /// # Errors
-    /// If the client is gone.
+    /// If the client has disconnected.
     async fn send(&mut self, bytes: Vec<u8>) -> Result<(), ClientGone>;
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Responder<'a> {
     out: Out<'a>,
 }
 
-/// The client, while the caller may have the response.
+/// The client, as long as the caller's login is valid.
 struct Out<'a> {
     user: &'a User,
     sink: &'a mut dyn ResponseSink,
@@ -57,12 +57,12 @@ impl<'a> Responder<'a> {
         Responder { writer: ResponseWriter::new(request), out: Out { user, sink, sent: 0 } }
     }
 
-    /// Bytes made until now.
+    /// The number of bytes made so far.
     pub(crate) fn made(&self) -> u64 {
         self.out.sent + self.writer.pending() as u64
     }
 
-    /// One response, whole: for small ones.
+    /// Writes a small response as a whole.
     pub(crate) async fn respond(
         &mut self,
         name: &str,
@@ -73,18 +73,18 @@ impl<'a> Responder<'a> {
         self.flush().await
     }
 
-    /// The error of a method.
+    /// Writes a method error.
     pub(crate) async fn error(&mut self, error: &MethodError, call_id: &str) -> Result<(), ApiError> {
         self.writer.error(error, call_id);
         self.flush().await
     }
 
-    /// A response argument by argument, or item by item.
+    /// Starts a response that is written argument by argument, or item by item.
     pub(crate) fn open<'b>(&'b mut self, name: &'b str, call_id: &'b str) -> OpenResponder<'b, 'a> {
         OpenResponder { open: self.writer.open(name, call_id), out: &mut self.out }
     }
 
-    /// The response of a /get (RFC 8620 §5.1), object by object.
+    /// Writes the response of a /get (RFC 8620 §5.1), object by object.
     pub(crate) async fn respond_get<T: Serialize + Sync>(
         &mut self,
         name: &str,
@@ -102,7 +102,7 @@ impl<'a> Responder<'a> {
         Ok(())
     }
 
-    /// Sends what there is.
+    /// Sends the buffered bytes and ends the response.
     pub(crate) async fn finish(
         mut self,
         rest: impl FnOnce(ResponseWriter) -> Vec<u8>,
@@ -119,7 +119,7 @@ impl<'a> Responder<'a> {
     }
 }
 
-/// A response that is being made.
+/// A response in progress.
 pub(crate) struct OpenResponder<'b, 'a> {
     open: OpenResponse<'b>,
     out: &'b mut Out<'a>,
@@ -135,7 +135,7 @@ impl OpenResponder<'_, '_> {
         self.flush().await
     }
 
-    /// An array, which nothing is kept of while it is sent.
+    /// Writes an array; sent items take no memory.
     pub(crate) async fn array<T: Serialize + Sync>(
         &mut self,
         name: &str,
@@ -149,12 +149,12 @@ impl OpenResponder<'_, '_> {
         Ok(())
     }
 
-    /// An array whose items are made one after another.
+    /// Starts an array whose items follow one by one.
     pub(crate) fn open_array(&mut self, name: &str) {
         self.open.open_array(name);
     }
 
-    /// One of its items.
+    /// Writes an item of the array.
     pub(crate) async fn item(&mut self, item: &(impl Serialize + Sync)) -> Result<(), ApiError> {
         self.open.item(item);
         self.flush().await
@@ -164,12 +164,12 @@ impl OpenResponder<'_, '_> {
         self.open.close_array();
     }
 
-    /// An object whose members are made one after another.
+    /// Starts an object whose members follow one by one.
     pub(crate) fn open_object(&mut self, name: &str) {
         self.open.open_object(name);
     }
 
-    /// One of its members.
+    /// Writes a member of the object.
     pub(crate) async fn member(
         &mut self,
         name: &str,
@@ -183,8 +183,9 @@ impl OpenResponder<'_, '_> {
         self.open.close_object();
     }
 
-    /// What the call ends with because of an error: another response, if nothing of this one was
-    /// sent; else the request ends, as the client must not take what it has for complete.
+    /// How the call ends after an error: with another response, if the client has received nothing of this
+    /// one. Otherwise the request ends, so that the client does not take the partial response for a complete
+    /// one.
     pub(crate) fn fail(self, failure: Failure) -> Failure {
         match failure {
             Failure::Method(_) if !self.open.abandon() => Failure::Ended(ApiError::Ended),

@@ -1,5 +1,4 @@
-//! What the calls of one request share: the caller's account as it is now, and the ids of what the
-//! request has created.
+//! The state that the calls of one request share: the caller's account, and the ids of created objects.
 
 use std::sync::Arc;
 
@@ -27,16 +26,15 @@ pub(crate) struct Scope<'a> {
     account: Arc<Account>,
     id: AccountId,
     using: Vec<Capability>,
-    /// Objects that the request has created, or brought along.
+    /// Objects that this request created, or that the client passed in `createdIds`.
     pub(crate) created: CreatedIds,
 }
 
-/// The states of the logs of an account at one moment: its own first, then its own shared
-/// mailboxes.
+/// The states of an account's logs at one moment: its own log first, then its shared mailboxes.
 pub(crate) type Logs<'a> = [(sealpost_base::AccountId, &'a AccountState)];
 
 impl<'a> Scope<'a> {
-    /// Opens the caller's account, with all that any node has acknowledged before.
+    /// Opens the caller's account, with all changes that any node has acknowledged before.
     pub(crate) async fn open(user: &'a User, using: Vec<Capability>, created: CreatedIds) -> Result<Self> {
         let account = user.ctx().accounts.open_current(user.id, &user.root).await?;
         Ok(Scope { user, account, id: session_object::account_id(user.id), using, created })
@@ -52,32 +50,32 @@ impl<'a> Scope<'a> {
         &self.id
     }
 
-    /// The state of a client that has read the logs up to there.
+    /// The state string of a client that has read the logs up to these positions.
     pub(crate) fn state(&self, positions: &LogPositions) -> State {
         state_of(self.account.id(), positions)
     }
 
-    /// Memory for so many bytes, unless they are few.
+    /// Acquires memory, unless it is little.
     pub(crate) async fn permit(&self, bytes: usize) -> Option<Permit> {
         self.user.permit(bytes).await
     }
 
-    /// Refuses another account than the caller's.
+    /// Refuses any account other than the caller's.
     pub(crate) fn require(&self, account: &AccountId) -> Result<(), MethodError> {
         if *account == self.id { Ok(()) } else { Err(MethodErrorType::AccountNotFound.into()) }
     }
 
-    /// Shows all logs of the account at one moment. Nothing may wait in `look`.
+    /// Passes all logs of the account at one moment to `look`, which must not block.
     pub(crate) async fn look<T>(&self, look: impl Fn(&Logs<'_>) -> T) -> Result<T> {
         at_once(&self.logs().await?, look).await
     }
 
-    /// The logs of the account, its own first, for [`at_once`] and to read messages from.
+    /// The logs of the account, its own first, for [`at_once`] and for reading messages.
     pub(crate) async fn logs(&self) -> Result<Vec<Arc<Account>>> {
         logs_of(self.resolver()).await
     }
 
-    /// What searches.
+    /// The search engine.
     pub(crate) fn engine(&self) -> &Engine {
         &self.user.ctx().search
     }
@@ -92,12 +90,12 @@ impl<'a> Scope<'a> {
         &self.account
     }
 
-    /// What resolves names.
+    /// Resolves mailbox names.
     pub(crate) fn resolver(&self) -> resolve::User<'_> {
         resolve::User { accounts: &self.user.ctx().accounts, account: &self.account }
     }
 
-    /// What makes mailboxes that are shared as those above them are.
+    /// Shares new mailboxes like their parents.
     pub(crate) fn sharing(&self) -> Sharing<'_> {
         let ctx = self.user.ctx();
         Sharing {
@@ -116,13 +114,13 @@ impl<'a> Scope<'a> {
         Ok(self.user.ctx().directory.get(&name).await?.quotas())
     }
 
-    /// What messages are made with.
+    /// The environment for composing messages.
     pub(crate) fn composer(&self) -> Composer<'_> {
         let ctx = self.user.ctx();
         Composer { random: &*ctx.random, hostname: &ctx.hostname, now: ctx.clock.now() }
     }
 
-    /// The most bytes that a message may have.
+    /// The maximum size of a message, in bytes.
     pub(crate) fn message_size(&self) -> u64 {
         self.user.ctx().settings.message_size
     }
@@ -134,7 +132,7 @@ impl<'a> Scope<'a> {
         Ok(UserQuota { user: self.resolver(), own, directory: &ctx.directory, tracker: &ctx.usage })
     }
 
-    /// How much the account's own log may still hold.
+    /// How much more the account's own log may store.
     pub(crate) async fn headroom(&self) -> Result<QuotaHeadroom> {
         let limits = self.quotas().await?;
         let other = match limits == Quotas::default() {

@@ -1,4 +1,4 @@
-//! The Session object (RFC 8620 §2). A capability is in it only when all of its methods work.
+//! The Session object (RFC 8620 §2). It lists a capability only when all of its methods work.
 
 use std::collections::BTreeMap;
 
@@ -23,8 +23,7 @@ use serde_json::{Map, Value};
 use crate::blob::DIGESTS;
 use crate::user::User;
 
-/// Capabilities whose methods `using` may ask for. That of dispositions is not announced before all
-/// of its methods are there.
+/// The capabilities that `using` may name. MDN is not in the Session object until all of its methods exist.
 pub(crate) const USABLE: &[Capability] = &[
     Capability::Core,
     Capability::Mail,
@@ -34,8 +33,8 @@ pub(crate) const USABLE: &[Capability] = &[
     Capability::WebSocket,
 ];
 
-/// The id of an account: `A` and the account. The letter keeps it from being taken for an id of
-/// another kind, or for a number (RFC 8620 §1.2).
+/// The id of an account: `A` and the account. The letter distinguishes it from other ids and from numbers
+/// (RFC 8620 §1.2).
 pub(crate) fn account_id(account: AccountId) -> id::AccountId {
     let text = format!("A{account}");
     id::AccountId::new(text).expect("hexadecimal digits are safe characters")
@@ -57,7 +56,7 @@ pub(crate) fn session(user: &User, base_url: &str) -> Session {
     session
 }
 
-/// The state of the object, which does not depend on the name that the client has for the server.
+/// The state of the object. It does not depend on the host name that the client uses.
 pub(crate) fn state(user: &User) -> State {
     state_of(&without_urls(user))
 }
@@ -73,7 +72,7 @@ fn websocket(url: &str) -> (String, serde_json::Value) {
     capability(Capability::WebSocket, &details)
 }
 
-/// What can be done with an account.
+/// The capabilities of an account.
 fn account_capabilities() -> Capabilities {
     let mail = MailCapability {
         max_mailboxes_per_email: Some(PLACEMENTS_COUNTED as u64),

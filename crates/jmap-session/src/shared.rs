@@ -1,4 +1,4 @@
-//! What all callers share.
+//! The state that all callers share.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -12,29 +12,28 @@ use sealpost_jmap::{Problem, Request, json};
 use sealpost_session::Context;
 use tokio::sync::Semaphore;
 
-/// What JMAP needs of the server.
+/// The environment of JMAP in the server.
 pub struct JmapShared {
     pub(crate) ctx: Arc<Context>,
-    /// For what a request keeps beside the buffers of the domain: a part of the whole, so that a
-    /// request that waits here leaves something for those that are further.
+    /// Memory that requests hold beside the buffers of the domain. It is a part of the whole budget, so that
+    /// requests waiting here leave memory for those in progress.
     pub(crate) kept: Budget,
-    /// For responses that later calls of a request refer to. A request holds some while it waits for
-    /// memory of `kept`, and none of that while it waits for this: so requests never wait for each
-    /// other in a circle.
+    /// Memory for responses that later calls of a request refer to. A request may hold some while it waits
+    /// for memory of `kept`, but holds none of `kept` while it waits for this. So requests never deadlock.
     pub(crate) referenced: Budget,
-    /// For the values of requests.
+    /// Memory for the values of requests.
     values: Budget,
     under_way: Mutex<HashMap<AccountId, Weak<UnderWay>>>,
 }
 
-/// Permits for what one account may have under way at the same time.
+/// Permits that bound the concurrent operations of one account.
 pub(crate) struct UnderWay {
     pub(crate) requests: Semaphore,
     pub(crate) uploads: Semaphore,
 }
 
 impl JmapShared {
-    /// Over the server's context.
+    /// Creates the shared state for a server context.
     pub fn new(ctx: Arc<Context>) -> Self {
         let kept = ctx.budget.share(ctx.budget.common() / 8);
         let referenced = ctx.budget.share(ctx.budget.common() / 8);
@@ -42,23 +41,22 @@ impl JmapShared {
         JmapShared { ctx, kept, referenced, values, under_way: Mutex::default() }
     }
 
-    /// Bytes of one request, at most (`maxSizeRequest`): as many as HTTP holds, or fewer than
-    /// [`JMAP_REQUEST_BYTES`] in a server with little memory.
+    /// The maximum size of a request in bytes (`maxSizeRequest`): [`JMAP_REQUEST_BYTES`], or less in a server
+    /// with little memory.
     pub fn request_bytes(&self) -> usize {
         self.values.total().min(JMAP_REQUEST_BYTES)
     }
 
-    /// Reads a request; waits for the memory of its values, which is to be held with it.
+    /// Parses a request. Waits for the memory of its values; hold the permit as long as the request.
     ///
     /// # Errors
-    /// What the client gets instead of a response.
+    /// The problem to send instead of a response.
     pub async fn read(&self, body: &[u8]) -> Result<(Request, Permit), Problem> {
         let permit = self.values_of(body).await?;
         Ok((Request::parse(body)?, permit))
     }
 
-    /// Reads a message of a WebSocket, as [`JmapShared::read`] does; what it was, or what the client
-    /// gets for it.
+    /// Parses a WebSocket message as [`JmapShared::read`] does. Returns the message, or the error to send.
     pub async fn read_message(&self, text: &[u8]) -> (Result<ClientMessage, RequestError>, Option<Permit>) {
         match self.values_of(text).await {
             Ok(permit) => (ClientMessage::parse(text), Some(permit)),
@@ -66,7 +64,7 @@ impl JmapShared {
         }
     }
 
-    /// Memory for the values that this JSON may have.
+    /// Acquires memory for the values that this JSON may contain.
     async fn values_of(&self, json: &[u8]) -> Result<Permit, Problem> {
         let bytes = json::memory_bound(json);
         if bytes > self.values.total() {
@@ -75,13 +73,13 @@ impl JmapShared {
         Ok(self.values.acquire_large(bytes).await)
     }
 
-    /// What that account has under way, of all its callers.
+    /// The permits of an account, shared by all of its callers.
     pub(crate) fn under_way(&self, account: AccountId) -> Arc<UnderWay> {
         let mut accounts = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = accounts.get(&account).and_then(Weak::upgrade) {
             return known;
         }
-        // From time to time, drop the accounts without callers.
+        // Drop accounts without callers from time to time.
         if accounts.len().is_power_of_two() {
             accounts.retain(|_, known| known.strong_count() > 0);
         }

@@ -1,4 +1,4 @@
-//! Search snippets (RFC 8621 §5): where emails have what a filter looks for.
+//! Search snippets (RFC 8621 §5): where an email matches a filter.
 
 mod get;
 mod mark;

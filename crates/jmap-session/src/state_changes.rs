@@ -1,9 +1,8 @@
-//! What changes in a caller's account (RFC 8620 §7.1), for whoever waits for it: streams of events,
-//! WebSockets.
+//! Changes in a caller's account (RFC 8620 §7.1), for event streams and WebSockets.
 //!
-//! Nothing is queued for a slow client: its positions in the logs are compared with the present
-//! ones when it can take the next change. While it waits it holds no account, only watchers of the
-//! logs.
+//! The server queues nothing for a slow client. When the client can take the next change, the server compares
+//! the positions that the client knows with the present ones. A waiting client holds watchers of the logs and
+//! no loaded account.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -24,23 +23,23 @@ use crate::session_object::account_id;
 use crate::state_string::{positions_in, state_of};
 use crate::user::User;
 
-/// How long a client waits whose account could not be read, before it is tried again.
+/// How long to wait before another attempt if the account cannot be read.
 const RETRY: Duration = Duration::from_secs(10);
 
-/// Changes of a caller's account, one after another.
+/// A stream of changes in a caller's account.
 pub struct StateChanges {
     caller: Caller,
-    /// Up to where the client knows the logs; `None`: it knows another time of them, or none.
+    /// The positions that the client knows; `None` if its state is from other logs, or it has none.
     known: Option<LogPositions>,
     watchers: LogWatchers,
-    /// Something may have changed that was not compared yet.
+    /// Whether a change may have come since the last comparison.
     is_due: bool,
-    /// When the account was compared last.
+    /// The time of the last comparison.
     compared: Instant,
 }
 
 impl StateChanges {
-    /// Changes after the state that the client knows, or from now on.
+    /// Follows changes from the client's state, or from now on.
     ///
     /// # Errors
     /// Store errors.
@@ -59,13 +58,13 @@ impl StateChanges {
         Ok(StateChanges { caller, known: position, watchers, is_due, compared })
     }
 
-    /// The state that the client knows with the last change.
+    /// The state that the client has after the last change.
     pub fn state(&self) -> State {
         let own = self.caller.account();
         self.known.as_ref().map_or_else(|| State::new(""), |known| state_of(own, known))
     }
 
-    /// The next change; `None` if the login is not valid any more. Cancel-safe.
+    /// The next change. `None` if the login is no longer valid. Cancel-safe.
     pub async fn next(&mut self) -> Option<StateChange> {
         let caller = self.caller.clone();
         tokio::select! {
@@ -81,9 +80,9 @@ impl StateChanges {
                 self.watchers.notified().await;
                 self.is_due = true;
             }
-            // Entries that follow each other closely are one change.
+            // Merge entries that follow each other closely into one change.
             sleep_until(self.compared + JMAP_PUSH_INTERVAL).await;
-            // Boxed: what waits for thousands of clients should be small.
+            // Boxed, to keep the futures of thousands of waiting clients small.
             match Box::pin(self.compare()).await {
                 Ok(Some(change)) => return change,
                 Ok(None) => {}
@@ -95,7 +94,7 @@ impl StateChanges {
         }
     }
 
-    /// How the account differs from what the client knows, if it does.
+    /// The difference between the account and what the client knows, if any.
     async fn compare(&mut self) -> Result<Option<StateChange>> {
         let known = self.known.as_ref();
         let (watchers, (found, now)) = {
@@ -119,7 +118,7 @@ impl StateChanges {
     }
 }
 
-/// The types that may have changed with these emails; `None`: more than can be told.
+/// The types that changed with these emails; all types for `None`, which means too many changes.
 fn changed_types(emails: Option<&AccountChanges<ObjectId>>) -> impl Iterator<Item = &'static str> {
     let is_all = emails.is_none_or(|found| found.more);
     let is_any = |of: fn(&AccountChanges<ObjectId>) -> bool| is_all || emails.is_some_and(of);
@@ -131,7 +130,7 @@ fn changed_types(emails: Option<&AccountChanges<ObjectId>>) -> impl Iterator<Ite
         .filter_map(|(name, has_changed)| has_changed.then_some(name))
 }
 
-/// Looks at all logs of the user's account at one moment; watchers for what comes after it.
+/// Reads all logs of the user's account at one moment, and returns watchers for later changes.
 async fn look<T>(
     user: &User,
     look: impl Fn(&[(AccountId, &sealpost_account::AccountState)]) -> T,
@@ -139,7 +138,7 @@ async fn look<T>(
     let accounts = &user.ctx().accounts;
     let account = accounts.open(user.id, &user.root).await?;
     let logs = logs_of(resolve::User { accounts, account: &account }).await?;
-    // Made before the states are read: what comes in between is looked at again.
+    // Create the watchers before reading, so that they also report changes during the read.
     let watchers = LogWatchers::new(logs.iter().map(|log| log.log_watcher()));
     Ok((watchers, at_once(&logs, look).await?))
 }

@@ -1,17 +1,17 @@
-//! State strings: the positions of the logs of an account.
+//! State strings: the positions in the logs of an account.
 //!
-//! `{own:x}`, then `-{share}{position:x}` for each of its shared mailboxes, by the first 8 digits
-//! of its id. Digits are lowercase and have no zeros in front, so that one state has one string.
+//! `{own:x}`, then `-{share}{position:x}` for each shared mailbox, which the first 8 digits of its id
+//! identify. Digits are lowercase without leading zeros, so that each state has one string.
 
 use sealpost_base::limits::{JMAP_STATE_BYTES, SHARES};
 use sealpost_base::{AccountId, Position};
 use sealpost_jmap::State;
 use sealpost_mailbox::account_changes::LogPositions;
 
-/// Digits of the id of a shared mailbox's log; two of an account have the same by chance in one
-/// account out of a hundred thousand, and then clients read everything again after a change.
+/// Digits of a shared log's id. Two logs of an account collide in one account out of a hundred thousand; its
+/// clients then read everything again after a change.
 const ID_DIGITS: usize = 8;
-/// Digits of a position, at most.
+/// The most digits of a position.
 const POSITION_DIGITS: usize = 16;
 
 const _: () = assert!(POSITION_DIGITS + SHARES * (1 + ID_DIGITS + POSITION_DIGITS) <= JMAP_STATE_BYTES);
@@ -20,7 +20,7 @@ fn short(log: AccountId) -> String {
     log.to_string()[..ID_DIGITS].to_owned()
 }
 
-/// The state of a client that knows the logs up to there; `own` is the account's own log.
+/// The state of a client that has read up to these positions; `own` is the account's own log.
 pub(crate) fn state_of(own: AccountId, positions: &LogPositions) -> State {
     let position = |wanted| positions.iter().find(|(log, _)| *log == wanted).map(|(_, at)| at.0);
     let mut text = format!("{:x}", position(own).unwrap_or(0));
@@ -30,8 +30,8 @@ pub(crate) fn state_of(own: AccountId, positions: &LogPositions) -> State {
     State::new(text)
 }
 
-/// The positions in a state string. `None` if the server made no such string for these logs: it is
-/// not one, or a log is not among them any more. The first of `logs` is the account's own.
+/// The positions in a state string. `None` if the server never made it for these logs: it is malformed, or a
+/// log has since been removed. The first of `logs` is the account's own.
 pub(crate) fn positions_in(state: &State, logs: &[AccountId]) -> Option<LogPositions> {
     let (own, shares) = logs.split_first()?;
     let mut parts = state.as_str().split('-');
@@ -43,7 +43,7 @@ pub(crate) fn positions_in(state: &State, logs: &[AccountId]) -> Option<LogPosit
         positions.push((*share, position_in(position)?));
     }
     let positions: LogPositions = positions.into_iter().collect();
-    // One state has one string.
+    // Reject other spellings.
     (state_of(*own, &positions) == *state).then_some(positions)
 }
 

@@ -1,5 +1,5 @@
-//! Uploads (RFC 8620 §6.1, RFC 9404 §4.1): bytes that clients send for emails to come.
-//! [`sealpost_account`] keeps them, with a quota of their own.
+//! Uploads (RFC 8620 §6.1, RFC 9404 §4.1): bytes that clients send for later emails. [`sealpost_account`]
+//! stores them under a quota of their own.
 
 mod copy;
 mod create;

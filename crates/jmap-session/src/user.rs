@@ -1,4 +1,4 @@
-//! The user whose login is valid for a caller.
+//! The user behind a caller, with a valid login.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use sealpost_vault::RootKey;
 
 use crate::shared::JmapShared;
 
-/// The account that a caller has logged in as, and for how long.
+/// The account that a caller has logged in as, and the validity of that login.
 pub(crate) struct User {
     pub(crate) shared: Arc<JmapShared>,
     pub(crate) id: AccountId,
@@ -24,7 +24,7 @@ impl User {
         &self.shared.ctx
     }
 
-    /// Memory for so many bytes, unless they are few.
+    /// Acquires memory, unless it is little.
     pub(crate) async fn permit(&self, bytes: usize) -> Option<Permit> {
         if bytes <= JMAP_SEND_BYTES { None } else { Some(self.shared.kept.acquire(bytes).await) }
     }

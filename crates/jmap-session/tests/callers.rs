@@ -1,4 +1,4 @@
-//! Who may call, what the Session object says, and what a request may not do.
+//! Logins, the Session object, and the limits of a request.
 
 #[path = "support/server.rs"]
 #[allow(dead_code, reason = "other tests use it too")]
@@ -32,13 +32,13 @@ async fn passwords_and_app_passwords_log_in() {
     assert_eq!((by_password.name(), by_password.account()), ("me@localhost", server.record.id));
     assert_eq!(by_token.account(), server.record.id);
     assert_eq!(api(&by_token, &echo(&json!(1))).await.unwrap()["methodResponses"][0][1]["a"], 1);
-    // Neither of these is an app password: a password that is right for Basic is none for Bearer.
+    // Neither is an app password: the password that Basic accepts is no Bearer token.
     for wrong in ["Bearer secret", "Basic bWVAbG9jYWxob3N0Ondyb25n", "Basic bm9ib2R5OnNlY3JldA=="] {
         assert_eq!(server.login(wrong).await.err(), Some(LoginRefused::Credentials), "{wrong}");
     }
     assert_eq!(LoginRefused::Credentials.problem().status, 401);
 
-    // An app password that is revoked ends its callers, and no others.
+    // Revoking an app password ends its callers, and no others.
     server.ctx.directory.revoke_app_password(&server.record.name, info.id).await.unwrap();
     server.ctx.auth.standings().look(server.record.id);
     by_token.lost().await;
@@ -73,7 +73,7 @@ async fn the_session_object_has_what_works() {
             assert!(template.contains(&format!("{{{variable}}}")), "{template}");
         }
     }
-    // Responses repeat its state, whatever the client calls the server (RFC 8620 §3.4).
+    // Responses repeat its state, whatever host name the client uses (RFC 8620 §3.4).
     let response = api(&caller, &echo(&json!(null))).await.unwrap();
     assert_eq!(response["sessionState"], session["state"]);
     assert_eq!(session["state"], json!(caller.session("http://localhost").state));
@@ -102,7 +102,7 @@ async fn created_ids_come_back() {
     assert_eq!(api(&caller, &request).await.unwrap().get("createdIds"), None);
 }
 
-/// Takes nothing.
+/// A client that never reads.
 struct StuckClient;
 
 #[async_trait::async_trait]
@@ -131,7 +131,7 @@ async fn requests_of_one_user_are_bounded() {
     caller.api(request(), &mut Sink::default()).await.unwrap();
 }
 
-/// Polls once.
+/// Polls a future once.
 async fn futures_poll<T>(work: &mut (impl Future<Output = T> + Unpin)) -> Option<T> {
     tokio::select! {
         biased;
@@ -175,7 +175,7 @@ async fn more_mailboxes_than_one_get_gives_are_read_in_parts() {
     server.create_mailboxes(&names(JMAP_GET_OBJECTS..JMAP_GET_OBJECTS + 1)).await;
     let response = api(&caller, &all).await.unwrap();
     assert_eq!(response["methodResponses"][0][1]["type"], "requestTooLarge");
-    // A query has all of them, for gets with ids.
+    // A query returns all of them, so that gets can name ids.
     let query = json!(["Mailbox/query", { "accountId": account, "calculateTotal": true, "limit": 3 }, "0"]);
     let reference = json!({ "resultOf": "0", "name": "Mailbox/query", "path": "/ids" });
     let get = json!(["Mailbox/get", { "accountId": account, "#ids": reference }, "1"]);
@@ -217,7 +217,7 @@ async fn a_suspended_account_has_no_callers() {
 async fn mailboxes_are_created_within_the_quota() {
     let server = TestServer::new().await;
     let caller = server.caller().await;
-    // The account has six from the start.
+    // A new account has six mailboxes.
     let limit = |record: &mut sealpost_directory::AccountRecord| {
         record.quota_mailboxes = Some(7);
         Ok(())
@@ -231,6 +231,6 @@ async fn mailboxes_are_created_within_the_quota() {
     let response = api(&caller, &request).await.unwrap();
     let set = &response["methodResponses"][0][1];
     assert_eq!(set["notCreated"], json!({ "b": { "type": "overQuota" } }));
-    // Later requests may name it (RFC 8620 §3.3).
+    // Later requests may refer to it (RFC 8620 §3.3).
     assert_eq!(response["createdIds"], json!({ "a": set["created"]["a"]["id"] }));
 }

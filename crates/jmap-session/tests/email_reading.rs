@@ -1,5 +1,5 @@
-//! What Email/get and Blob/get say of messages of every kind, against what was sent; damaged and
-//! hostile ones; downloads.
+//! Email/get and Blob/get on messages of every kind, compared with what was sent; damaged and hostile
+//! messages; downloads.
 
 #[path = "support/server.rs"]
 #[allow(dead_code, reason = "other tests use it too")]
@@ -20,7 +20,7 @@ use server::{TestServer, api};
 const USING: [&str; 3] =
     ["urn:ietf:params:jmap:core", "urn:ietf:params:jmap:mail", "urn:ietf:params:jmap:blob"];
 
-/// The response to one call, and its name.
+/// Sends one call; its response and the response's name.
 async fn call(caller: &Caller, name: &str, arguments: Value) -> (String, Value) {
     let Value::Object(mut arguments) = arguments else { panic!("arguments") };
     arguments.insert("accountId".into(), json!(format!("A{}", caller.account())));
@@ -36,7 +36,7 @@ async fn get(caller: &Caller, arguments: Value) -> Vec<Value> {
     list
 }
 
-/// The ids of all emails, in the order of their arrival.
+/// The ids of all emails, in order of arrival.
 async fn ids(caller: &Caller) -> Vec<String> {
     let (_, response) = call(caller, "Email/changes", json!({ "sinceState": "0" })).await;
     let created = response["created"].as_array().unwrap();
@@ -97,12 +97,12 @@ async fn segments_say_what_the_messages_say() {
     };
     let mut expected = Vec::new();
     for properties in &wanted {
-        // Of a few at a time everything is read from the messages.
+        // Small calls read everything from the messages.
         expected.push(all(10, properties).await);
     }
     assert_eq!(expected[0].len(), messages);
     assert_eq!(expected[0][5]["from"], json!([{ "name": "B", "email": "b@x" }]));
-    // Asking for all of them makes the segments.
+    // A call for all emails makes the segments.
     all(messages, &wanted[0]).await;
     let account = server.account().await;
     let made = async {
@@ -124,14 +124,14 @@ async fn segments_say_what_the_messages_say() {
     assert_eq!(server.ctx.budget.in_use(), 0);
 }
 
-/// A text with what encodings and JSON find hard.
+/// A random text with characters that are hard for encodings and JSON.
 fn random_text(random: &dyn Random) -> String {
     let pieces = ["a", " ", "\n", "é", "=", "\t", "<b>", "&amp;", "\u{1f600}", "\"\\", "From ", ".", "漢字"];
     let count = random.next_u64() % 400;
     (0..count).map(|_| pieces[(random.next_u64() % pieces.len() as u64) as usize]).collect()
 }
 
-/// A part with that text, in a random encoding and charset that has its characters.
+/// A part with that text, in a random encoding and a charset that has its characters.
 fn random_part(random: &dyn Random, text: &str) -> Entity {
     let kind = ["text/plain", "text/html", "text/csv"][(random.next_u64() % 3) as usize];
     let crlf = text.replace('\n', "\r\n");
@@ -175,7 +175,7 @@ async fn texts_come_as_they_were_written() {
             }
             Entity::multipart("mixed", parts)
         };
-        // A message that does not fit into one read now and then.
+        // Some messages do not fit into one read.
         let padding = "x".repeat(if random.next_u64().is_multiple_of(8) { 100_000 } else { 10 });
         let message = MessageBuilder::new().subject("random").field("X-Padding", &padding).body(body).build();
         server.deliver("INBOX", &message).await;
@@ -196,7 +196,7 @@ async fn texts_come_as_they_were_written() {
         while let Some(part) = left.pop() {
             left.extend(part["subParts"].as_array().into_iter().flatten());
             let Some(blob) = part["blobId"].as_str() else { continue };
-            // A blob has the size that its part says, and is what its part is.
+            // A blob has the size that its part reports, and its content.
             let (_, found) = call(&caller, "Blob/get", json!({ "ids": [blob] })).await;
             assert_eq!(found["list"][0]["size"], part["size"], "{part}");
             if let Some(text) = found["list"][0]["data:asText"].as_str()
@@ -206,7 +206,7 @@ async fn texts_come_as_they_were_written() {
             }
         }
     }
-    // However many bytes are asked for, it is the beginning.
+    // Whatever the length requested, the value is a prefix.
     for most in [1, 7, 100] {
         let arguments = json!({ "ids": ids, "properties": ["bodyValues"], "fetchAllBodyValues": true, "maxBodyValueBytes": most });
         for (email, expected) in get(&caller, arguments).await.iter().zip(&expected) {
@@ -277,7 +277,7 @@ async fn hostile_messages_stay_within_limits() {
     }
     let ids = ids(&caller).await;
     assert_eq!(ids.len(), messages.len());
-    // The same field a hundred times, however it is spelled.
+    // The same field a hundred times, in different spellings.
     let mut properties: Vec<String> =
         (0..100).map(|n| format!("header:{}:all", spelled("x-field", n))).collect();
     properties.extend(
@@ -309,7 +309,7 @@ async fn hostile_messages_stay_within_limits() {
         get(&caller, json!({ "ids": [ids[7]], "properties": ["bodyValues"], "fetchTextBodyValues": true }))
             .await;
     assert_eq!(list[0]["bodyValues"]["1"]["isEncodingProblem"], true);
-    // Of a large blob a client takes one range after another.
+    // A client downloads a large blob range by range.
     let blob = format!("B{}", &ids[6][1..]);
     let (name, refused) = call(&caller, "Blob/get", json!({ "ids": [blob] })).await;
     assert_eq!((name.as_str(), &refused["type"]), ("error", &json!("requestTooLarge")));
@@ -319,7 +319,7 @@ async fn hostile_messages_stay_within_limits() {
     assert_eq!(server.ctx.budget.in_use(), 0);
 }
 
-/// The name with other letters in uppercase for each number.
+/// The name with its letters in a mix of cases that depends on the number.
 fn spelled(name: &str, number: usize) -> String {
     let letter =
         |(index, c): (usize, char)| if number >> index & 1 == 1 { c.to_ascii_uppercase() } else { c };
@@ -358,7 +358,7 @@ async fn downloads_are_ranges_of_blobs() {
         let found = caller.download(account, blob).await.unwrap();
         assert!(found.is_none(), "{account} {blob}");
     }
-    // What is being sent ends with the login.
+    // A download ends when the login ends.
     let (info, token) =
         server.ctx.directory.add_app_password(&server.record.name, &server.root, "test").await.unwrap();
     let other = server.login(&format!("Bearer {}", *token)).await.unwrap();

@@ -143,12 +143,12 @@ async fn inbox(caller: &Caller) -> String {
 /// Mailboxes and keywords of an email.
 type Known = (BTreeSet<String>, BTreeSet<String>);
 
-/// A JMAP client that knows all emails, by what it did and what it is told.
+/// A JMAP client that tracks all emails, from its own changes and from responses.
 struct Client {
     caller: Caller,
     known: BTreeMap<String, Known>,
     state: Value,
-    /// How often it could go on without asking.
+    /// How often its own changes led to `newState` without a request for changes.
     exact: usize,
 }
 
@@ -171,7 +171,7 @@ impl Client {
         got["list"].as_array().unwrap().iter().map(known).collect()
     }
 
-    /// Reads what changed since its state.
+    /// Requests the changes since its state.
     async fn follow(&mut self) {
         let changes = call(&self.caller, "Email/changes", json!({ "sinceState": self.state })).await;
         self.state = changes["newState"].clone();
@@ -183,7 +183,7 @@ impl Client {
         self.known.extend(self.get(json!(changed)).await);
     }
 
-    /// Creates, changes and destroys some emails, and takes for granted what it did if it may.
+    /// Creates, changes and destroys some emails, and applies its own changes locally if `oldState` allows.
     async fn write(&mut self, random: &SeededRandom, mailboxes: &[String]) {
         const KEYWORDS: [&str; 4] = ["$seen", "$flagged", "$junk", "work"];
         let some = |names: &[String]| -> BTreeSet<String> {
@@ -241,7 +241,7 @@ impl Client {
     }
 }
 
-/// Something that the IMAP client does in its inbox.
+/// A random command of the IMAP client in its inbox.
 async fn disturb(imap: &mut imap::Client, random: &SeededRandom) {
     let number = 1 + random.below(6);
     match random.below(6) {
@@ -277,7 +277,7 @@ async fn jmap_and_imap_clients_agree() {
             } else {
                 tokio::join!(client.write(&random, &places), disturb(&mut imap, &random));
             }
-            // The IMAP session sees all at once, whatever the JMAP client asks.
+            // The IMAP session sees every change at once, whatever the JMAP client requests.
             let shown: BTreeSet<String> = imap.emails().await;
             client.follow().await;
             let now = client.get(json!(null)).await;

@@ -1,4 +1,4 @@
-//! Mailboxes that clients change: what stays of it, and where.
+//! Mailboxes that clients change: which entries and objects the changes leave.
 
 #[path = "support/server.rs"]
 #[allow(dead_code, reason = "other tests use it too")]
@@ -58,7 +58,7 @@ async fn a_mailbox_is_created_or_updated_in_one_entry() {
     assert_eq!(sort_order(&caller, &work).await, 3);
 }
 
-/// The position that a state has of the account's own log.
+/// The position in the account's own log that a state contains.
 fn position(state: &Value) -> u64 {
     u64::from_str_radix(state.as_str().unwrap().split('-').next().unwrap(), 16).unwrap()
 }

@@ -1,4 +1,4 @@
-//! Limits of queries, and what they leave behind.
+//! Limits of queries, and the state they leave.
 
 #[path = "support/server.rs"]
 #[allow(dead_code, reason = "other tests use it too")]
@@ -24,7 +24,7 @@ async fn call(server: &TestServer, method: &str, mut arguments: Value) -> Value 
     response["methodResponses"][0][1].clone()
 }
 
-/// Messages that the state knows, and the store does not.
+/// Appends messages to the log that the store does not have.
 async fn append(server: &TestServer, count: usize) {
     let account = server.account().await;
     let mailbox = account.state().inbox().id();
@@ -58,10 +58,10 @@ async fn one_response_has_so_many_ids() {
         (&response["total"], &response["limit"]),
         (&json!(JMAP_QUERY_IDS + 1), &json!(JMAP_QUERY_IDS))
     );
-    // The client goes on from there.
+    // The client continues after the last one.
     let rest = call(&server, "Email/query", json!({ "position": JMAP_QUERY_IDS })).await;
     assert_eq!(rest["ids"].as_array().unwrap().len(), 1);
-    // What it asks for is no limit of the server.
+    // A limit that the client requests is not reported as the server's.
     let few = call(&server, "Email/query", json!({ "limit": 3, "collapseThreads": true })).await;
     assert_eq!((few["ids"].as_array().unwrap().len(), few.get("limit")), (3, None));
     assert_eq!(server.ctx.budget.in_use(), 0);

@@ -1,4 +1,4 @@
-//! Every input a fuzzer kept, and neighbours of each, through the fuzz entry points.
+//! Replays every input of the fuzz corpus, and mutations of each, through the fuzz entry points.
 
 #[path = "fuzz/emails.rs"]
 mod emails;

@@ -1,4 +1,4 @@
-//! Each method against an account in memory, as transcripts.
+//! Runs the transcript of each method against an account in memory.
 
 #[path = "support/server.rs"]
 #[allow(dead_code, reason = "other tests use it too")]

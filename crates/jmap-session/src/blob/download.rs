@@ -15,9 +15,9 @@ use super::open::{Blob, open};
 use crate::scope::Scope;
 use crate::user::User;
 
-/// Memory for each byte of a small blob that is read: as it is stored, and opened.
+/// Memory for each byte of a small blob: one as stored, one decrypted.
 const SMALL_FACTOR: u64 = 2;
-/// The same for any blob, in bytes.
+/// The least memory for a blob, in bytes.
 const LEAST_BYTES: u64 = 4096;
 
 /// A blob to download.
@@ -26,31 +26,29 @@ pub struct BlobDownload {
     standing: Standing,
 }
 
-/// The blob with that id; `None` if there is none in that account, or no such account for this
-/// caller.
+/// Opens a blob. `None` if the account has no such blob, or the caller has no such account.
 pub(crate) async fn download(user: &User, account: &str, blob: &str) -> Result<Option<BlobDownload>> {
     let scope = Scope::open(user, Vec::new(), CreatedIds::default()).await?;
     if scope.id().as_str() != account {
         return Ok(None);
     }
-    // To find a part, the message may be read through.
+    // Finding a part can mean reading the whole message.
     let _permit = scope.permit(READER_BYTES).await;
     let blob = open(&scope, &GivenId::from(blob.to_owned())).await?;
     Ok(blob.map(|blob| BlobDownload { blob, standing: user.standing.clone() }))
 }
 
 impl BlobDownload {
-    /// How many bytes it has.
+    /// The size in bytes.
     pub fn size(&self) -> u64 {
         self.blob.size()
     }
 
-    /// These of its bytes, in pieces, read as they are taken. The stream acquires memory before its
-    /// first piece, and holds it until it is dropped.
+    /// A range of the blob's bytes, read from the store as the consumer polls. The stream acquires memory
+    /// before its first piece and holds it until it is dropped.
     ///
     /// # Errors
-    /// An item is an error, and the last one, if the blob cannot be read any further, or the login
-    /// is not valid any more.
+    /// An error is the last item: the blob cannot be read any further, or the login is no longer valid.
     pub fn bytes(&self, range: Range<u64>) -> BoxStream<'static, Result<Bytes>> {
         let (blob, standing) = (self.blob.clone(), self.standing.clone());
         let opened = async move {
@@ -65,7 +63,7 @@ impl BlobDownload {
     }
 }
 
-/// What a download is sent from: its bytes, the login, and the memory that they take.
+/// The state of a download: the bytes, the login, and the permit for their memory.
 type Sending = (BoxStream<'static, Result<Bytes>>, Standing, Permit);
 
 async fn next_piece((mut pieces, standing, permit): Sending) -> Result<Option<(Bytes, Sending)>> {

@@ -19,7 +19,7 @@ use crate::method::{Failure, Outcome};
 use crate::responder::Responder;
 use crate::scope::Scope;
 
-/// Memory for each byte of data that is given: read, as base64 or text, and as JSON.
+/// Memory for each byte of returned data: as read, as base64 or text, and as JSON.
 const DATA_FACTOR: usize = 4;
 
 /// The algorithms of `digest:` properties (RFC 9404 §3.1, `supportedDigestAlgorithms`).
@@ -29,7 +29,7 @@ pub(crate) const DIGESTS: [(&str, DigestAlgorithm); 3] = [
     ("sha-512", DigestAlgorithm::Sha512),
 ];
 
-/// What is wanted of each blob.
+/// The properties that a call requests of each blob.
 struct Wanted {
     data: bool,
     text: bool,
@@ -49,7 +49,7 @@ pub(crate) async fn get(
     let request = BlobGet::from_arguments(arguments)?;
     scope.require(&request.get.account_id)?;
     let wanted = Wanted::of(&request)?;
-    // Before anything is read: a call waits for memory only while it holds none.
+    // Acquired before the first read: a call must hold no memory while it waits for memory.
     let most = request.length.unwrap_or(JMAP_BLOB_DATA_BYTES).min(JMAP_BLOB_DATA_BYTES) as usize;
     let bytes = if wanted.has_data() { DATA_FACTOR * most } else { 0 };
     let _permit = scope.permit(bytes + READER_BYTES).await;

@@ -1,10 +1,10 @@
-//! Blob ids: `B` and the object that first held the message, then for a part `-` and its section
-//! number with `_` between the levels: `B{32 hex digits}-1_2`. A part of the message that is in this
-//! part, which need not be of type message/rfc822, has its number after that: `B…-1_2-1`.
+//! Blob ids. A message is `B` and the object that first held it; a part adds `-` and its section number with
+//! `_` between the levels: `B{32 hex digits}-1_2`. A part may itself contain a message, whatever its media
+//! type. A part of that inner message appends its own number: `B…-1_2-1`.
 //!
-//! An upload is `U` and what the account has of it; its parts are numbered in the same way.
+//! An upload is `U` and the text that the account made for it. Its parts are numbered in the same way.
 //!
-//! One blob has one id, since clients keep what they have downloaded by its id.
+//! Each blob has exactly one id, since clients cache blobs by id.
 
 use std::fmt;
 
@@ -12,37 +12,37 @@ use sealpost_base::ObjectId;
 use sealpost_base::limits::{JMAP_BLOB_STEPS, MIME_DEPTH};
 use sealpost_jmap::id::BlobId;
 
-/// What a blob id says.
+/// A parsed blob id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BlobName {
-    /// The message.
+    /// The message or upload that contains the blob.
     pub(crate) base: BlobBase,
-    /// Section numbers: of a part of that message, of a part of the message which that part is, and
-    /// so on. With none, it is the message itself.
+    /// Section numbers: first a part of the message, then a part of the message inside that part, and so on.
+    /// Empty for the whole message.
     pub(crate) steps: Vec<Vec<u32>>,
 }
 
-/// The bytes that a blob is, or is a part of.
+/// The object that a blob is, or is a part of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum BlobBase {
-    /// The message that this object first held.
+    /// A message, by the object that first held it.
     Message(ObjectId),
     /// An upload, by the text that [`sealpost_account::Account::uploaded`] reads.
     Upload(Box<str>),
 }
 
-/// The id of an upload, of which the account made this text.
+/// The id of an upload, from the text that the account made for it.
 pub(crate) fn upload_id(text: &str) -> BlobId {
     BlobId::new(format!("U{text}")).expect("hexadecimal digits and underscores are safe characters")
 }
 
 impl BlobName {
-    /// The whole message.
+    /// The id of the whole message.
     pub(crate) fn of_message(object: ObjectId) -> Self {
         BlobName { base: BlobBase::Message(object), steps: Vec::new() }
     }
 
-    /// The name in an id; `None` if no blob can have that id.
+    /// Parses an id. `None` if no blob can have it.
     pub(crate) fn parse(id: &str) -> Option<Self> {
         let mut parts = id.split('-');
         let first = parts.next()?;
@@ -52,24 +52,24 @@ impl BlobName {
         };
         let steps = parts.map(numbers).collect::<Option<Vec<_>>>()?;
         let name = BlobName { base, steps };
-        // Other spellings of it are other ids.
+        // Reject other spellings, so that each blob has one id.
         (name.steps.len() <= JMAP_BLOB_STEPS && name.to_string() == id).then_some(name)
     }
 
-    /// A part of the message that this blob is; `None` if that would be too far inside.
+    /// A part of the message in this blob. `None` if it is nested too deeply.
     pub(crate) fn part(&self, path: &[u32]) -> Option<Self> {
         let mut name = self.clone();
         name.steps.push(path.to_vec());
         (name.steps.len() <= JMAP_BLOB_STEPS).then_some(name)
     }
 
-    /// The id; `None` if it would be too long for one.
+    /// The id as text. `None` if it would be longer than ids may be.
     pub(crate) fn id(&self) -> Option<BlobId> {
         BlobId::new(self.to_string())
     }
 }
 
-/// A section number.
+/// Parses a section number.
 fn numbers(text: &str) -> Option<Vec<u32>> {
     let numbers = text.split('_').map(|number| number.parse().ok().filter(|number| *number > 0));
     let numbers: Vec<u32> = numbers.take(MIME_DEPTH + 2).collect::<Option<_>>()?;

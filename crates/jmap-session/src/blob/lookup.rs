@@ -1,4 +1,4 @@
-//! Blob/lookup (RFC 9404 §4.3): the emails that a blob is in, their threads and mailboxes.
+//! Blob/lookup (RFC 9404 §4.3): the emails that contain a blob, with their threads and mailboxes.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ pub(crate) async fn lookup(
         let text = "typeNames: the request does not use the capability of these types";
         return Err(MethodError::from(MethodErrorType::UnknownDataType).describe(text).into());
     }
-    // To find a part, a message may be read through.
+    // Finding a part can mean reading a whole message.
     let _permit = scope.permit(READER_BYTES).await;
     let (mut list, mut not_found) = (Vec::new(), Vec::new());
     for id in request.ids {
@@ -37,7 +37,7 @@ pub(crate) async fn lookup(
             not_found.push(id);
             continue;
         }
-        // A blob that the caller may not see matches nothing, as one that does not exist.
+        // A blob that the caller may not see gives the same response as one that does not exist.
         let name = match open(scope, &id).await? {
             Some(_) => name_of(scope, &id),
             None => None,
@@ -46,7 +46,7 @@ pub(crate) async fn lookup(
             Some(BlobName { base: BlobBase::Message(object), .. }) => {
                 scope.look(|logs| Email::find(logs, object).map(|email| matches(logs, &email))).await?
             }
-            // An upload is in no email.
+            // No email contains an upload.
             Some(BlobName { base: BlobBase::Upload(_), .. }) | None => None,
         };
         let found = found.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The bytes of a blob, read as they are needed.
+//! The bytes of a blob, read on demand.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use sealpost_vault::upload::Upload;
 use super::id::{BlobBase, BlobName};
 use crate::scope::Scope;
 
-/// A blob that exists: a message or an upload, or bytes in it.
+/// A blob that exists: a message, an upload, or a range of bytes in one of them.
 #[derive(Clone)]
 pub(crate) struct Blob {
     account: Arc<Account>,
@@ -28,18 +28,18 @@ pub(crate) struct Blob {
     span: Span,
 }
 
-/// What a blob is, or is in.
+/// The object that contains the blob.
 #[derive(Clone)]
 enum Object {
     Message(Message),
     Upload(Upload),
 }
 
-/// The blob with that id. `None` if there is none, or if it is in no email of this account: what is
-/// in others is not told apart from what is nowhere.
+/// Opens a blob. `None` if it does not exist, or if no email of this account contains it: a response must not
+/// reveal which blobs other accounts have.
 ///
 /// # Errors
-/// What the store says; `Corrupt` if the message is damaged.
+/// Store errors; `Corrupt` if the message is damaged.
 pub(crate) async fn open(scope: &Scope<'_>, id: &GivenId) -> Result<Option<Blob>> {
     let name = id.resolve(&scope.created).and_then(|id| BlobName::parse(id.as_str()));
     match name {
@@ -62,7 +62,7 @@ async fn open_named(scope: &Scope<'_>, name: &BlobName) -> Result<Option<Blob>> 
     Ok(blob)
 }
 
-/// The message that this object first held, in whichever log of the account.
+/// The message that this object first held, from any log of the account.
 async fn open_message(scope: &Scope<'_>, object: ObjectId) -> Result<Option<Blob>> {
     let logs = scope.logs().await?;
     let found = at_once(&logs, |states| {
@@ -75,7 +75,7 @@ async fn open_message(scope: &Scope<'_>, object: ObjectId) -> Result<Option<Blob
     Ok(Some(Blob::message(account.clone(), message)))
 }
 
-/// The upload of that text, unless it was collected.
+/// The upload that `text` names, unless the account has collected it.
 async fn open_upload(scope: &Scope<'_>, text: &str) -> Result<Option<Blob>> {
     let account = scope.account();
     let Some(upload) = account.uploaded(text) else { return Ok(None) };
@@ -84,7 +84,7 @@ async fn open_upload(scope: &Scope<'_>, text: &str) -> Result<Option<Blob>> {
     Ok(exists.then(|| Blob { account: account.clone(), object: Object::Upload(upload), span }))
 }
 
-/// Where the part of that number is. The message in it is a blob of its own, and so are its parts.
+/// Finds a part by its section number. A message in that part is a blob of its own, and so are its parts.
 fn part_at(outline: &Outline, path: &[u32]) -> Option<(Range<u64>, Encoding)> {
     let (part, layers) = outline.part_within(path)?;
     let is_inside = (1..path.len()).any(|len| {
@@ -96,26 +96,26 @@ fn part_at(outline: &Outline, path: &[u32]) -> Option<(Range<u64>, Encoding)> {
 }
 
 impl Blob {
-    /// A whole message.
+    /// The blob of a whole message.
     pub(crate) fn message(account: Arc<Account>, message: Message) -> Self {
         let span = Span { layers: Vec::new(), range: 0..message.size() };
         Blob { account, object: Object::Message(message), span }
     }
 
-    /// Its bytes.
+    /// The size in bytes.
     pub(crate) fn size(&self) -> u64 {
         self.span.range.end - self.span.range.start
     }
 
-    /// The account that it is read from.
+    /// The account that stores it.
     pub(super) fn account(&self) -> &Arc<Account> {
         &self.account
     }
 
-    /// Its parts, if it is taken for a message.
+    /// The parts of the blob, parsed as a message.
     async fn outline(&self) -> Result<Outline> {
         match &self.object {
-            // Of a whole message the structure is stored.
+            // The store has the structure of a whole message.
             Object::Message(message)
                 if self.span.layers.is_empty() && self.span.range == (0..message.size()) =>
             {
@@ -125,8 +125,8 @@ impl Blob {
         }
     }
 
-    /// Some of its bytes, without that encoding: reads them through once, unless that was done
-    /// lately.
+    /// A range of the blob, decoded from its transfer encoding. Reads the range once to find the decoded
+    /// size, unless that is cached.
     ///
     /// # Errors
     /// As [`open`].
@@ -143,7 +143,7 @@ impl Blob {
         Ok(Blob { account: self.account.clone(), object: self.object.clone(), span })
     }
 
-    /// These of its bytes, cut at its end, in pieces. The stream holds at most
+    /// A range of the blob as a stream, cut at the blob's end. The stream holds at most
     /// [`sealpost_vault::message::READER_BYTES`].
     ///
     /// # Errors
@@ -156,7 +156,7 @@ impl Blob {
         }
     }
 
-    /// These of its bytes, in memory.
+    /// A range of the blob, in memory.
     ///
     /// # Errors
     /// As [`open`].
@@ -169,7 +169,7 @@ impl Blob {
         Ok(all)
     }
 
-    /// The structure of the message that it is. Anything is a message, if one without a header.
+    /// The structure of the blob, parsed as a message. Any bytes parse, if as a message without a header.
     ///
     /// # Errors
     /// As [`open`].
@@ -187,7 +187,7 @@ impl Blob {
         Ok(scanner.finish().0)
     }
 
-    /// The range in the bytes that the innermost layer comes to.
+    /// Translates a range of the blob to a range of the innermost layer.
     fn inside(&self, range: Range<u64>) -> Range<u64> {
         let Range { start, end } = self.span.range;
         start.saturating_add(range.start).min(end)..start.saturating_add(range.end).min(end)

@@ -1,5 +1,5 @@
-//! New emails: composed, imported or copied messages are stored one after the other, and those of
-//! one log become visible by one entry.
+//! New emails: composed, imported or copied. Messages are stored one by one; one entry makes all of a log's
+//! new messages visible.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -32,24 +32,24 @@ const RECORD_BYTES: usize = 2 * size_of::<NewMessage>() + 512;
 
 /// An email to add.
 pub(super) struct NewEmail {
-    /// Its message.
+    /// The source of its message.
     pub(super) message: Source,
-    /// The mailboxes that it comes into; at least one.
+    /// The mailboxes to place it in; at least one.
     pub(super) places: BTreeSet<Place>,
     pub(super) flags: Flags,
     pub(super) received: Timestamp,
 }
 
-/// Where the message of a new email comes from.
+/// The source of a new email's message.
 pub(super) enum Source {
-    /// It is composed.
+    /// Composed from an Email object.
     Composed(Box<Email>),
-    /// It is a blob.
+    /// A blob.
     Blob(BlobId),
 }
 
 impl Source {
-    /// Memory for its longest text while that is encoded, in bytes.
+    /// Memory for the longest text during encoding, in bytes.
     fn text_bytes(&self) -> usize {
         match self {
             Source::Blob(_) => 0,
@@ -61,13 +61,13 @@ impl Source {
     }
 }
 
-/// What became of each new email, by what the client calls it.
+/// The outcome of each new email, by its creation id.
 pub(super) type Added = Vec<(CreationId, Result<Email, SetError>)>;
 
-/// Adds emails, each by itself: the id, blob, thread and size of each, or why it was not added.
+/// Adds emails, each independently. Returns the id, blob, thread and size of each, or its error.
 ///
 /// # Errors
-/// If the server failed; some of the emails may have been added.
+/// If the server failed. Some of the emails may have been added.
 pub(super) async fn add(
     scope: &mut Scope<'_>,
     entries: &mut Entries,
@@ -77,7 +77,7 @@ pub(super) async fn add(
     let _permit = scope.permit(Later::BYTES + new.len() * RECORD_BYTES + text_bytes).await;
     let logs = scope.logs().await?;
     let mut added = Added::new();
-    // A shared mailbox may be gone since it was looked up.
+    // A shared mailbox may have been removed since the lookup.
     let (new, gone): (Vec<_>, Vec<_>) =
         new.into_iter().partition(|(_, email)| first_log(&logs, email).is_some());
     for (creation, _) in gone {
@@ -104,13 +104,13 @@ pub(super) async fn add(
     Ok(added)
 }
 
-/// The first log that the email comes into.
+/// The first log that the email is placed in.
 fn first_log(logs: &[Arc<Account>], email: &NewEmail) -> Option<AccountId> {
     let mut ids = logs.iter().map(|log| log.id());
     ids.find(|log| email.places.iter().any(|(other, _)| other == log))
 }
 
-/// The emails of one log that are stored and not placed yet.
+/// Emails of one log, stored but not yet placed.
 struct Batch<'a> {
     log: AccountId,
     account: &'a Arc<Account>,
@@ -131,7 +131,7 @@ impl<'a> Batch<'a> {
         self.unplaced.push(NewMessage { stored, flags, received: email.received });
     }
 
-    /// Makes them durable and places them, then in the mailboxes of other logs.
+    /// Makes the messages durable, places them, then adds their placements in other logs.
     async fn place(mut self, scope: &Scope<'_>, entries: &mut Entries) -> Result<Added, Failure> {
         if self.emails.is_empty() {
             return Ok(Added::new());
@@ -157,7 +157,7 @@ impl<'a> Batch<'a> {
                 creation,
                 match (result, found) {
                     (Ok(()), Some(found)) => Ok(shown(&found)),
-                    // Another client expunged it at once.
+                    // Another client has already expunged it.
                     (Ok(()), None) => Err(SetErrorType::NotFound.into()),
                     (Err(refused), _) => Err(of_object(refused)?),
                 },
@@ -171,7 +171,7 @@ fn mailboxes_in(email: &NewEmail, log: AccountId) -> Vec<MailboxId> {
     email.places.iter().filter(|(other, _)| *other == log).map(|(_, mailbox)| *mailbox).collect()
 }
 
-/// Places emails in the mailboxes of other logs too; one that cannot be is not added at all.
+/// Adds placements in mailboxes of other logs. If one fails, the email is not added at all.
 async fn spread(
     scope: &Scope<'_>,
     entries: &mut Entries,
@@ -204,7 +204,7 @@ async fn spread(
     Ok(())
 }
 
-/// What the client is told of a new email (RFC 8621 §4.6).
+/// The properties that the response reports of a new email (RFC 8621 §4.6).
 fn shown(email: &StoredEmail) -> Email {
     let fields = EmailFields {
         id: Some(EmailId::new(email_id_of(email.object))),
@@ -216,7 +216,7 @@ fn shown(email: &StoredEmail) -> Email {
     Email { fields, ..Email::default() }
 }
 
-/// Stores the message of an email; it is durable when `later` is.
+/// Stores the message of an email. It is durable once `later` is.
 async fn store(
     scope: &Scope<'_>,
     log: &Account,
@@ -250,7 +250,7 @@ async fn store(
     Ok(ingest.finish_later(later).await?)
 }
 
-/// Writes the bytes of a blob; a message has at most so many.
+/// Writes the bytes of a blob, up to the maximum size of a message.
 async fn write_blob(
     ingest: &mut Ingest,
     blob: &Blob,
@@ -274,14 +274,13 @@ async fn write_blob(
     Ok(())
 }
 
-/// Whether the contents of all parts together are not too large: several parts may have the same
-/// text or blob.
+/// Checks the total size of all parts. Several parts may refer to the same text or blob.
 fn check_size(pieces: &[Piece<'_>], blobs: &BTreeMap<BlobId, Blob>) -> Result<(), SetError> {
     let size = |piece: &Piece<'_>| match piece {
         Piece::Bytes(bytes) => bytes.len() as u64,
         Piece::Text(text, _) => text.len() as u64,
         Piece::Blob(id, BlobEncoding::Base64) => blobs.get(id).map_or(0, Blob::size),
-        // An import of one message, or a forwarded one: the limit on messages holds.
+        // A single blob, imported or forwarded: the limit on message size applies.
         Piece::Blob(id, BlobEncoding::Identity) if pieces.len() > 1 => blobs.get(id).map_or(0, Blob::size),
         Piece::Blob(..) => 0,
     };
@@ -293,7 +292,7 @@ fn too_large(most: u64) -> SetError {
     SetError::from(SetErrorType::TooLarge).describe(format!("a message has at most {most} bytes"))
 }
 
-/// An upload that was collected while it was read is not there.
+/// Maps the error of an upload that was collected during the read to `blobNotFound`.
 fn missing(refused: Refused, id: &BlobId) -> Refused {
     match refused {
         Refused::Server(error) if error.kind() == Kind::NotFound => blob_not_found(vec![id.clone()]).into(),
@@ -305,10 +304,10 @@ fn blob_not_found(missing: Vec<BlobId>) -> SetError {
     SetError::from(SetErrorType::BlobNotFound).with(SetErrorDetail::NotFound(missing))
 }
 
-/// The blobs of a message.
+/// Opens the blobs of a message.
 ///
 /// # Errors
-/// `blobNotFound` with all that are not there (RFC 8621 §4.6).
+/// `blobNotFound` with every missing id (RFC 8621 §4.6).
 async fn blobs_of(scope: &Scope<'_>, message: &[Piece<'_>]) -> Result<BTreeMap<BlobId, Blob>, Refused> {
     let (mut blobs, mut missing) = (BTreeMap::new(), Vec::new());
     for piece in message {

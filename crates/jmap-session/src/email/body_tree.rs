@@ -1,16 +1,16 @@
-//! The parts of a message's body, and which of them clients show as its text (RFC 8621 §4.1.4).
+//! The parts of a message's body, and the lists of those that clients display (RFC 8621 §4.1.4).
 
 use sealpost_mime::structure::{StoredKind, StoredPart, StoredStructure};
 
-/// One part, with those inside it. Messages in a message are parts without parts.
+/// A part with its children. A message inside a message is a part without children.
 pub(crate) struct BodyPart<'a> {
     pub(crate) stored: &'a StoredPart<'a>,
-    /// Its section number; empty for the message itself if that is a multipart.
+    /// Its section number; empty if the message itself is a multipart.
     pub(crate) path: Vec<u32>,
     pub(super) parts: Vec<BodyPart<'a>>,
 }
 
-/// The parts that are shown, and the others.
+/// The three lists of RFC 8621 §4.1.4: `textBody`, `htmlBody`, `attachments`.
 #[derive(Default)]
 pub(crate) struct BodyLists<'t, 'a> {
     pub(crate) text: Vec<&'t BodyPart<'a>>,
@@ -19,7 +19,7 @@ pub(crate) struct BodyLists<'t, 'a> {
 }
 
 impl<'a> BodyPart<'a> {
-    /// The message's body. `None` if its structure has no parts, which none has that was read.
+    /// The body of a message. `None` if its structure has no parts, which the scanner never makes.
     pub(crate) fn tree(structure: &'a StoredStructure<'a>) -> Option<Self> {
         let mut left = structure.parts.iter();
         let mut root = Self::next(&mut left, Vec::new())?;
@@ -40,19 +40,19 @@ impl<'a> BodyPart<'a> {
                     parts.push(Self::next(left, [&path[..], &[number]].concat())?);
                 }
             }
-            // The parts of a message in the message are not parts of this one.
+            // Parts of a nested message do not belong to this message.
             StoredKind::Message(_) => drop(Self::next(left, Vec::new())?),
         }
         Some(BodyPart { stored, path, parts })
     }
 
-    /// Its name among the parts of the email; none of a multipart.
+    /// Its `partId`; `None` for a multipart.
     pub(super) fn part_id(&self) -> Option<String> {
         let numbers: Vec<String> = self.path.iter().map(u32::to_string).collect();
         (!self.is_multipart()).then(|| numbers.join("."))
     }
 
-    /// This part and all inside it, depth first.
+    /// Calls `each` for this part and all parts below it, depth first.
     pub(super) fn walk<'t>(&'t self, each: &mut impl FnMut(&'t BodyPart<'a>)) {
         each(self);
         self.parts.iter().for_each(|part| part.walk(each));
@@ -74,11 +74,11 @@ impl<'a> BodyPart<'a> {
         self.stored.disposition.as_ref().is_some_and(|disposition| disposition.kind == kind)
     }
 
-    /// Whether it is shown with the body, where it is in a multipart of that subtype.
+    /// Whether the part is displayed with the body, at this index in a multipart of that subtype.
     fn is_inline(&self, index: usize, multipart: &str) -> bool {
         let is_type = self.stored.is("text", "plain") || self.stored.is("text", "html") || self.is_media();
-        // Of a multipart/related only the first part is, and a text with a file name that is not
-        // the first part is a file.
+        // In a multipart/related only the first part is displayed. A later text part with a file name is an
+        // attachment.
         let is_body =
             index == 0 || multipart != "related" && (self.is_media() || self.stored.filename().is_none());
         is_type && !self.is_disposed("attachment") && is_body
@@ -86,7 +86,7 @@ impl<'a> BodyPart<'a> {
 }
 
 impl<'t, 'a> BodyLists<'t, 'a> {
-    /// By the algorithm of the RFC.
+    /// Sorts the parts by the algorithm of RFC 8621 §4.1.4.
     pub(crate) fn of(root: &'t BodyPart<'a>) -> Self {
         let BodyLists { mut text, mut html, mut attachments } = BodyLists::default();
         let lists = Open { text: Some(&mut text), html: Some(&mut html), attachments: &mut attachments };
@@ -94,8 +94,8 @@ impl<'t, 'a> BodyLists<'t, 'a> {
         BodyLists { text, html, attachments }
     }
 
-    /// Whether there is something to download: a part that is no text, and not meant to be shown
-    /// inside the text, as pictures of HTML are.
+    /// Whether the message has a part to download: not text, and not shown inside the text as images of HTML
+    /// are.
     pub(super) fn has_attachment(root: &BodyPart<'_>) -> bool {
         let mut embedded = Vec::new();
         root.walk(&mut |part| {
@@ -112,12 +112,12 @@ impl<'t, 'a> BodyLists<'t, 'a> {
     }
 }
 
-/// Whether a message with that structure has something attached, for searches.
+/// Whether a message with this structure has an attachment, for searches.
 pub(super) fn is_attached(structure: &StoredStructure<'_>) -> bool {
     BodyPart::tree(structure).is_some_and(|root| BodyLists::has_attachment(&root))
 }
 
-/// The lists as far as parts are still sorted into them.
+/// The lists while parts are sorted into them.
 struct Open<'l, 't, 'a> {
     text: Option<&'l mut Vec<&'t BodyPart<'a>>>,
     html: Option<&'l mut Vec<&'t BodyPart<'a>>>,
@@ -152,7 +152,7 @@ fn sort<'t, 'a>(
             list.unwrap_or(lists.attachments).push(part);
         } else {
             if in_alternative && part.is_text() {
-                // All of this multipart is one alternative, and this is which one.
+                // The whole multipart is one alternative; its subtype says which.
                 if part.stored.subtype == "plain" {
                     lists.html = None;
                 } else {
@@ -171,7 +171,7 @@ fn sort<'t, 'a>(
         && let (Some(text), Some(html)) = (lists.text, lists.html)
         && let (Some(text_before), Some(html_before)) = (text_before, html_before)
     {
-        // With one alternative alone, that is shown in any case.
+        // A multipart with a single alternative displays it in both lists.
         if text.len() == text_before {
             text.extend_from_slice(&html[html_before..]);
         } else if html.len() == html_before {
@@ -193,7 +193,7 @@ mod tests {
         scanner.finish().0
     }
 
-    /// A multipart of these parts, each its type, its disposition and its name in the description.
+    /// Builds a multipart from its parts, each a type, a disposition and a description.
     fn multipart(subtype: &str, boundary: &str, parts: &[String]) -> String {
         let mut text = format!("Content-Type: multipart/{subtype}; boundary={boundary}\n\n");
         for part in parts {

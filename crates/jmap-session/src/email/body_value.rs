@@ -1,21 +1,21 @@
-//! The text of a part (RFC 8621 §4.1.4, EmailBodyValue): decoded piece by piece, cut where the client
-//! or the server wants no more.
+//! The text of a part (RFC 8621 §4.1.4, EmailBodyValue): decoded piece by piece, and cut at the limit of the
+//! client or of the server.
 
 use sealpost_jmap::email::EmailBodyValue;
 use sealpost_mime::decode::charset::{CharsetDecoder, is_guessed, is_known};
 use sealpost_mime::decode::{Encoding, TransferDecoder};
 use sealpost_mime::structure::StoredPart;
 
-/// Bytes of a tag that is looked for where HTML is cut; longer ones are cut.
+/// How far back, in bytes, a cut in HTML looks for the start of a tag. A longer tag is cut.
 const TAG_BYTES: usize = 16 * 1024;
-/// Bytes of a part that are decoded at once: what bounds the buffers.
+/// Bytes decoded at once; bounds the buffers.
 const SLICE_BYTES: usize = 8 * 1024;
 
 /// Decodes the text of one part.
 pub(crate) struct BodyText {
     transfer: TransferDecoder,
     charset: CharsetDecoder,
-    /// Set while the bytes should be UTF-8: those of a character that was cut, and whether all were.
+    /// Set for text that should be UTF-8: holds the bytes of a split character, and whether all were valid.
     utf8: Option<Utf8Check>,
     is_html: bool,
     is_problem: bool,
@@ -23,12 +23,12 @@ pub(crate) struct BodyText {
     value: String,
     bytes: Vec<u8>,
     decoded: String,
-    /// The last character was CR, which is held back.
+    /// The last character was CR, held back until the next one.
     held_cr: bool,
 }
 
 impl BodyText {
-    /// Of a part of type text; at most so many bytes of its text.
+    /// A decoder for a text part; it keeps at most `most` bytes of text.
     pub(crate) fn new(part: &StoredPart<'_>, most: usize) -> Self {
         let label = part.param("charset");
         let label = label.as_deref();
@@ -50,12 +50,12 @@ impl BodyText {
         }
     }
 
-    /// Whether more bytes change nothing.
+    /// Whether the text is complete, so that further bytes change nothing.
     pub(crate) fn is_full(&self) -> bool {
         self.value.len() > self.most
     }
 
-    /// The next bytes of the part, as they are in the message.
+    /// Takes the next bytes of the part, as in the message.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         for slice in bytes.chunks(SLICE_BYTES) {
             if self.is_full() {
@@ -66,7 +66,7 @@ impl BodyText {
         }
     }
 
-    /// That was all of it.
+    /// Ends the part and returns its text.
     pub(crate) fn finish(mut self) -> EmailBodyValue {
         if !self.is_full() {
             let transfer = std::mem::replace(&mut self.transfer, TransferDecoder::new(Encoding::Identity));
@@ -96,7 +96,7 @@ impl BodyText {
         self.take_text();
     }
 
-    /// Appends decoded text, with LF for CRLF.
+    /// Appends decoded text, with CRLF replaced by LF.
     fn take_text(&mut self) {
         if self.utf8.is_none() {
             self.is_problem |= self.decoded.contains(char::REPLACEMENT_CHARACTER);
@@ -120,7 +120,7 @@ impl BodyText {
         self.decoded.clear();
     }
 
-    /// At a character, and not inside of a tag.
+    /// Cuts the text at a character boundary and outside any tag.
     fn cut(&mut self) {
         self.value.truncate(self.value.floor_char_boundary(self.most));
         if !self.is_html {
@@ -134,10 +134,10 @@ impl BodyText {
     }
 }
 
-/// Whether bytes that come in pieces are UTF-8.
+/// Checks whether bytes in pieces are UTF-8.
 #[derive(Default)]
 struct Utf8Check {
-    /// The first bytes of a character.
+    /// The first bytes of a character that a piece boundary splits.
     held: Vec<u8>,
 }
 

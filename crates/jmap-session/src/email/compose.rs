@@ -1,12 +1,11 @@
-//! The message that an Email object means (RFC 8621 §4.6).
+//! Composes the message that an Email object describes (RFC 8621 §4.6).
 //!
-//! Header fields are ASCII wherever they have a form with encoded-words or parameters; text is 7bit
-//! where it can be, else quoted-printable; all other bytes are base64, except messages, which keep
-//! their own encoding (RFC 2046 §5.2.1). Boundaries are random, so no part can contain one by
-//! intent.
+//! Header fields are ASCII wherever their form allows encoded-words or parameters. Text is 7bit if possible,
+//! else quoted-printable. Other bytes are base64, except messages, which keep their own encoding (RFC 2046
+//! §5.2.1). Boundaries are random, so that no content can contain one on purpose.
 //!
-//! The message is a list of pieces: bytes, and texts and blobs that are encoded when it is stored, as
-//! several parts may have the same one.
+//! A message is a list of pieces: bytes, texts and blobs. Texts and blobs are encoded when the message is
+//! stored, since several parts may refer to the same one.
 
 mod body;
 mod header;
@@ -21,28 +20,28 @@ use sealpost_mime::encode;
 /// A piece of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Piece<'a> {
-    /// These bytes.
+    /// Bytes.
     Bytes(Vec<u8>),
-    /// A text, which is not encoded yet.
+    /// A text to encode.
     Text(&'a str, TextEncoding),
     /// The bytes of a blob.
     Blob(BlobId, BlobEncoding),
 }
 
-/// How a text is written.
+/// How to encode a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TextEncoding {
-    /// As it is, with CRLF at the ends of lines.
+    /// Unchanged, with CRLF at line ends.
     SevenBit,
-    /// In quoted-printable.
+    /// Quoted-printable.
     Quoted,
 }
 
 impl TextEncoding {
-    /// Bytes that a byte of text becomes at most: `=C3` with soft line ends.
+    /// The most bytes that one byte of text can become: `=C3` with soft line breaks.
     pub(super) const GROWTH: usize = 4;
 
-    /// The text as it is in the message.
+    /// Encodes a text as it appears in the message.
     pub(super) fn encode(self, text: &str) -> Cow<'_, str> {
         match self {
             TextEncoding::Quoted => encode::quoted_printable(text).into(),
@@ -57,27 +56,27 @@ fn with_crlf(text: &str) -> String {
     lines.join("\r\n")
 }
 
-/// How the bytes of a blob are written.
+/// How to encode the bytes of a blob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BlobEncoding {
-    /// In lines of base64.
+    /// Base64 in lines.
     Base64,
-    /// As they are.
+    /// Unchanged.
     Identity,
 }
 
-/// What messages are made with.
+/// The environment for composing messages.
 pub(crate) struct Composer<'a> {
-    /// Where boundaries and message ids come from.
+    /// The source of boundaries and message ids.
     pub(crate) random: &'a dyn Random,
-    /// The host name in message ids.
+    /// The host name for message ids.
     pub(crate) hostname: &'a str,
-    /// The time, for messages without a date.
+    /// The current time, for messages without a date.
     pub(crate) now: Timestamp,
 }
 
 impl Composer<'_> {
-    /// The message of an email that [`sealpost_jmap::email::for_create`] has read.
+    /// Composes the message of an email that [`sealpost_jmap::email::for_create`] has read.
     pub(super) fn compose<'a>(&self, email: &'a Email) -> Vec<Piece<'a>> {
         let mut pieces = Pieces::default();
         pieces.text(&header::of_message(self, email));
@@ -85,7 +84,7 @@ impl Composer<'_> {
         pieces.0
     }
 
-    /// So many random bytes as hexadecimal digits.
+    /// Random bytes as hexadecimal digits.
     fn token(&self) -> String {
         let mut bytes = [0; 16];
         self.random.fill(&mut bytes);
@@ -93,7 +92,7 @@ impl Composer<'_> {
     }
 }
 
-/// Pieces, of which none follows another one of bytes.
+/// Pieces, with adjacent bytes merged.
 #[derive(Debug, Default)]
 struct Pieces<'a>(Vec<Piece<'a>>);
 
@@ -114,7 +113,7 @@ impl<'a> Pieces<'a> {
     }
 }
 
-/// Base64 of bytes that come in pieces, in whole lines.
+/// Encodes bytes that arrive in pieces to base64, in whole lines.
 #[derive(Debug, Default)]
 pub(super) struct Base64Lines {
     /// Bytes of an incomplete line.
@@ -122,10 +121,10 @@ pub(super) struct Base64Lines {
 }
 
 impl Base64Lines {
-    /// Bytes in a line of 76 characters (RFC 2045 §6.8).
+    /// Bytes per line of 76 characters (RFC 2045 §6.8).
     const LINE_BYTES: usize = 57;
 
-    /// Takes the next bytes; the lines that are complete.
+    /// Takes the next bytes and returns the completed lines.
     pub(super) fn push(&mut self, bytes: &[u8]) -> String {
         self.held.extend_from_slice(bytes);
         let whole = self.held.len() / Self::LINE_BYTES * Self::LINE_BYTES;
@@ -134,7 +133,7 @@ impl Base64Lines {
         lines
     }
 
-    /// That was all; the last line.
+    /// Returns the last, incomplete line.
     pub(super) fn finish(self) -> String {
         encode::base64(&self.held)
     }

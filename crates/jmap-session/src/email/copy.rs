@@ -1,5 +1,5 @@
-//! Email/copy (RFC 8621 §4.7). A caller has one account, and a copy is between two: so there is
-//! always an account that it does not have.
+//! Email/copy (RFC 8621 §4.7). A copy is between two accounts, and a caller has one: the response is always
+//! an error.
 
 use sealpost_jmap::MethodError;
 use sealpost_jmap::error::MethodErrorType;

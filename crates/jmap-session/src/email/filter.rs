@@ -1,4 +1,4 @@
-//! From filters of JMAP to those of searches (RFC 8621 §4.4.1).
+//! Converts JMAP filters to search filters (RFC 8621 §4.4.1).
 
 use std::collections::HashMap;
 
@@ -15,10 +15,10 @@ use crate::mailbox::place_of_id;
 use crate::method::Failure;
 use crate::scope::{Logs, Scope};
 
-/// The filter of a query; none finds every email.
+/// The filter of a query. `None` matches every email.
 ///
 /// # Errors
-/// `unsupportedFilter` if it asks for too many words.
+/// `unsupportedFilter` if it has too many words.
 pub(super) async fn filter_of(
     scope: &Scope<'_>,
     filter: Option<&Filter<EmailCondition>>,
@@ -39,7 +39,7 @@ pub(super) async fn filter_of(
     Ok(translator.filter(filter)?)
 }
 
-/// The mailboxes that a filter names.
+/// Collects the mailboxes that a filter names.
 fn mailboxes_in<'f>(filter: &'f Filter<EmailCondition>, ids: &mut Vec<&'f GivenId>) {
     match filter {
         Filter::Operator { conditions, .. } => {
@@ -53,9 +53,9 @@ fn mailboxes_in<'f>(filter: &'f Filter<EmailCondition>, ids: &mut Vec<&'f GivenI
 }
 
 struct Translator {
-    /// Where the mailboxes are that exist.
+    /// The mailboxes that exist, by id.
     places: HashMap<GivenId, MailboxPlace>,
-    /// Words that the filter may still have.
+    /// How many more words the filter may have.
     left: usize,
 }
 
@@ -75,10 +75,10 @@ impl Translator {
         }
     }
 
-    /// All that are given must match.
+    /// Converts a condition: all of its members must match.
     fn condition(&mut self, condition: &EmailCondition) -> Result<EmailFilter, MethodError> {
         let mut all = Vec::new();
-        // A mailbox that does not exist has no emails.
+        // A mailbox that does not exist matches no email.
         all.extend(condition.in_mailbox.as_ref().map(|id| {
             self.places.get(id).map_or(EmailFilter::Always(false), |place| EmailFilter::In(*place))
         }));
@@ -117,7 +117,7 @@ impl Translator {
             }
         }
         if let Some(HeaderCondition { name, text }) = &condition.header {
-            // The field is there, whatever is looked for in it.
+            // An empty text matches any email that has the field.
             all.push(EmailFilter::Text(field(name), String::new()));
             all.extend(self.text(&field(name), text.as_deref().unwrap_or_default())?);
         }
@@ -127,7 +127,7 @@ impl Translator {
         })
     }
 
-    /// A filter for each word of a text.
+    /// One filter for each word of a text.
     fn text(&mut self, part: &TextPart, text: &str) -> Result<Vec<EmailFilter>, MethodError> {
         let words = words(text);
         self.left = self.left.checked_sub(words.len()).ok_or_else(|| {
@@ -138,7 +138,7 @@ impl Translator {
     }
 }
 
-/// The keyword as a search asks for it.
+/// Converts a keyword for the search.
 pub(super) fn keyword_of(keyword: &Keyword) -> EmailKeyword {
     match searched_as(keyword) {
         Some(flag) => EmailKeyword::System(flag),

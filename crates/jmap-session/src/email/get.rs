@@ -30,17 +30,17 @@ use crate::method::{Failure, Outcome};
 use crate::responder::{OpenResponder, Responder};
 use crate::scope::{Logs, Scope};
 
-/// About what an email takes until it is sent, beside its mailboxes and keywords, in bytes.
+/// Estimated memory for an email until it is sent, without its mailboxes and keywords, in bytes.
 const EMAIL_BYTES: usize = 512;
-/// The same for each mailbox that it is in.
+/// Estimated memory for each of its mailboxes, in bytes.
 const MAILBOX_BYTES: usize = 128;
-/// Memory for each byte of text that is sent: decoded, and as JSON.
+/// Memory for each byte of text in a response: decoded, and as JSON.
 const TEXT_FACTOR: usize = 4;
 
 /// An email that exists.
 struct Found {
     object: ObjectId,
-    /// The properties that the state has.
+    /// The properties that the account state has.
     fields: EmailFields,
     log: AccountId,
     row: EmailRow,
@@ -78,7 +78,7 @@ pub(crate) async fn get(
     response.open_array("list");
     let mut left = found.into_iter().flatten().peekable();
     while let Some(first) = left.next() {
-        // Those after it that are in the same log are read together.
+        // Read together with the following emails in the same log.
         let log = first.log;
         let mut run = vec![first];
         while let Some(next) = left.next_if(|next| next.log == log) {
@@ -94,7 +94,7 @@ pub(crate) async fn get(
     Ok(())
 }
 
-/// These properties of one email; `None` if there is none.
+/// The given properties of one email. `None` if it does not exist.
 pub(super) async fn one(
     scope: &Scope<'_>,
     wanted: ObjectId,
@@ -114,7 +114,7 @@ pub(super) async fn one(
     Ok(Some(read_one(&plan, &mut reader, found).await?))
 }
 
-/// The next email of a reader.
+/// Reads the next email.
 async fn read_one(plan: &Plan, reader: &mut EmailReader, found: Found) -> Result<JmapEmail> {
     let read = reader.next().await?;
     let structure = match &read.structure {
@@ -134,7 +134,7 @@ fn parse(id: &GivenId) -> Option<ObjectId> {
     object_of(id.id()?.as_str())
 }
 
-/// All emails of the account, if they are not too many for one response.
+/// All emails of the account, if they fit into one response.
 fn all(logs: &Logs<'_>) -> Result<Vec<(GivenId, Option<ObjectId>)>, MethodError> {
     let mut objects = BTreeSet::new();
     for (_, state) in logs {
@@ -150,8 +150,7 @@ fn all(logs: &Logs<'_>) -> Result<Vec<(GivenId, Option<ObjectId>)>, MethodError>
     Ok(objects.into_iter().map(|object| (GivenId::from(email_id_of(object)), Some(object))).collect())
 }
 
-/// About what the emails take until they are sent: all of them as the state has them, and one with
-/// its texts.
+/// Estimated memory until the emails are sent: for each what the state has, and the texts of one.
 fn memory(plan: &Plan, logs: &Logs<'_>, ids: &[(GivenId, Option<ObjectId>)]) -> usize {
     let (mut all, mut largest) = (0, 0);
     for object in ids.iter().filter_map(|(_, object)| *object) {
@@ -183,7 +182,7 @@ impl Found {
     }
 }
 
-/// The properties that the state has (RFC 8621 §4.1.1).
+/// The properties that the account state has (RFC 8621 §4.1.1).
 fn fields_of(plan: &Plan, logs: &Logs<'_>, email: &Email) -> EmailFields {
     let mut fields = EmailFields::default();
     for field in &plan.fields {
@@ -195,7 +194,7 @@ fn fields_of(plan: &Plan, logs: &Logs<'_>, email: &Email) -> EmailFields {
             EmailField::Keywords => fields.keywords = Some(Some(keywords_of(&email.flags))),
             EmailField::Size => fields.size = Some(email.size),
             EmailField::ReceivedAt => fields.received_at = Some(Some(UtcDate::new(email.received))),
-            // None are asked for.
+            // The call requests no values.
             EmailField::BodyValues if !plan.reads_values() => fields.body_values = Some(BTreeMap::new()),
             _ => {}
         }
@@ -211,7 +210,7 @@ fn mailbox_ids(logs: &Logs<'_>, email: &Email) -> TrueSet<GivenId> {
     TrueSet(ids.map(GivenId::from).collect())
 }
 
-/// Sends emails that are in one log.
+/// Sends the emails of one log.
 async fn send(
     plan: &Plan,
     logs: &[Arc<Account>],

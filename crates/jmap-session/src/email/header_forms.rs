@@ -1,7 +1,7 @@
-//! Header fields in the forms in which clients ask for them (RFC 8621 §4.1.2).
+//! Header fields in the forms that clients request (RFC 8621 §4.1.2).
 //!
-//! Parsing is best effort: a value that has no such form is null, and damaged text is readable as
-//! far as it is text.
+//! Parsing is best effort. A value that does not parse in the requested form is null; damaged text is decoded
+//! as far as possible.
 
 use sealpost_base::Timestamp;
 use sealpost_base::limits::JMAP_HEADER_VALUE_BYTES;
@@ -12,11 +12,11 @@ use sealpost_jmap::email::{
 use sealpost_mime::header::{address, date, message_id};
 use sealpost_mime::{Address, header};
 
-/// What one value takes beside its text, in bytes.
+/// Memory for a value beside its text, in bytes.
 const VALUE_OVERHEAD: usize = 64;
 
-/// Bytes of header values that one email may still have: a client may ask for the same field a
-/// hundred times, of a thousand parts. Values beyond that are null.
+/// The remaining bytes of header values for one email. A client may request the same field a hundred times,
+/// for a thousand parts. Values beyond the limit are null.
 pub(super) struct HeaderRoom(usize);
 
 impl Default for HeaderRoom {
@@ -33,7 +33,7 @@ impl HeaderRoom {
     }
 }
 
-/// All fields of a header, in their order.
+/// All fields of a header, in order.
 pub(super) fn headers(header: &[u8], room: &mut HeaderRoom) -> Vec<EmailHeader> {
     let fields = header::fields(header).take_while(|(name, value)| room.take(name) && room.take(value));
     let show = |(name, value): (&[u8], &[u8])| EmailHeader {
@@ -43,7 +43,7 @@ pub(super) fn headers(header: &[u8], room: &mut HeaderRoom) -> Vec<EmailHeader> 
     fields.map(show).collect()
 }
 
-/// The value of a header property: of the last field of its name, or of all (§4.1.3).
+/// The value of a header property: of the last field with its name, or of all of them (§4.1.3).
 pub(super) fn property(header: &[u8], wanted: &HeaderProperty, room: &mut HeaderRoom) -> HeaderFieldValue {
     let is_named = |(name, _): &(&[u8], &[u8])| name.eq_ignore_ascii_case(wanted.name.as_bytes());
     let mut fields = header::fields(header).filter(is_named).map(|(_, value)| value);
@@ -55,7 +55,7 @@ pub(super) fn property(header: &[u8], wanted: &HeaderProperty, room: &mut Header
     HeaderFieldValue::One(last.map_or(HeaderValue::Null, |value| in_form(wanted.form, value)))
 }
 
-/// The last field of that name in a form; null if there is none.
+/// The last field with that name, in the given form; null if there is none.
 pub(super) fn last(header: &[u8], name: &str, form: HeaderForm) -> HeaderValue {
     let is_named = |(field, _): &(&[u8], &[u8])| field.eq_ignore_ascii_case(name.as_bytes());
     header::fields(header)
@@ -80,7 +80,7 @@ fn in_form(form: HeaderForm, value: &[u8]) -> HeaderValue {
     }
 }
 
-/// §4.1.2.1: as it is, but without NUL, and with U+FFFD for what is not UTF-8.
+/// §4.1.2.1: unchanged, but without NUL, and with U+FFFD for invalid UTF-8.
 fn raw(value: &[u8]) -> String {
     let value = value.strip_suffix(b"\n").unwrap_or(value);
     let value = value.strip_suffix(b"\r").unwrap_or(value);
@@ -89,13 +89,13 @@ fn raw(value: &[u8]) -> String {
     text
 }
 
-/// §4.1.2.3: the mailboxes of all groups and of none.
+/// §4.1.2.3: the mailboxes inside and outside groups.
 fn addresses(value: &[u8]) -> Vec<EmailAddress> {
     let (list, _) = address::parse_list(&header::unfold(value));
     list.into_iter().filter(|address| address.host.is_some()).map(shown).collect()
 }
 
-/// §4.1.2.4: mailboxes outside of groups are in groups without a name.
+/// §4.1.2.4: mailboxes outside groups become groups without a name.
 fn groups(value: &[u8]) -> Vec<EmailAddressGroup> {
     let (list, _) = address::parse_list(&header::unfold(value));
     let mut groups: Vec<EmailAddressGroup> = Vec::new();
@@ -132,7 +132,7 @@ fn shown(address: Address) -> EmailAddress {
     EmailAddress { name: name.filter(|name| !name.is_empty()), email }
 }
 
-/// A local part as it is written in an addr-spec (RFC 5322 §3.4.1): quoted if it has to be.
+/// A local part as in an addr-spec (RFC 5322 §3.4.1): quoted if necessary.
 fn local_part(text: &str) -> String {
     let is_atext = |c: char| !c.is_ascii() || c.is_ascii_alphanumeric() || "!#$%&'*+-/=?^_`{|}~".contains(c);
     if text.split('.').all(|atom| !atom.is_empty() && atom.chars().all(is_atext)) {
@@ -149,7 +149,7 @@ fn local_part(text: &str) -> String {
     quoted
 }
 
-/// §4.1.2.5. What is in angle brackets but no msg-id is given as well: clients thread by it.
+/// §4.1.2.5. Includes text in angle brackets that is no valid msg-id, since clients thread by it.
 fn message_ids(value: &[u8]) -> Vec<String> {
     let unfolded = header::unfold(value);
     let ids: Vec<String> = message_id::parse_list(&unfolded).collect();
@@ -163,7 +163,7 @@ fn date_of(value: &[u8]) -> Option<Date> {
     Date::new(moment, date.zone).or_else(|| Date::new(moment, 0))
 }
 
-/// §4.1.2.7: what is in angle brackets outside of comments (RFC 2369 §2).
+/// §4.1.2.7: the texts in angle brackets outside comments (RFC 2369 §2).
 fn urls(value: &str) -> Vec<String> {
     let mut outside = String::new();
     let (mut depth, mut is_url) = (0usize, false);
@@ -185,7 +185,7 @@ fn urls(value: &str) -> Vec<String> {
     bracketed(&outside)
 }
 
-/// Texts in angle brackets, without white space.
+/// The texts in angle brackets, without white space.
 fn bracketed(value: &str) -> Vec<String> {
     let inside = value.split('<').skip(1).filter_map(|rest| rest.split_once('>'));
     let texts = inside.map(|(text, _)| text.split_whitespace().collect::<String>());

@@ -19,8 +19,7 @@ use crate::method::Outcome;
 use crate::responder::Responder;
 use crate::scope::Scope;
 
-/// Bytes at the beginning of a blob that are looked at: to see whether it is a message, and when it
-/// was received.
+/// Bytes at the start of a blob that import reads, to recognise a message and find its time of receipt.
 const HEAD_BYTES: u64 = 64 * 1024;
 
 pub(crate) async fn import(
@@ -70,14 +69,14 @@ pub(crate) async fn import(
     Ok(())
 }
 
-/// The email that a blob is.
+/// Reads the blob of an import.
 async fn read(scope: &Scope<'_>, places: &Places, import: EmailImport) -> Result<NewEmail, Refused> {
     let EmailImport { blob_id, mailbox_ids, keywords, received_at } = import;
     let places = places.of(mailbox_ids.0.iter())?;
     let blob = blob::open(scope, &blob_id).await?;
     let id = blob_id.resolve(&scope.created).cloned().map(BlobId::from);
     let (Some(blob), Some(id)) = (blob, id) else {
-        // RFC 8621 §4.8: an id that is not found is an invalid property.
+        // RFC 8621 §4.8: an unknown id is an invalid property.
         let why = format!("{blob_id}: there is no such blob");
         return Err(SetError::invalid_properties(vec!["blobId".to_owned()], why).into());
     };
@@ -91,14 +90,14 @@ async fn read(scope: &Scope<'_>, places: &Places, import: EmailImport) -> Result
     Ok(NewEmail { message: Source::Blob(id), places, flags: flags_of(&keywords.0), received })
 }
 
-/// Whether it begins with a header field (RFC 5322 §2.2), of a name such as fields have.
+/// Whether the bytes begin with a header field (RFC 5322 §2.2) with a plausible name.
 fn begins_message(head: &[u8]) -> bool {
     let Some(colon) = head.iter().position(|byte| *byte == b':') else { return false };
     let name = head[..colon].trim_ascii_end();
     !name.is_empty() && name.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(byte))
 }
 
-/// The time in the most recent Received field: the first one.
+/// The time in the most recent Received field, which is the first one.
 fn received(head: &[u8]) -> Option<Timestamp> {
     let (_, value) = fields(head).find(|(name, _)| name.eq_ignore_ascii_case(b"Received"))?;
     let value = sealpost_mime::header::unfold(value);

@@ -1,14 +1,14 @@
-//! Keywords of JMAP (RFC 8621 §4.1.1) and the flags that they are in the log, which IMAP shows.
+//! JMAP keywords (RFC 8621 §4.1.1) and the flags in the log, which IMAP shows.
 //!
-//! Four keywords are system flags. All others are keywords there too, under the name that is
-//! registered for them, because clients look for that one.
+//! Four keywords are system flags. All others are keywords in the log too. Those that IANA registers are
+//! stored in the registered spelling, since IMAP clients look for it.
 
 use sealpost_account::{Flags, SystemFlags};
 use sealpost_jmap::email::Keyword;
 use sealpost_jmap::true_set::TrueSet;
 use sealpost_mailbox::emails::EmailFlags;
 
-/// The keywords that are system flags.
+/// The keywords that stand for system flags.
 const SYSTEM: [(&str, SystemFlags); 4] = [
     ("$answered", SystemFlags::ANSWERED),
     ("$draft", SystemFlags::DRAFT),
@@ -16,8 +16,7 @@ const SYSTEM: [(&str, SystemFlags); 4] = [
     ("$seen", SystemFlags::SEEN),
 ];
 
-/// Keywords that are registered with uppercase letters (the IANA registry of IMAP and JMAP
-/// keywords).
+/// Keywords whose registered spelling has uppercase letters (the IANA registry of IMAP and JMAP keywords).
 const REGISTERED: [&str; 12] = [
     "$Forwarded",
     "$Important",
@@ -33,15 +32,15 @@ const REGISTERED: [&str; 12] = [
     "$MuteConversation",
 ];
 
-/// The keywords that JMAP shows for these flags. A keyword that JMAP has no name for is left out,
-/// and so is one that has the name of a system flag, which it is not.
+/// The JMAP keywords for flags. Leaves out IMAP keywords that are invalid in JMAP, and those spelled like the
+/// JMAP keyword of a system flag.
 pub(crate) fn keywords_of(flags: &EmailFlags) -> TrueSet<Keyword> {
     let system = SYSTEM.iter().filter(|(_, flag)| flags.system.contains(*flag)).map(|(name, _)| *name);
     let others = flags.keywords.iter().map(String::as_str).filter(|name| system_flag(name).is_none());
     TrueSet(system.chain(others).filter_map(Keyword::new).collect())
 }
 
-/// The flags that a message with these keywords has.
+/// The flags for keywords.
 pub(crate) fn flags_of<'a>(keywords: impl IntoIterator<Item = &'a Keyword>) -> Flags {
     let mut flags = Flags::default();
     for keyword in keywords {
@@ -53,17 +52,17 @@ pub(crate) fn flags_of<'a>(keywords: impl IntoIterator<Item = &'a Keyword>) -> F
     flags
 }
 
-/// The system flag that a keyword is, if it is one: searches ask for those otherwise.
+/// The system flag of a keyword, if any: a search has another criterion for it.
 pub(super) fn searched_as(keyword: &Keyword) -> Option<SystemFlags> {
     system_flag(keyword.as_str())
 }
 
-/// The system flag that a keyword is, in any case.
+/// The system flag of a keyword, ignoring case.
 fn system_flag(keyword: &str) -> Option<SystemFlags> {
     SYSTEM.iter().find(|(name, _)| name.eq_ignore_ascii_case(keyword)).map(|(_, flag)| *flag)
 }
 
-/// The name under which a keyword is stored if no message had it before.
+/// The spelling in which a keyword is stored if no message has it yet.
 fn stored_name(keyword: &str) -> &str {
     REGISTERED.iter().find(|name| name.eq_ignore_ascii_case(keyword)).copied().unwrap_or(keyword)
 }

@@ -1,4 +1,4 @@
-//! The bytes of a message of which an email is shown.
+//! The bytes of the message behind an email.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use sealpost_mime::decode::{Encoding, TransferDecoder};
 
 use crate::blob::Blob;
 
-/// A message, of which all may be in memory.
+/// A message, possibly wholly in memory.
 pub(super) struct MessageBytes {
     blob: Blob,
     whole: Option<Bytes>,
@@ -20,7 +20,7 @@ impl MessageBytes {
         MessageBytes { blob, whole }
     }
 
-    /// Calls `each` with pieces of these bytes until it wants no more.
+    /// Calls `each` with pieces of the range until it returns false.
     pub(super) async fn read(&self, range: Range<u64>, mut each: impl FnMut(&[u8]) -> bool) -> Result<()> {
         if let Some(bytes) = self.in_memory(&range) {
             each(bytes);
@@ -35,7 +35,7 @@ impl MessageBytes {
         Ok(())
     }
 
-    /// How many bytes these come to without that encoding.
+    /// The size of the range after decoding.
     pub(super) async fn decoded_size(&self, range: Range<u64>, encoding: Encoding) -> Result<u64> {
         if matches!(encoding, Encoding::Identity | Encoding::Opaque) {
             return Ok(range.end - range.start);
@@ -59,10 +59,10 @@ impl MessageBytes {
     }
 }
 
-/// What could be read; `None` of a message that is damaged, of which the rest is shown.
+/// The result of a read; `None` for a damaged message, so that the response shows the rest of it.
 ///
 /// # Errors
-/// Those that may not be there the next time.
+/// Errors that may be temporary.
 pub(super) fn unless_damaged<T>(read: Result<T>) -> Result<Option<T>> {
     match read {
         Ok(read) => Ok(Some(read)),

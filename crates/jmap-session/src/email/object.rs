@@ -1,4 +1,4 @@
-//! The Email object (RFC 8621 §4.1), made of what was read of a message.
+//! The Email object (RFC 8621 §4.1), made from the parts of a message that were read.
 
 use std::collections::BTreeMap;
 
@@ -17,21 +17,21 @@ use super::message_bytes::{MessageBytes, unless_damaged};
 use super::plan::{Plan, form_of};
 use crate::blob::BlobName;
 
-/// A message, as far as the plan reads it.
+/// A message, read as far as the plan requires.
 pub(super) struct Source<'a> {
-    /// What its parts are blobs of.
+    /// The blob that contains the parts.
     pub(super) blob: &'a BlobName,
-    /// Empty if it is damaged, or not read.
+    /// Empty if damaged or not read.
     pub(super) header: &'a [u8],
     pub(super) structure: Option<&'a StoredStructure<'a>>,
-    /// `None` if the plan reads no more than header and structure.
+    /// `None` if the plan reads only header and structure.
     pub(super) bytes: Option<&'a MessageBytes>,
 }
 
-/// The properties that are in the message, beside those in `known`.
+/// The email: the given properties in `known`, and those read from the message.
 ///
 /// # Errors
-/// What the store says. Of a damaged message everything is shown that can be read.
+/// Store errors. A damaged message gives all properties that can be read.
 pub(super) async fn email(plan: &Plan, known: EmailFields, source: &Source<'_>) -> Result<Email> {
     let mut fields = known;
     let mut room = HeaderRoom::default();
@@ -60,7 +60,7 @@ pub(super) async fn email(plan: &Plan, known: EmailFields, source: &Source<'_>) 
     Ok(Email { fields, header_properties })
 }
 
-/// A convenience property.
+/// Sets a convenience property.
 fn set(fields: &mut EmailFields, field: EmailField, value: HeaderValue) {
     let strings = |value| if let HeaderValue::Strings(strings) = value { Some(strings) } else { None };
     let addresses = |value| -> Option<Vec<EmailAddress>> {
@@ -86,7 +86,7 @@ fn set(fields: &mut EmailFields, field: EmailField, value: HeaderValue) {
     }
 }
 
-/// Of a message whose structure is damaged, or not asked for.
+/// Sets the body properties of a message whose structure is damaged or not requested.
 fn show_no_body(plan: &Plan, fields: &mut EmailFields) {
     if plan.wants(EmailField::HasAttachment) {
         fields.has_attachment = Some(false);
@@ -147,7 +147,7 @@ async fn show_body(
     Ok(())
 }
 
-/// What was read of parts for what is told of them, by section number.
+/// The size and header of each part that were read from the message, by section number.
 #[derive(Default)]
 struct PartsRead(BTreeMap<Vec<u32>, (u64, Vec<u8>)>);
 
@@ -163,7 +163,7 @@ impl PartsRead {
             let (body, encoding) = (part.stored.body(), part.stored.transfer_encoding());
             let mut size = part.stored.size();
             if plan.reads_sizes() && !part.is_multipart() {
-                // What is damaged has the size that it has in the message.
+                // A damaged part reports its encoded size.
                 size = unless_damaged(bytes.decoded_size(body, encoding).await)?.unwrap_or(size);
             }
             let mut header = Vec::new();
@@ -186,7 +186,7 @@ impl PartsRead {
         self.0.get(&part.path).map_or(part.stored.size(), |(size, _)| *size)
     }
 
-    /// The header of a part; that of the message itself was read before.
+    /// The header of a part. That of the message itself was read before.
     fn header<'h>(&'h self, source: &'h Source<'_>, part: &BodyPart<'_>) -> &'h [u8] {
         if part.stored.header().start == 0 {
             return source.header;
@@ -195,7 +195,7 @@ impl PartsRead {
     }
 }
 
-/// A part with those inside it.
+/// A part with its children.
 fn show_tree(
     plan: &Plan,
     source: &Source<'_>,
@@ -206,13 +206,13 @@ fn show_tree(
     let mut shown = show_part(plan, source, read, part, room);
     if part.is_multipart() {
         let parts = part.parts.iter().map(|part| show_tree(plan, source, read, part, room));
-        // Whatever is asked of parts: without them it would be no structure.
+        // Always present, whatever properties the call requests: without them there is no structure.
         shown.fields.sub_parts = Some(Some(parts.collect()));
     }
     shown
 }
 
-/// A part by itself.
+/// A part without its children.
 fn show_part(
     plan: &Plan,
     source: &Source<'_>,
@@ -262,7 +262,7 @@ fn without_brackets(value: &str) -> String {
     inside.split_once('>').map_or(inside, |(inside, _)| inside).trim().to_owned()
 }
 
-/// The texts that are asked for, by part.
+/// The requested texts, by part.
 async fn values(
     plan: &Plan,
     source: &Source<'_>,

@@ -1,4 +1,4 @@
-//! Email/parse (RFC 8621 §4.9): blobs that are messages, shown as emails that are in no mailbox.
+//! Email/parse (RFC 8621 §4.9): parses blobs as messages; the emails are in no mailbox.
 
 use std::collections::HashSet;
 
@@ -21,7 +21,7 @@ use crate::method::Outcome;
 use crate::responder::Responder;
 use crate::scope::Scope;
 
-/// Memory for what is read of one message, and for all that is said of it.
+/// Memory for reading one message and for its properties.
 const MESSAGE_BYTES: usize =
     READER_BYTES + 8 * STRUCTURE_BYTES + 2 * (JMAP_BODY_VALUE_BYTES + JMAP_HEADER_VALUE_BYTES);
 
@@ -35,7 +35,7 @@ pub(crate) async fn parse(
     scope.require(&request.account_id)?;
     let properties = request.properties.unwrap_or_else(EmailProperty::parse_defaults);
     let plan = Plan::new(properties, request.body);
-    // A call waits for memory only while it holds none.
+    // A call must hold no memory while it waits for memory.
     let _permit = scope.permit(MESSAGE_BYTES).await;
     let mut response = responder.open("Email/parse", call_id);
     response.argument("accountId", scope.id()).await?;
@@ -77,12 +77,12 @@ pub(crate) async fn parse(
     Ok(())
 }
 
-/// Null instead of nothing.
+/// `None` for an empty list, which becomes null.
 fn some<T>(ids: Vec<T>) -> Option<Vec<T>> {
     Some(ids).filter(|ids| !ids.is_empty())
 }
 
-/// The email that a blob is; `None` if it is no message.
+/// The email in a blob. `None` if the blob is not a message.
 async fn read(plan: &Plan, name: &BlobName, id: BlobId, blob: Blob) -> Result<Option<Email>> {
     let structure = blob.scan().await?;
     let end = structure.root.header.end.min(JMAP_HEADER_BYTES);
@@ -97,14 +97,14 @@ async fn read(plan: &Plan, name: &BlobName, id: BlobId, blob: Blob) -> Result<Op
     object::email(plan, fields, &source).await.map(Some)
 }
 
-/// Whether it has a header: the first line is a field. Anything else is a message to the scanner,
-/// which takes what it gets, but hardly to those who made it.
+/// Whether the first line is a header field. The scanner accepts any bytes as a message, so this check tells
+/// messages from other files.
 fn begins_as_message(header: &[u8]) -> bool {
     let line = header.split_inclusive(|byte| *byte == b'\n').next().unwrap_or_default();
     header::fields(line).next().is_some_and(|(name, _)| name.is_ascii())
 }
 
-/// What the store has of other emails.
+/// The properties that, for emails in mailboxes, come from the account state.
 fn fields_of(plan: &Plan, id: BlobId, blob: &Blob) -> EmailFields {
     let mut fields = EmailFields::default();
     for field in &plan.fields {

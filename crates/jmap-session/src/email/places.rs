@@ -1,4 +1,4 @@
-//! The mailboxes that clients put emails into, by the ids that they send.
+//! Looks up the mailboxes of emails by the ids that clients send.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,12 +10,12 @@ use sealpost_mailbox::email_change::Place;
 use crate::mailbox::place_of_id;
 use crate::scope::Scope;
 
-/// The mailboxes of some ids, looked up together.
+/// Mailboxes by id, looked up together.
 pub(super) struct Places(BTreeMap<GivenId, Place>);
 
 impl Places {
-    /// Looks these up. They are a set and no iterator: the compiler cannot tell of a future that holds
-    /// one with a lifetime of its own whether it may go to another thread.
+    /// Looks up these ids. The parameter is a set, not an iterator: the compiler cannot prove that a future
+    /// holding an iterator with its own lifetime is `Send`.
     pub(super) async fn find(scope: &Scope<'_>, ids: BTreeSet<&GivenId>) -> sealpost_base::Result<Self> {
         let found = scope.look(|logs| {
             let place = |given: &&GivenId| {
@@ -27,10 +27,10 @@ impl Places {
         Ok(Places(found.await?))
     }
 
-    /// The mailboxes of these ids.
+    /// The mailboxes with these ids.
     ///
     /// # Errors
-    /// `invalidProperties` if one of them is none; `tooManyMailboxes`.
+    /// `invalidProperties` if one does not exist; `tooManyMailboxes`.
     pub(super) fn of<'a>(&self, ids: impl Iterator<Item = &'a GivenId>) -> Result<BTreeSet<Place>, SetError> {
         let place = |id: &GivenId| {
             self.0.get(id).copied().ok_or_else(|| {
@@ -45,7 +45,7 @@ impl Places {
         Ok(places)
     }
 
-    /// Those of them that are mailboxes.
+    /// The mailboxes among these ids that exist.
     pub(super) fn known<'a>(&self, ids: impl Iterator<Item = &'a GivenId>) -> BTreeSet<Place> {
         ids.filter_map(|id| self.0.get(id).copied()).collect()
     }

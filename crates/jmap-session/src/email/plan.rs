@@ -1,21 +1,21 @@
-//! What a call asks of each email, and so what has to be read of its message.
+//! The properties that a call requests, and the parts of each message to read for them.
 
 use sealpost_jmap::email::{
     BodyField, BodyOptions, BodyProperty, EmailField, EmailProperty, HeaderForm, HeaderProperty,
 };
 
-/// What is wanted of emails.
+/// The requested properties of emails.
 pub(super) struct Plan {
     pub(super) fields: Vec<EmailField>,
     pub(super) headers: Vec<HeaderProperty>,
-    /// Of each part.
+    /// The requested properties of body parts.
     pub(super) part_fields: Vec<BodyField>,
     pub(super) part_headers: Vec<HeaderProperty>,
     pub(super) body: BodyOptions,
 }
 
 impl Plan {
-    /// Of these properties.
+    /// A plan for these properties.
     pub(super) fn new(properties: Vec<EmailProperty>, mut body: BodyOptions) -> Self {
         let (mut fields, mut headers) = (Vec::new(), Vec::new());
         for property in properties {
@@ -44,19 +44,19 @@ impl Plan {
         self.part_fields.contains(&field)
     }
 
-    /// Whether anything is asked that the state does not have.
+    /// Whether the call requests properties that the account state does not have.
     pub(super) fn reads_message(&self) -> bool {
         self.reads_header() || self.reads_structure()
     }
 
-    /// Whether fields of the message's header are read.
+    /// Whether it requests header fields of the message.
     pub(super) fn reads_header(&self) -> bool {
         let is_of_header =
             |field: &EmailField| field.header_field().is_some() || *field == EmailField::Headers;
         !self.headers.is_empty() || self.fields.iter().any(is_of_header) || self.reads_part_headers()
     }
 
-    /// Whether the structure is read.
+    /// Whether it needs the structure of the message.
     pub(super) fn reads_structure(&self) -> bool {
         self.wants(EmailField::Preview)
             || self.wants(EmailField::HasAttachment)
@@ -64,22 +64,22 @@ impl Plan {
             || self.reads_values()
     }
 
-    /// Whether more of the message is read than its header.
+    /// Whether it needs more of the message than its header.
     pub(super) fn reads_body(&self) -> bool {
         self.reads_values() || self.reads_part_headers() || self.reads_sizes()
     }
 
-    /// Whether sizes of parts are told, for which they are decoded.
+    /// Whether it requests sizes of parts, which need decoding.
     pub(super) fn reads_sizes(&self) -> bool {
         self.shows_parts() && self.wants_of_parts(BodyField::Size)
     }
 
-    /// Whether headers of parts are told.
+    /// Whether it requests headers of parts.
     pub(super) fn reads_part_headers(&self) -> bool {
         self.shows_parts() && (!self.part_headers.is_empty() || self.wants_of_parts(BodyField::Headers))
     }
 
-    /// Whether texts are told.
+    /// Whether it requests texts.
     pub(super) fn reads_values(&self) -> bool {
         let options = &self.body;
         let any =

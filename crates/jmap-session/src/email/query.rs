@@ -19,7 +19,7 @@ use crate::query_part::{first_index, limit_of};
 use crate::responder::Responder;
 use crate::scope::Scope;
 
-/// An id in a response.
+/// An email id in a response.
 struct EmailId(ObjectId);
 
 impl Serialize for EmailId {
@@ -64,14 +64,14 @@ pub(crate) async fn query(
     Ok(())
 }
 
-/// Which results are wanted.
+/// The requested part of the results.
 #[derive(Clone, Copy)]
 struct Bounds {
     collapsed: bool,
     most: usize,
 }
 
-/// The part of the results that is asked for.
+/// The range of results to return.
 struct Window {
     state: State,
     has_changes: bool,
@@ -80,7 +80,7 @@ struct Window {
     total: usize,
 }
 
-/// The results from a position, or from an anchor (RFC 8620 §5.5).
+/// The results from a position or from an anchor (RFC 8620 §5.5).
 fn window(
     view: &EmailsView<'_>,
     scope: &Scope<'_>,

@@ -21,10 +21,10 @@ use crate::responder::Responder;
 use crate::scope::Scope;
 use crate::state_string::positions_in;
 
-/// About what a change takes, in bytes: twice the id, and where it is.
+/// Estimated memory for a change, in bytes: the id twice, and its index.
 const CHANGE_BYTES: usize = 160;
 
-/// What there is to say of a query.
+/// The results of a query and their changes.
 struct Found {
     changes: Result<EmailChanges, UnknownChanges>,
     upto: LogPositions,

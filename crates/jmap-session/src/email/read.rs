@@ -1,5 +1,5 @@
-//! Reading many messages for emails: from segments, where they have all that is asked, and else
-//! ahead, while those before are sent ([`sealpost_mailbox::read_ahead`]).
+//! Reads many messages for emails: from segments if these have all requested properties, else ahead while
+//! earlier messages are sent ([`sealpost_mailbox::read_ahead`]).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(super) struct EmailRow {
     pub(super) message: Message,
 }
 
-/// What is read of each message.
+/// What to read of each message.
 #[derive(Clone, Copy)]
 pub(super) struct EmailReads {
     header: bool,
@@ -34,7 +34,7 @@ pub(super) struct EmailReads {
     body: bool,
 }
 
-/// A message as far as it was read. Damaged parts of it are missing.
+/// A message as far as it was read. Its damaged parts are missing.
 pub(super) struct ReadMessage {
     pub(super) header: Vec<u8>,
     pub(super) structure: Option<FoundStructure>,
@@ -49,11 +49,11 @@ pub(super) struct EmailReader {
     headers: Arc<PieceReads>,
     structures: Arc<PieceReads>,
     reading: ReadAhead<EmailRow, EmailReads>,
-    /// What was not asked for yet.
+    /// Messages not yet requested.
     waiting: VecDeque<EmailRow>,
 }
 
-/// What was read of a message itself.
+/// The parts of a message that were read from the message object.
 pub(super) struct Opened {
     header: Result<Vec<u8>>,
     bytes: Option<MessageBytes>,
@@ -131,13 +131,13 @@ impl ReadPlan for EmailReads {
     }
 }
 
-/// Where the header ends, as far as it is read.
+/// Where the header ends, within the bytes read.
 fn header_of(outline: &Outline) -> u64 {
     outline.part_within(&[]).map_or(0, |(root, _)| root.header().end).min(JMAP_HEADER_BYTES)
 }
 
 impl EmailReader {
-    /// Of these messages of the account.
+    /// A reader of these messages of the account.
     pub(super) async fn new(account: &Arc<Account>, reads: EmailReads, rows: Vec<EmailRow>) -> Self {
         let kind = if reads.reads_bytes() { Packed::Messages } else { Packed::Structures };
         let (index, memory) = (Index::of(account), account.reading());
@@ -154,10 +154,10 @@ impl EmailReader {
         EmailReader { reads, packs, headers, structures, reading, waiting: rows.into() }
     }
 
-    /// The next message. Drop it before asking for another one.
+    /// The next message. Drop it before the next call.
     ///
     /// # Errors
-    /// What the store says; `Retry` if there is no memory to read it with.
+    /// Store errors; `Retry` if there is no memory to read it.
     pub(super) async fn next(&mut self) -> Result<ReadMessage> {
         if self.reading.is_empty() {
             if let Some(row) = self.waiting.front() {
@@ -180,9 +180,9 @@ impl EmailReader {
         Ok(ReadMessage { header, structure, bytes, _held: Some(prepared) })
     }
 
-    /// Those in front that no segment has are read ahead together.
+    /// Starts to read ahead the messages at the front that no segment has.
     async fn push_those_without_segments(&mut self) {
-        // A reader that waits for memory holds none.
+        // A reader must hold no memory while it waits for memory.
         self.headers.release();
         let mut rows = Vec::new();
         while let Some(row) = self.waiting.front() {
@@ -195,15 +195,15 @@ impl EmailReader {
         self.reading.push(rows);
     }
 
-    /// Whether segments may have all that is asked of a message.
+    /// Whether segments may have all requested properties of a message.
     fn is_derived(&self, number: MessageNumber) -> bool {
-        // Ready are also those that no segment has.
+        // `is_ready` is also true for messages that no segment has.
         let has = |pieces: &PieceReads| pieces.is_open(number) || !pieces.is_ready(number);
         let headers = !self.reads.header || has(&self.headers);
         !self.reads.body && headers && (!self.reads.structure || has(&self.structures))
     }
 
-    /// All that is asked of a message, if segments have it. Not `&self`: what reads ahead is not `Sync`.
+    /// Everything requested of a message, if segments have it. Takes no `&self`: read-ahead is not `Sync`.
     async fn derived(
         &mut self,
         number: MessageNumber,
@@ -222,7 +222,7 @@ impl EmailReader {
                 return None;
             }
             let found = FoundStructure::Stored(stored);
-            // The message has it too.
+            // A damaged segment: read the message instead.
             found.read().ok()?;
             structure = Some(found);
         }

@@ -1,4 +1,4 @@
-//! The table from refusals of the domain to errors of one email.
+//! Maps refusals of the domain to errors of one email.
 
 use sealpost_base::{Error, Kind};
 use sealpost_jmap::SetError;
@@ -9,11 +9,11 @@ use crate::method::Failure;
 
 /// Why one email was not changed.
 pub(super) enum Refused {
-    /// The client is told of this email.
+    /// The response reports the error for this email.
     Object(SetError),
-    /// The account has another state than the one that it was to have.
+    /// The account's state is not the one that the client requires (`ifInState`).
     StateMismatch,
-    /// The server failed; what it has done before stays.
+    /// The server failed; earlier changes of the call stay.
     Server(Error),
 }
 
@@ -27,7 +27,7 @@ impl From<Error> for Refused {
     fn from(error: Error) -> Self {
         match error.kind() {
             Kind::Denied => SetError::from(SetErrorType::Forbidden).describe(error.to_string()).into(),
-            // One that no flag is the reason of: memory, the number of messages.
+            // A limit that flags do not cause: memory, or the number of messages.
             Kind::Limit => SetError::from(SetErrorType::TooLarge).describe(error.to_string()).into(),
             _ => Refused::Server(error),
         }
@@ -54,8 +54,8 @@ impl From<EmailRefusal> for Refused {
     }
 }
 
-/// What the client is told of one email. If the server failed, the method fails, and the client has
-/// to look at what became of the emails before (RFC 8620 §3.6.2).
+/// The error to report for one email. If the server failed, the method fails, and the client must read the
+/// state of the earlier emails (RFC 8620 §3.6.2).
 pub(super) fn of_object(refused: Refused) -> Result<SetError, Failure> {
     match refused {
         Refused::Object(error) => Ok(error),

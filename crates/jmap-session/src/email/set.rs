@@ -1,5 +1,5 @@
-//! Email/set (RFC 8621 §4.6): creates, then updates and destroys. However many emails a call names,
-//! each log of the account gets one entry for those that are new and one for those that change.
+//! Email/set (RFC 8621 §4.6): creates, then updates, then destroys. However many emails a call names, each
+//! log gets one entry for new emails and one for changes.
 
 mod create;
 mod update;
@@ -53,7 +53,7 @@ async fn run(
     change(scope, entries, updates.into_iter().chain(destroys).collect(), response).await
 }
 
-/// Changes and destroys emails, all of them together; those that are named twice, once more.
+/// Changes and destroys all emails together. A second change of the same email goes into another round.
 async fn change(
     scope: &Scope<'_>,
     entries: &mut Entries,

@@ -1,4 +1,4 @@
-//! A message in memory as an email, for fuzz targets.
+//! Shows a message in memory as an email, for fuzz targets.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::body_tree::{BodyLists, BodyPart};
 use super::body_value::BodyText;
 use super::header_forms::{HeaderRoom, headers, property};
 
-/// A header property as JSON; all fields too.
+/// Reads a header property, and all fields, as JSON.
 pub(crate) fn header(header: &[u8], wanted: &HeaderProperty) {
     let mut room = HeaderRoom::default();
     let value = property(header, wanted, &mut room);
@@ -18,7 +18,7 @@ pub(crate) fn header(header: &[u8], wanted: &HeaderProperty) {
     serde_json::to_string(&headers(header, &mut room)).expect("it is JSON");
 }
 
-/// All parts and texts.
+/// Reads all parts and texts.
 pub(crate) fn body(message: &[u8], structure: &StoredStructure<'_>) {
     let root = BodyPart::tree(structure).expect("a message has a part");
     let lists = BodyLists::of(&root);
@@ -28,7 +28,7 @@ pub(crate) fn body(message: &[u8], structure: &StoredStructure<'_>) {
             assert!(ids.insert(id), "each part has a name of its own");
         }
     });
-    // Each part is shown somewhere.
+    // Each part is in at least one list.
     let shown = lists.text.iter().chain(&lists.html).chain(&lists.attachments);
     assert_eq!(shown.filter_map(|part| part.part_id()).collect::<BTreeSet<_>>(), ids);
     root.walk(&mut |part| {

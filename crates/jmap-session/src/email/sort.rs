@@ -1,4 +1,4 @@
-//! From orders of JMAP to those of searches (RFC 8621 §4.4.2).
+//! Converts JMAP sort orders to search orders (RFC 8621 §4.4.2).
 
 use sealpost_jmap::MethodError;
 use sealpost_jmap::email::EmailSortKey as JmapKey;
@@ -8,10 +8,10 @@ use sealpost_search::emails::{EmailComparator, EmailSortKey, KeywordOf};
 use super::filter::keyword_of;
 use crate::collation::collation;
 
-/// The order of a query. Without comparators, what was received last comes first.
+/// The order of a query. Without comparators: by time of receipt, newest first.
 ///
 /// # Errors
-/// `unsupportedSort` for a collation that is not announced.
+/// `unsupportedSort` for a collation that the Session object does not list.
 pub(super) fn sort_of(sort: &[Comparator<JmapKey>]) -> Result<Vec<EmailComparator>, MethodError> {
     if sort.is_empty() {
         return Ok(vec![EmailComparator { key: EmailSortKey::Received, descending: true }]);

@@ -20,13 +20,13 @@ use crate::responder::Responder;
 use crate::scope::{Logs, Scope};
 use crate::state_string::positions_in;
 
-/// What became of mailboxes; nothing is in it twice.
+/// The changes of mailboxes; each mailbox is in at most one set.
 #[derive(Debug, Default)]
 pub(super) struct MailboxChanges {
     pub(super) created: BTreeSet<MailboxId>,
-    /// Of their properties.
+    /// Mailboxes with changed properties.
     pub(super) changed: BTreeSet<MailboxId>,
-    /// Of nothing but their counts.
+    /// Mailboxes with changed counts only.
     pub(super) counts: BTreeSet<MailboxId>,
     pub(super) destroyed: BTreeSet<MailboxId>,
 }
@@ -62,7 +62,7 @@ fn response(
     let MailboxChanges { created, changed, counts, destroyed } = found;
     let all = created.len() + changed.len() + counts.len() + destroyed.len();
     if all > most {
-        // There is no state in between.
+        // There is no intermediate state to return.
         return Err(cannot_calculate(format!("{all} mailboxes changed, and at most {most} fit")));
     }
     let only_counts = !counts.is_empty() && changed.is_empty();
@@ -79,8 +79,8 @@ fn response(
     })
 }
 
-/// What became of mailboxes since that state. `None` if it is unknown or too long ago, or if a
-/// mailbox became a shared one since then, or one no longer: it has another id.
+/// The changes of mailboxes since `state`. `None` if the state is unknown or too old, or if a mailbox became
+/// shared or ceased to be since then, which changes its id.
 pub(super) fn since(logs: &Logs<'_>, state: &State) -> Option<MailboxChanges> {
     let ids: Vec<AccountId> = logs.iter().map(|(log, _)| *log).collect();
     let known = positions_in(state, &ids)?;
@@ -100,14 +100,14 @@ pub(super) fn since(logs: &Logs<'_>, state: &State) -> Option<MailboxChanges> {
 }
 
 impl MailboxChanges {
-    /// A change in the account's own log.
+    /// Adds a change in the account's own log.
     fn own(&mut self, logs: &Logs<'_>, change: MailboxChanged) {
         let shown = |mailbox| place_of(logs, mailbox).map(|placed| placed.id());
         let is_link = |mailbox| logs[0].1.link(mailbox).is_some();
         match change {
             MailboxChanged::Created(mailbox) => self.created.extend(shown(mailbox)),
             MailboxChanged::Properties(mailbox) => self.changed.extend(shown(mailbox)),
-            // The messages of a link are elsewhere.
+            // The messages of a link are in another log.
             MailboxChanged::Counts(mailbox) if is_link(mailbox) => {}
             MailboxChanged::Counts(mailbox) => self.counts.extend(shown(mailbox)),
             MailboxChanged::Destroyed(validity) => {
@@ -116,8 +116,8 @@ impl MailboxChanges {
         }
     }
 
-    /// A change in the log of a shared mailbox, which is the inbox there; all else of it is in the
-    /// account's own log.
+    /// Adds a change in the log of a shared mailbox. That mailbox is the inbox there; its other properties
+    /// are in the account's own log.
     fn shared(&mut self, log: AccountId, state: &AccountState, change: MailboxChanged) {
         let inbox = state.inbox();
         match change {
@@ -133,7 +133,7 @@ impl MailboxChanges {
         }
     }
 
-    /// Each mailbox once: new before changed, changed before counts.
+    /// Keeps each mailbox in one set: created before changed, changed before counts.
     fn disjoint(mut self) -> Self {
         let MailboxChanges { created, changed, counts, destroyed } = &mut self;
         destroyed.retain(|id| !created.contains(id));

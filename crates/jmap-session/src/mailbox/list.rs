@@ -1,4 +1,4 @@
-//! The mailboxes of an account as JMAP shows them.
+//! The mailboxes of an account in the form of JMAP.
 
 use std::collections::BTreeMap;
 
@@ -14,22 +14,22 @@ use sealpost_jmap::mailbox::{Mailbox, Role, SortOrder};
 use super::rights::{of_nonexistent_parent, to_jmap};
 use crate::scope::Logs;
 
-/// The name that clients show for the inbox.
+/// The name that JMAP reports for the inbox.
 const INBOX_NAME: &str = "Inbox";
-/// About what one listed mailbox takes, in bytes.
+/// Estimated memory for one listed mailbox, in bytes.
 pub(super) const LISTED_BYTES: usize = 512;
 
-/// The id made of that text, which `object_id.rs` made.
+/// The id for a text that `object_id.rs` made.
 pub(super) fn id(text: String) -> MailboxId {
     MailboxId::new(text).expect("object ids are safe characters")
 }
 
-/// A mailbox in the account's own log, and where its messages are.
+/// A mailbox in the account's own log, with the location of its messages.
 pub(super) struct Placed<'s> {
     own: &'s StoredMailbox,
     log: AccountId,
     state: &'s AccountState,
-    /// The mailbox there: for a shared one, the inbox of its log.
+    /// The mailbox in the log of its messages: for a shared one, the inbox.
     mailbox: &'s StoredMailbox,
 }
 
@@ -39,19 +39,19 @@ impl Placed<'_> {
         id(mailbox_id(self.log, self.mailbox))
     }
 
-    /// The log with its messages, and the mailbox there.
+    /// The log that has the messages, and the mailbox there.
     pub(super) fn place(&self) -> (AccountId, OwnId) {
         (self.log, self.mailbox.id())
     }
 
-    /// Whether it is the mailbox of that log with this UIDVALIDITY.
+    /// Whether it is the mailbox in that log with this UIDVALIDITY.
     pub(super) fn is(&self, log: AccountId, validity: u32) -> bool {
         self.log == log && self.mailbox.uid_validity().0.get() == validity
     }
 }
 
-/// Where the messages of a mailbox of the own log are. `None` if it is another user's, or was
-/// shared just now.
+/// Locates the messages of a mailbox of the own log. `None` if it belongs to another user, or has just become
+/// shared.
 pub(super) fn place<'s>(logs: &'s Logs<'s>, own: &'s StoredMailbox) -> Option<Placed<'s>> {
     let (log, state, mailbox) = match own.link() {
         None => {
@@ -67,12 +67,12 @@ pub(super) fn place<'s>(logs: &'s Logs<'s>, own: &'s StoredMailbox) -> Option<Pl
     Some(Placed { own, log, state, mailbox })
 }
 
-/// Where the messages of the mailbox with that id in the own log are.
+/// Locates the messages of the mailbox with that id in the own log.
 pub(super) fn place_of<'s>(logs: &'s Logs<'s>, own: OwnId) -> Option<Placed<'s>> {
     place(logs, logs.first()?.1.any_mailbox(own)?)
 }
 
-/// All mailboxes that pass `wanted`, by name, then the nonexistent parents.
+/// All mailboxes that `wanted` accepts, by name, then the nonexistent parents.
 pub(super) fn list(logs: &Logs<'_>, wanted: impl Fn(&MailboxId) -> bool) -> Vec<Mailbox> {
     let Some((own_log, own)) = logs.first() else { return Vec::new() };
     let mut found = Vec::new();
@@ -93,7 +93,7 @@ pub(super) fn list(logs: &Logs<'_>, wanted: impl Fn(&MailboxId) -> bool) -> Vec<
     found
 }
 
-/// How many [`list`] finds at most.
+/// The most mailboxes that [`list`] can find.
 pub(super) fn count(logs: &Logs<'_>) -> usize {
     let Some((_, own)) = logs.first() else { return 0 };
     let mut above = BTreeMap::new();
@@ -101,7 +101,7 @@ pub(super) fn count(logs: &Logs<'_>) -> usize {
     placed.inspect(|mailbox| note_parents(own, mailbox.name(), &mut above)).count() + above.len()
 }
 
-/// The nonexistent parents above a name.
+/// Notes the nonexistent parents above a name.
 fn note_parents<'s>(own: &AccountState, name: &'s str, above: &mut BTreeMap<&'s str, ()>) {
     let mut name = name;
     while let Some((parent, _)) = name.rsplit_once('/') {
@@ -112,7 +112,7 @@ fn note_parents<'s>(own: &AccountState, name: &'s str, above: &mut BTreeMap<&'s 
     }
 }
 
-/// The last part of a name.
+/// The last component of a name.
 fn leaf(name: &str) -> &str {
     name.rsplit_once('/').map_or(name, |(_, leaf)| leaf)
 }
@@ -145,8 +145,7 @@ fn show(logs: &Logs<'_>, placed: &Placed<'_>, id: MailboxId) -> Mailbox {
     }
 }
 
-/// A name above mailboxes that no mailbox has: it has no messages, and only its children can be
-/// changed.
+/// A nonexistent parent: it has no messages, and only its children can change.
 fn show_nonexistent(logs: &Logs<'_>, name: &str, id: MailboxId) -> Mailbox {
     Mailbox {
         id: Some(id),
@@ -170,8 +169,8 @@ fn counted(counts: MailboxCounts) -> Mailbox {
     }
 }
 
-/// The first special use for which this is the account's mailbox: a role has one mailbox, and a
-/// mailbox one role (RFC 8621 §2).
+/// The first special use that belongs to this mailbox. A role has one mailbox, and a mailbox has one role
+/// (RFC 8621 §2).
 fn role_of(state: &AccountState, mailbox: &StoredMailbox) -> Option<Role> {
     let mut uses = mailbox.special_uses().iter();
     let one = uses.find(|one| state.mailbox_for(*one).is_some_and(|first| first.id() == mailbox.id()))?;

@@ -1,4 +1,4 @@
-//! Where the messages of a mailbox are.
+//! Locates the messages of a mailbox.
 
 use sealpost_base::AccountId;
 use sealpost_base::MailboxId as OwnId;
@@ -7,8 +7,8 @@ use sealpost_jmap::Id;
 use super::list::place;
 use crate::scope::Logs;
 
-/// The log with the messages of the mailbox that has this id, and the mailbox there. `None` if
-/// there is no such mailbox, or it is a nonexistent parent, which has none.
+/// The log with the messages of the mailbox that has this id, and the mailbox there. `None` if there is no
+/// such mailbox, or if it is a nonexistent parent, which has no messages.
 pub(crate) fn place_of_id(logs: &Logs<'_>, wanted: &Id) -> Option<(AccountId, OwnId)> {
     let (account, validity) = wanted.as_str().strip_prefix('F')?.split_once('-')?;
     let account: AccountId = account.parse().ok()?;

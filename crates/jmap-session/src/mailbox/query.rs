@@ -79,8 +79,8 @@ pub(crate) async fn query_changes(
     sort(&mut mailboxes, &request.sort);
     let results = mailboxes.into_iter().filter_map(|mailbox| mailbox.id);
     let results: Vec<MailboxId> = results.filter(|id| matches.contains(id.as_str())).collect();
-    // What is found, and where, depends on properties alone, all of which may change: `upToId` does
-    // not matter (RFC 8620 §5.6), and a mailbox that has not changed keeps its place among others.
+    // The results and their order depend only on properties, and any of these may change. So `upToId` has no
+    // effect (RFC 8620 §5.6), and unchanged mailboxes keep their relative order.
     let is_changed = |id: &MailboxId| changes.created.contains(id) || changes.changed.contains(id);
     let indexed = results.iter().enumerate().filter(|(_, id)| is_changed(id));
     let added: Vec<AddedItem> =
@@ -102,13 +102,13 @@ pub(crate) async fn query_changes(
     Ok(())
 }
 
-/// Names can be compared by the collations that are announced; numbers by none.
+/// Only names have collations, and only those that the Session object lists.
 fn check_collations(sort: &MailboxSort) -> Result<(), MethodError> {
     let names = sort.iter().filter(|comparator| comparator.key == MailboxSortKey::Name);
     names.map(|comparator| collation(comparator.collation.as_deref())).try_for_each(|known| known.map(drop))
 }
 
-/// The part of the results that is asked for (RFC 8620 §5.5).
+/// The requested part of the results (RFC 8620 §5.5).
 fn window(
     query: &QueryRequest<MailboxCondition, MailboxSortKey>,
     query_state: State,
@@ -129,7 +129,7 @@ fn window(
     })
 }
 
-/// The ids of the mailboxes that match; with `as_tree`, of those whose parents all match too.
+/// The ids of the matching mailboxes; with `as_tree`, of those whose ancestors all match too.
 fn matching(
     mailboxes: &[Mailbox],
     filter: &MailboxFilter,
@@ -198,7 +198,7 @@ fn meets(condition: &MailboxCondition, mailbox: &Mailbox, scope: &Scope<'_>) -> 
         && condition.is_subscribed.is_none_or(|wanted| mailbox.is_subscribed == Some(wanted))
 }
 
-/// Mailboxes that compare as equal stay in the order of their full names.
+/// Sorts mailboxes; equal ones are in the order of their full names.
 fn sort(mailboxes: &mut [Mailbox], sort: &MailboxSort) {
     let key = |mailbox: &Mailbox, named: Option<&str>| {
         let mut key = Vec::new();
@@ -220,7 +220,7 @@ fn sort(mailboxes: &mut [Mailbox], sort: &MailboxSort) {
     });
 }
 
-/// Parents before their children, which follow at once in the order that they have (RFC 8621 §2.3).
+/// Each parent directly before its children, which keep their order (RFC 8621 §2.3).
 fn as_tree(mailboxes: Vec<Mailbox>) -> Vec<Mailbox> {
     let mut children: HashMap<Option<String>, Vec<Mailbox>> = HashMap::new();
     for mailbox in mailboxes {

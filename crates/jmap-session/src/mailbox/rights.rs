@@ -1,9 +1,9 @@
-//! Rights to a mailbox as JMAP has them (RFC 8621 §2, `myRights`).
+//! Maps ACL rights to JMAP's rights to a mailbox (RFC 8621 §2, `myRights`).
 
 use sealpost_account::rights::Rights;
 use sealpost_jmap::mailbox::MailboxRights;
 
-/// Those of a user with these rights. The inbox cannot be deleted or renamed.
+/// The JMAP rights of a user. The inbox cannot be deleted or renamed.
 pub(super) fn to_jmap(rights: Rights, is_inbox: bool) -> MailboxRights {
     MailboxRights {
         may_read_items: rights.contains(Rights::LOOKUP.with(Rights::READ)),
@@ -18,7 +18,7 @@ pub(super) fn to_jmap(rights: Rights, is_inbox: bool) -> MailboxRights {
     }
 }
 
-/// Those to a name that no mailbox has.
+/// The JMAP rights to a nonexistent parent.
 pub(super) fn of_nonexistent_parent() -> MailboxRights {
     to_jmap(Rights::LOOKUP.with(Rights::READ).with(Rights::CREATE), false)
 }

@@ -1,5 +1,5 @@
-//! Mailbox/set (RFC 8621 §2.5): creates, then updates, then destroys; each object is one entry of the
-//! log, or none.
+//! Mailbox/set (RFC 8621 §2.5): creates, then updates, then destroys. Each object is at most one entry of the
+//! log.
 
 mod create;
 mod destroy;
@@ -81,8 +81,8 @@ async fn run(
     Ok(())
 }
 
-/// The outcome of one object for the client. If the server failed, the method fails, and the client
-/// has to read the state of the objects before (RFC 8620 §3.6.2).
+/// The error to report for one object. If the server failed, the method fails, and the client must read the
+/// state of the earlier objects (RFC 8620 §3.6.2).
 fn of_object(refused: Refused) -> Result<SetError, MethodError> {
     match refused {
         Refused::Object(error) => Ok(error),
@@ -93,8 +93,8 @@ fn of_object(refused: Refused) -> Result<SetError, MethodError> {
     }
 }
 
-/// Those whose parent is created in the same call come behind it (RFC 8620 §5.3). Those in a circle
-/// stay as they are: their parents are not found.
+/// Moves each mailbox behind its parent if the same call creates it (RFC 8620 §5.3). Circles stay in order:
+/// their parents are not found.
 fn parents_first(mut left: Vec<(CreationId, ObjectMap)>) -> Vec<(CreationId, ObjectMap)> {
     let mut sorted = Vec::new();
     loop {

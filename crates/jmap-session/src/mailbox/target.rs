@@ -1,4 +1,4 @@
-//! The mailbox that an id of a client means, by its name in the account's own log.
+//! Resolves a mailbox id from a client to a name in the account's own log.
 
 use sealpost_account::object_id::nonexistent_parent_id;
 use sealpost_account::ops;
@@ -17,11 +17,11 @@ pub(super) struct Target {
     /// The mailbox there; `None` for a nonexistent parent.
     pub(super) own: Option<OwnId>,
     pub(super) is_inbox: bool,
-    /// Its messages are in a log of their own.
+    /// Whether its messages are in a log of their own.
     pub(super) is_shared: bool,
 }
 
-/// What the id means. Looks at all mailboxes, and at the names of the nonexistent parents.
+/// Resolves an id. Scans all mailboxes and the names of the nonexistent parents.
 pub(super) fn with_id(logs: &Logs<'_>, wanted: &Id) -> Option<Target> {
     let (own_log, own) = logs.first()?;
     if wanted.as_str().starts_with('P') {
@@ -43,7 +43,7 @@ pub(super) fn with_id(logs: &Logs<'_>, wanted: &Id) -> Option<Target> {
     })
 }
 
-/// The id of what has that name, in any form that leads to it.
+/// The id of the mailbox or nonexistent parent with that name, in any spelling that resolves to it.
 pub(super) fn id_of_name(logs: &Logs<'_>, name: &str) -> Option<MailboxId> {
     let (own_log, own) = logs.first()?;
     if let Some(mailbox) = ops::find(own, name) {

@@ -1,7 +1,6 @@
-//! MDN/parse (RFC 9007 §2.2): blobs that are notifications (RFC 8098 §3).
+//! MDN/parse (RFC 9007 §2.2): parses blobs as notifications (RFC 8098 §3).
 //!
-//! Which email a notification is about is not looked up: that its Message-ID is in `forEmailId` as
-//! well is allowed, not asked for, and there may be several.
+//! `forEmailId` stays null: RFC 9007 lets the server resolve the Message-ID, and several emails can match.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +22,7 @@ use crate::method::Outcome;
 use crate::responder::Responder;
 use crate::scope::Scope;
 
-/// Bytes of a text or of the fields of a notification that are read.
+/// The most bytes read of a notification's text, and of its fields.
 const MOST_BYTES: u64 = limits::CHUNK_BYTES as u64;
 /// Memory for one notification while it is read.
 const MESSAGE_BYTES: usize = READER_BYTES + 8 * STRUCTURE_BYTES;
@@ -36,7 +35,7 @@ pub(crate) async fn parse(
 ) -> Outcome {
     let request = MdnParse::from_arguments(arguments)?;
     scope.require(&request.account_id)?;
-    // All that is found is kept until it is sent: at most this of each.
+    // The results are kept until they are sent: at most `MOST_BYTES` of each.
     let kept = request.blob_ids.len() * 3 * MOST_BYTES as usize;
     let _permit = scope.permit(MESSAGE_BYTES + kept).await;
     let mut response = MdnParseResponse {
@@ -60,7 +59,7 @@ pub(crate) async fn parse(
     Ok(())
 }
 
-/// The notification that a message is; `None` if it is none.
+/// The notification in a message. `None` if it is none.
 async fn read(blob: &Blob) -> Result<Option<Mdn>> {
     let structure = blob.scan().await?;
     let Some([text, fields, rest @ ..]) = report_of(&structure) else { return Ok(None) };
@@ -77,7 +76,7 @@ async fn read(blob: &Blob) -> Result<Option<Mdn>> {
     Ok(Some(mdn))
 }
 
-/// The parts of a notification (RFC 8098 §3): the text, the fields, and perhaps the message.
+/// The parts of a notification (RFC 8098 §3): the text, the fields, and optionally the message.
 fn report_of(structure: &Structure) -> Option<&[Part]> {
     let root = &structure.root;
     let is_mdn =
@@ -87,7 +86,7 @@ fn report_of(structure: &Structure) -> Option<&[Part]> {
     Some(parts)
 }
 
-/// The beginning of a part without its transfer encoding.
+/// The start of a part, decoded.
 async fn decoded(blob: &Blob, part: &Part) -> Result<Vec<u8>> {
     let part = blob.part(part.body.clone(), part.transfer_encoding()).await?;
     let mut pieces = part.bytes(0..part.size().min(MOST_BYTES)).await?;
@@ -106,13 +105,13 @@ fn text_of(part: &Part, bytes: &[u8]) -> String {
     text.replace("\r\n", "\n")
 }
 
-/// The fields, which an empty line may come before or between.
+/// The fields, without empty lines before or between them.
 fn header_alone(bytes: &[u8]) -> Vec<u8> {
     let lines = bytes.split_inclusive(|byte| *byte == b'\n');
     lines.filter(|line| !line.trim_ascii().is_empty()).flatten().copied().collect()
 }
 
-/// What the fields say (RFC 8098 §3.2); `None` without what every notification has.
+/// Parses the fields (RFC 8098 §3.2). `None` if a mandatory field is missing.
 fn mdn_of(fields: &[u8]) -> Option<Mdn> {
     let (mut texts, mut errors) = (BTreeMap::new(), Vec::new());
     let (mut disposition, mut others) = (None, BTreeMap::new());
@@ -142,7 +141,7 @@ fn mdn_of(fields: &[u8]) -> Option<Mdn> {
         disposition: disposition?,
         mdn_gateway: text("mdn-gateway"),
         original_recipient: text("original-recipient"),
-        // Without it nobody can say whose it is.
+        // Without it, the notification has no recipient.
         final_recipient: Some(text("final-recipient")?),
         original_message_id: text("original-message-id"),
         error: Some(errors).filter(|errors| !errors.is_empty()),
@@ -150,7 +149,7 @@ fn mdn_of(fields: &[u8]) -> Option<Mdn> {
     })
 }
 
-/// `manual-action/MDN-sent-manually; displayed/modifier` (RFC 8098 §3.2.6), in any case.
+/// Parses `manual-action/MDN-sent-manually; displayed/modifier` (RFC 8098 §3.2.6), ignoring case.
 fn disposition_of(text: &str) -> Option<MdnDisposition> {
     let lower = text.to_ascii_lowercase();
     let (mode, rest) = lower.split_once(';')?;

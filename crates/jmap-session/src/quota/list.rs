@@ -1,4 +1,4 @@
-//! The quotas of an account, and the states that their values are.
+//! The quotas of an account. Their values are also their state.
 
 use sealpost_account::usage;
 use sealpost_base::{Result, limits};
@@ -10,15 +10,14 @@ use sealpost_jmap::quota::{Quota, QuotaScope, ResourceType};
 
 use crate::scope::Scope;
 
-/// What JMAP has a type for, and so a quota: the resource, a letter for it in states, its id, its
-/// name, what is counted, and the type.
+/// The resources that JMAP has a type for: resource, letter in states, id, name, unit of count, and type.
 const KINDS: [(Resource, char, &str, &str, ResourceType, &str); 3] = [
     (Resource::Storage, 's', "storage", "Storage", ResourceType::Octets, "Email"),
     (Resource::Messages, 'm', "messages", "Messages", ResourceType::Count, "Email"),
     (Resource::Mailboxes, 'x', "mailboxes", "Mailboxes", ResourceType::Count, "Mailbox"),
 ];
 
-/// Of each kind how much is used, and the limit; `None` if there is none.
+/// For each kind the used amount and the limit; `None` without a limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Values([Option<(u64, u64)>; KINDS.len()]);
 
@@ -26,15 +25,15 @@ pub(super) struct Values([Option<(u64, u64)>; KINDS.len()]);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
     Created,
-    /// Nothing but how much is used.
+    /// Only the used amount changed.
     Used,
     Updated,
     Destroyed,
 }
 
 impl Values {
-    /// Those of the account now. A request that does not use mail knows no type that is counted, and
-    /// sees none (RFC 9425 §4.1).
+    /// The present values of the account. A request without the mail capability sees no quotas, since each
+    /// counts a type of mail (RFC 9425 §4.1).
     pub(super) async fn now(scope: &Scope<'_>) -> Result<Self> {
         if !scope.uses(Capability::Mail) {
             return Ok(Values::default());
@@ -45,12 +44,12 @@ impl Values {
         Ok(Values(KINDS.map(|(resource, ..)| {
             let inherent = (resource == Resource::Mailboxes).then_some(limits::MAILBOXES as u64);
             let limit = quotas.of(resource).into_iter().chain(inherent).min()?;
-            // A number of JSON is exact up to 2^53 (RFC 8620 §1.3).
+            // JSON numbers are exact up to 2^53 (RFC 8620 §1.3).
             Some((used.of(resource), limit).map_both(|number| number.min((1 << 53) - 1)))
         })))
     }
 
-    /// The state that these values are.
+    /// The state string of these values.
     pub(super) fn state(&self) -> State {
         let each = KINDS.iter().zip(self.0).filter_map(|((_, letter, ..), values)| {
             values.map(|(used, limit)| format!("{letter}{used:x}.{limit:x}"))
@@ -59,7 +58,7 @@ impl Values {
         State::new(format!("q{}", parts.join("-")))
     }
 
-    /// The values that a state is. `None` if the server made no such string.
+    /// Parses a state string. `None` if the server never made it.
     pub(super) fn of_state(state: &State) -> Option<Self> {
         let mut values = Values::default();
         for part in state.as_str().strip_prefix('q')?.split('-').filter(|part| !part.is_empty()) {
@@ -72,7 +71,7 @@ impl Values {
         (values.state() == *state).then_some(values)
     }
 
-    /// The quotas, each with its id.
+    /// The quotas with their ids.
     pub(super) fn quotas(&self) -> Vec<(Id, Quota)> {
         let each = KINDS.iter().zip(self.0).filter_map(|((_, _, id, name, counted, of), values)| {
             let ((used, hard_limit), id) = (values?, Id::new(*id)?);
@@ -93,8 +92,8 @@ impl Values {
         each.collect()
     }
 
-    /// How these values, which a client has, have changed into others: of the first `most` kinds
-    /// that did; the values that the client has then.
+    /// The changes from these values, which the client has, to `now`: the first `most` kinds that changed,
+    /// and the values that the client has after them.
     pub(super) fn changes(&self, now: &Values, most: usize) -> (Vec<(Id, Change)>, Values) {
         let (mut changes, mut upto) = (Vec::new(), *self);
         for (kind, (_, _, id, ..)) in KINDS.iter().enumerate() {
@@ -115,7 +114,7 @@ impl Values {
     }
 }
 
-/// Both of a pair, changed.
+/// Maps both halves of a pair.
 trait MapBoth<T> {
     fn map_both(self, change: impl Fn(T) -> T) -> Self;
 }

@@ -54,7 +54,7 @@ pub(crate) async fn query_changes(
     let now = Values::now(scope).await?;
     let (changes, _) = since.changes(&now, usize::MAX);
     let results = results(&now, request.filter.as_ref(), &request.sort)?;
-    // Those that did not change stay as they are, in the same order.
+    // Unchanged quotas keep their order.
     let removed = changes.iter().filter(|(_, change)| *change != Change::Created);
     let removed: Vec<Id> = removed.map(|(id, _)| id.clone()).collect();
     let is_changed = |id: &Id| changes.iter().any(|(changed, _)| changed == id);
@@ -76,7 +76,7 @@ pub(crate) async fn query_changes(
     Ok(())
 }
 
-/// The quotas that match, in their order.
+/// The matching quotas, in order.
 fn results(
     values: &Values,
     filter: Option<&Filter<QuotaCondition>>,

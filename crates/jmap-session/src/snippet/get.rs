@@ -1,7 +1,7 @@
 //! SearchSnippet/get (RFC 8621 §5.1).
 //!
-//! Texts are stored folded, so the messages themselves are read: those that are asked for, one
-//! after the other, as far as [`JMAP_SNIPPET_TEXT_BYTES`] of their text.
+//! Stored texts are case-folded, so the method reads the requested messages themselves, one after another, up
+//! to [`JMAP_SNIPPET_TEXT_BYTES`] of their text.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ use crate::method::Outcome;
 use crate::responder::Responder;
 use crate::scope::Scope;
 
-/// Memory to make one snippet: what is read, the structure, the text, and the text of HTML.
+/// Memory for one snippet: the reader, the structure, the text, and the text of HTML.
 const SNIPPET_BYTES: usize = READER_BYTES + 8 * STRUCTURE_BYTES + 3 * JMAP_SNIPPET_TEXT_BYTES;
 
 pub(crate) async fn get(
@@ -79,7 +79,7 @@ pub(crate) async fn get(
     Ok(())
 }
 
-/// The message of an email, and the log that it is in; `None` if it is not visible.
+/// The message of an email, and its log. `None` if it is not visible.
 async fn stored(logs: &[Arc<Account>], object: ObjectId) -> Result<Option<(AccountId, Message)>> {
     at_once(logs, |logs| {
         let email = Email::find(logs, object)?;
@@ -88,7 +88,7 @@ async fn stored(logs: &[Arc<Account>], object: ObjectId) -> Result<Option<(Accou
     .await
 }
 
-/// Of a message that cannot be read nothing is shown (RFC 8621 §5).
+/// The snippet of an email; empty if the message cannot be read (RFC 8621 §5).
 async fn snippet(account: &Account, message: &Message, terms: &Terms, email_id: EmailId) -> SearchSnippet {
     let found = parts_of(account, message, terms).await.unwrap_or_else(|error| {
         tracing::warn!(%error, "a message could not be read for a snippet");
@@ -97,7 +97,7 @@ async fn snippet(account: &Account, message: &Message, terms: &Terms, email_id: 
     SearchSnippet { email_id, subject: found.0, preview: found.1 }
 }
 
-/// The subject and the part of the body with matches.
+/// The subject, and the part of the body with matches.
 async fn parts_of(
     account: &Account,
     message: &Message,
@@ -137,7 +137,7 @@ async fn parts_of(
     Ok((subject, None))
 }
 
-/// The text of a part, that of HTML without markup, as far as `most` bytes.
+/// The text of a part, HTML without markup, up to `most` bytes.
 async fn text_of(account: &Account, message: &Message, part: &BodyPart<'_>, most: usize) -> Result<String> {
     let mut text = BodyText::new(part.stored, most);
     let mut raw = account.reader(message).raw(part.stored.body());

@@ -1,15 +1,15 @@
-//! Matches in a text, as HTML (RFC 8621 §5): the text escaped, and matches in `<mark>`.
+//! Marks matches in a text as HTML (RFC 8621 §5): the text escaped, matches in `<mark>`.
 
 use std::ops::Range;
 
 use sealpost_mime::fold::TracedText;
 
-/// Bytes of a preview at most (RFC 8621 §5).
+/// The maximum size of a preview, in bytes (RFC 8621 §5).
 const PREVIEW_BYTES: usize = 255;
-/// Bytes of a preview before its first match, as HTML.
+/// Bytes of HTML in a preview before its first match.
 const BEFORE_BYTES: usize = 80;
-/// Bytes of a long text that are searched at once, and how much of the next ones besides, so that
-/// matches may cross the border.
+/// The window in which a long text is searched, in bytes, and its overlap with the next one, so that matches
+/// may cross the border.
 const STEP_BYTES: usize = 8 * 1024;
 const CROSSING_BYTES: usize = 1024;
 
@@ -31,7 +31,7 @@ pub(super) fn preview(text: &str, terms: &[String]) -> Option<String> {
         let found = matches(&text[start..end], terms);
         if let Some(first) = found.first() {
             let begin = begin_before(text, start + first.start);
-            // Those that follow, seen from there.
+            // Further matches, relative to the window.
             let end = text.ceil_char_boundary((begin + 2 * CROSSING_BYTES).min(text.len()));
             let part = &text[begin..end];
             let shown = matches(part, terms);
@@ -42,7 +42,7 @@ pub(super) fn preview(text: &str, terms: &[String]) -> Option<String> {
     None
 }
 
-/// The matches of all terms, those that overlap joined.
+/// The matches of all terms; overlapping ones are merged.
 fn matches(text: &str, terms: &[String]) -> Vec<Range<usize>> {
     let traced = TracedText::new(text);
     let mut found: Vec<Range<usize>> = terms.iter().flat_map(|term| traced.find_all(term)).collect();
@@ -57,13 +57,13 @@ fn matches(text: &str, terms: &[String]) -> Vec<Range<usize>> {
     joined
 }
 
-/// Where a preview begins: some words before the match.
+/// Where a preview begins: a few words before the match.
 fn begin_before(text: &str, at: usize) -> usize {
     let (mut begin, mut bytes, mut word) = (at, 0, None);
     for (index, c) in text[..at].char_indices().rev() {
         bytes += escaped(c).map_or(c.len_utf8(), str::len);
         if bytes > BEFORE_BYTES {
-            // Not in the middle of a word, if there is a space.
+            // Not inside a word, if there is a space.
             return word.unwrap_or(begin);
         }
         if c.is_whitespace() {
@@ -74,7 +74,7 @@ fn begin_before(text: &str, at: usize) -> usize {
     begin
 }
 
-/// What stands for a character in HTML.
+/// The HTML escape of a character.
 fn escaped(c: char) -> Option<&'static str> {
     match c {
         '&' => Some("&amp;"),
@@ -84,7 +84,7 @@ fn escaped(c: char) -> Option<&'static str> {
     }
 }
 
-/// The text from `begin` on as HTML, at most so many bytes. White space becomes single spaces.
+/// The text from `begin` as HTML, at most `most` bytes. Runs of white space become single spaces.
 fn html(text: &str, begin: usize, matches: &[Range<usize>], most: usize) -> String {
     let mut out = String::new();
     let mut left = matches.iter().peekable();
@@ -95,7 +95,7 @@ fn html(text: &str, begin: usize, matches: &[Range<usize>], most: usize) -> Stri
                 out.push_str(CLOSE);
                 (is_open, _) = (false, left.next());
             } else if !is_open && at >= range.start && at < range.end {
-                // It has room for a character and its end.
+                // Leave space for one character and the closing tag.
                 if out.len().saturating_add(OPEN.len() + CLOSE.len() + 8) > most {
                     return out;
                 }

@@ -1,10 +1,10 @@
-//! The words of a filter that snippets show.
+//! The words of a filter that snippets mark.
 
 use sealpost_jmap::email::{EmailCondition, words};
 use sealpost_jmap::standard::{Filter, Operator};
 use sealpost_mime::fold;
 
-/// The words and phrases that are looked for, folded. Those that must not be there are left out.
+/// The words and phrases to find, case-folded; negated ones are left out.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Terms {
     pub(super) subject: Vec<String>,

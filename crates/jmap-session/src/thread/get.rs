@@ -16,7 +16,7 @@ use crate::method::Outcome;
 use crate::responder::Responder;
 use crate::scope::{Logs, Scope};
 
-/// About what an email of a thread takes in the response, in bytes.
+/// Estimated memory for an email of a thread in the response, in bytes.
 const EMAIL_BYTES: usize = 128;
 
 pub(crate) async fn get(
@@ -28,7 +28,7 @@ pub(crate) async fn get(
     let request = ThreadGet::from_arguments(arguments)?;
     scope.require(&request.account_id)?;
     let Some(ids) = request.ids else {
-        // RFC 8620 §5.1: not all records have to be given without their ids.
+        // RFC 8620 §5.1 allows a server to refuse a request for all records.
         let text = "threads are given by their ids";
         return Err(MethodError::from(MethodErrorType::RequestTooLarge).describe(text).into());
     };
@@ -72,8 +72,7 @@ fn count(logs: &Logs<'_>, thread: ThreadId) -> usize {
     logs.iter().filter_map(|(_, state)| state.maps()).map(|maps| maps.thread(thread).count()).sum()
 }
 
-/// The emails of a thread that are visible, the oldest first (RFC 8621 §3); each once, in however
-/// many logs it is.
+/// The visible emails of a thread, oldest first (RFC 8621 §3). An email in several logs is listed once.
 fn emails_of(logs: &Logs<'_>, thread: ThreadId) -> Vec<ObjectId> {
     let mut received: BTreeMap<ObjectId, Timestamp> = BTreeMap::new();
     for (_, state) in logs {

@@ -1,5 +1,5 @@
-//! Blob/copy (RFC 8620 §6.3). A caller has one account: blobs that are there already have the same
-//! ids.
+//! Blob/copy (RFC 8620 §6.3). A caller has one account, so source and destination are the same and ids do not
+//! change.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Blob/upload (RFC 9404 §4.1): blobs of bytes in the request, and of other blobs.
+//! Blob/upload (RFC 9404 §4.1): creates blobs from bytes in the request and from other blobs.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::method::Outcome;
 use crate::responder::Responder;
 use crate::scope::Scope;
 
-/// Why a blob was not made.
+/// Why a blob was not created.
 enum Refused {
     Object(SetError),
     Server(Error),
@@ -74,8 +74,8 @@ pub(crate) async fn create(
     Ok(())
 }
 
-/// Blobs whose sources are made in the same call come behind them. Those in a circle stay as they
-/// are: their sources are not found.
+/// Moves each blob behind the sources that the same call creates. Circles stay in order: their sources are
+/// not found.
 fn sources_first(mut left: Vec<(CreationId, UploadObject)>) -> Vec<(CreationId, UploadObject)> {
     let mut sorted = Vec::new();
     loop {
@@ -115,7 +115,7 @@ async fn store(scope: &Scope<'_>, object: UploadObject) -> Result<UploadedBlob, 
                 let left = blob.size().checked_sub(offset);
                 let length = length.or(left).filter(|length| left.is_some_and(|left| *length <= left));
                 let Some(length) = length else {
-                    // RFC 9404 §4.1: a range that is not there in full.
+                    // RFC 9404 §4.1: refuse a range beyond the end.
                     let why = format!("{id} has {} bytes", blob.size());
                     return Err(SetError::invalid_properties(vec!["data".to_owned()], why).into());
                 };

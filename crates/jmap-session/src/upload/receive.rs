@@ -15,18 +15,18 @@ use crate::responder::ApiError;
 use crate::scope::Scope;
 use crate::user::User;
 
-/// The body of the request ended before it was complete.
+/// The request body ended early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BodyEnded;
 
 /// The body of an upload, in pieces of any size.
 pub type UploadBody<'a> = BoxStream<'a, Result<Bytes, BodyEnded>>;
 
-/// Stores an upload for that account.
+/// Stores an upload in the account.
 ///
 /// # Errors
-/// `Problem` if it is not stored; `Ended` if the client does not send all of it, or the login is
-/// not valid any more.
+/// `Problem` if it is not stored; `Ended` if the client does not send all bytes, or the login is no longer
+/// valid.
 pub(crate) async fn receive(
     user: &User,
     account: &str,
@@ -58,7 +58,7 @@ pub(crate) async fn receive(
     Ok(UploadResponse { account_id, blob_id: upload_id(&text), media_type, size })
 }
 
-/// What a client is told of an error of the store, which is logged.
+/// Logs a store error and returns the problem for the client.
 fn problem(error: &Error) -> ApiError {
     tracing::warn!(%error, "an upload failed");
     let (status, detail) = match error.kind() {

@@ -1,4 +1,4 @@
-//! The fuzz targets for ids and messages of others.
+//! The fuzz targets for ids and messages from outside.
 
 /// Reads a blob id.
 pub fn fuzz_blob_id(id: &[u8]) {

@@ -14,7 +14,7 @@ use crate::server::TestServer;
 pub struct Client(BufReader<Stream>);
 
 impl Client {
-    /// Logged in as `me@localhost`, with that mailbox selected.
+    /// Logs in as `me@localhost` and selects the mailbox.
     pub async fn select(server: &TestServer, mailbox: &str) -> Self {
         let (ours, theirs) = Stream::pair().unwrap();
         let key = ServerKeys::generate(&SeededRandom::new(1));
@@ -32,7 +32,7 @@ impl Client {
         line
     }
 
-    /// Sends a command; its responses up to the tagged one.
+    /// Sends a command and returns its responses up to the tagged one.
     pub async fn command(&mut self, command: &str) -> Vec<String> {
         self.0.write_all(format!("x {command}\r\n").as_bytes()).await.unwrap();
         self.responses().await

@@ -1,4 +1,4 @@
-//! A server in this process with the account `me@localhost`, and what happens to its mail.
+//! A server in this process with the account `me@localhost`, and actions on its mail.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub struct TestServer {
     deliveries: std::cell::Cell<i64>,
 }
 
-/// Keeps what is sent, until it is full.
+/// A sink that keeps the bytes, up to a limit.
 pub struct Sink {
     pub bytes: Vec<u8>,
     pub pieces: usize,
@@ -57,7 +57,7 @@ impl TestServer {
         Self::over(Store::memory()).await
     }
 
-    /// On that store.
+    /// A server over that store.
     pub async fn over(store: Store) -> Self {
         let settings = Settings {
             hostname: "localhost".to_owned(),
@@ -100,7 +100,7 @@ impl TestServer {
         self.ctx.accounts.open(self.record.id, &self.root).await.unwrap()
     }
 
-    /// A message arrives, a second after the one before.
+    /// Delivers a message, one second after the previous one.
     pub async fn deliver(&self, mailbox: &str, message: &[u8]) {
         let mut ingest = self.ctx.accounts.ingest(self.record.id).await.unwrap();
         ingest.write(message).await.unwrap();
@@ -117,13 +117,13 @@ impl TestServer {
         account.commit(|state| Ok((decide(state), ()))).await.unwrap();
     }
 
-    /// Makes mailboxes, all of them at once.
+    /// Creates mailboxes, all of them in one entry.
     pub async fn create_mailboxes(&self, names: &[String]) {
         let event = |name: &String| Event::MailboxCreated { name: name.clone(), special_use: None };
         self.change(|_| names.iter().map(event).collect()).await;
     }
 
-    /// Something that another client does: a line of a transcript.
+    /// Runs an action of another client: a line of a transcript.
     pub async fn act(&self, line: &str) {
         let words: Vec<&str> = line.split(' ').collect();
         let id = |state: &AccountState, name: &str| -> MailboxId { ops::existing(state, name).unwrap().id() };
@@ -187,7 +187,7 @@ impl TestServer {
         }
     }
 
-    /// The messages of a shared mailbox become seen.
+    /// Flags the messages of a shared mailbox as seen.
     async fn see_shared(&self, name: &str) {
         let account = self.account().await;
         let user = User { accounts: &self.ctx.accounts, account: &account };
@@ -201,7 +201,7 @@ impl TestServer {
         committed.await.unwrap();
     }
 
-    /// The mailbox becomes a shared one.
+    /// Turns the mailbox into a shared one.
     async fn share(&self, name: &str) {
         let account = self.account().await;
         account.catch_up().await.unwrap();
@@ -219,7 +219,7 @@ impl TestServer {
     }
 }
 
-/// What HTTP reads from an `Authorization` field.
+/// The credentials in an `Authorization` field.
 fn credentials(field: &str) -> Credentials {
     match field.split_once(' ').unwrap() {
         ("Basic", encoded) => {
@@ -232,7 +232,7 @@ fn credentials(field: &str) -> Credentials {
     }
 }
 
-/// Sends a request; the response.
+/// Sends a request and returns its response.
 pub async fn api(caller: &Caller, request: &Value) -> Result<Value, ApiError> {
     let request = Request::parse(request.to_string().as_bytes())?;
     let mut sink = Sink::default();

@@ -2,15 +2,15 @@
 //!
 //! ```text
 //! # a comment
-//! create Work                    what another client does (`TestServer::act`)
-//! deliver INBOX                  the lines that follow as `| line` are a message that arrives
-//! > ["Mailbox/get", {}, "a"]     a call; calls that follow each other are one request
+//! create Work                    an action of another client (`TestServer::act`)
+//! deliver INBOX                  a message that arrives: the lines that follow as `| line`
+//! > ["Mailbox/get", {}, "a"]     a call; consecutive calls are one request
 //! < ["Mailbox/get", {}, "a"]     the responses that it must get, no others
 //! ```
-//! A call or response goes on in lines that begin with the same character and two spaces more. In
-//! responses the string `<any>` stands for any value, `<name:=>` too and keeps it; `<name>` in calls
-//! and responses is what was kept, `<account>` the id of the account. Every request uses core,
-//! mail, blob, mdn and quota.
+//! A call or response continues in lines that begin with the same character and two more spaces. In responses
+//! the string `<any>` stands for any value; `<name:=>` does too, and stores it. `<name>` in calls and
+//! responses is the stored value, `<account>` the id of the account. Every request uses core, mail, blob, mdn
+//! and quota.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -69,7 +69,7 @@ async fn exchange(
     }
 }
 
-/// The values that lines of one kind hold.
+/// The values on lines of one kind.
 fn invocations(lines: &[String]) -> Vec<Value> {
     let mut texts: Vec<String> = Vec::new();
     for line in lines {
@@ -88,7 +88,7 @@ fn name_in(text: &str) -> Option<&str> {
     text.strip_prefix('<')?.strip_suffix('>')
 }
 
-/// With what was kept in the place of names, also where they are names of members.
+/// Replaces names by their stored values, also in names of members.
 fn filled(value: &Value, kept: &BTreeMap<String, Value>) -> Value {
     let known =
         |text: &str| name_in(text).map(|name| kept.get(name).unwrap_or_else(|| panic!("<{name}>")).clone());
@@ -96,7 +96,7 @@ fn filled(value: &Value, kept: &BTreeMap<String, Value>) -> Value {
         Value::String(text) => known(text).unwrap_or_else(|| value.clone()),
         Value::Array(items) => items.iter().map(|item| filled(item, kept)).collect(),
         Value::Object(members) => {
-            // Paths of patches have names in them.
+            // Paths in patches contain names.
             let name_of = |name: &String| {
                 let texts = kept.iter().filter_map(|(known, value)| Some((known, value.as_str()?)));
                 texts.fold(name.clone(), |name, (known, text)| name.replace(&format!("<{known}>"), text))

@@ -1,4 +1,4 @@
-//! The body of a message: its tree of parts, their fields, and how each is encoded.
+//! The body of a message: its tree of parts, their header fields and encodings.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,20 +11,20 @@ use sealpost_mime::encode;
 use super::header::push_property;
 use super::{BlobEncoding, Composer, Pieces, TextEncoding};
 
-/// Bytes of a line that needs no encoding (RFC 5322 §2.1.1).
+/// The maximum length of a line without encoding, in bytes (RFC 5322 §2.1.1).
 const LINE_BYTES: usize = 998;
 
 /// A part to be written.
 enum Part<'a> {
-    /// Parts, in a multipart of this subtype; the part of the client's that it is, if it is one.
+    /// A multipart of this subtype with its parts; and the client's part, if the client gave it.
     Multipart(Cow<'a, str>, Vec<Part<'a>>, Option<&'a EmailBodyPart>),
-    /// A part of the client's.
+    /// A part that the client gave.
     Leaf(&'a EmailBodyPart, LeafRole),
-    /// No text at all.
+    /// An empty text.
     Empty,
 }
 
-/// Where a leaf was given, which decides what it is by default.
+/// The property that gave the leaf; it decides the defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LeafRole {
     Text,
@@ -33,13 +33,13 @@ enum LeafRole {
     Structure,
 }
 
-/// Writes the fields of the body, the empty line and the body.
+/// Writes the header fields of the body, the empty line and the body.
 pub(super) fn write<'a>(composer: &Composer<'_>, email: &'a Email, pieces: &mut Pieces<'a>) {
     let values = email.fields.body_values.as_ref();
     write_part(composer, &tree(email), values, pieces);
 }
 
-/// The tree of parts: as given, or with the usual multiparts around the lists (RFC 8621 §4.6).
+/// The tree of parts: as the client gave it, or the usual multiparts around its lists (RFC 8621 §4.6).
 fn tree(email: &Email) -> Part<'_> {
     let fields = &email.fields;
     if let Some(root) = &fields.body_structure {
@@ -48,7 +48,7 @@ fn tree(email: &Email) -> Part<'_> {
     let text = fields.text_body.iter().flatten().map(|part| Part::Leaf(part, LeafRole::Text));
     let html = fields.html_body.iter().flatten().map(|part| Part::Leaf(part, LeafRole::Html));
     let attachments = fields.attachments.as_deref().unwrap_or_default();
-    // Pictures that the HTML shows belong to it (RFC 2387).
+    // Images in the HTML belong to it (RFC 2387).
     let has_html = fields.html_body.as_ref().is_some_and(|list| !list.is_empty());
     let (related, others): (Vec<_>, Vec<_>) =
         attachments.iter().partition(|part| has_html && is_inline(part));
@@ -69,7 +69,7 @@ fn tree(email: &Email) -> Part<'_> {
     }
 }
 
-/// Several parts in a multipart, one as it is.
+/// Wraps several parts in a multipart; returns a single part as it is.
 fn together<'a>(subtype: &'a str, parts: impl Iterator<Item = Part<'a>>) -> Part<'a> {
     let mut parts: Vec<Part<'a>> = parts.collect();
     match parts.len() {
@@ -100,7 +100,7 @@ fn of_structure(part: &EmailBodyPart) -> Part<'_> {
 
 type Values = BTreeMap<String, EmailBodyValue>;
 
-/// Writes a part with its fields, which end the header if it is the message itself.
+/// Writes a part with its header fields. For the message itself they end its header.
 fn write_part<'a>(
     composer: &Composer<'_>,
     part: &Part<'a>,
@@ -122,7 +122,7 @@ fn write_part<'a>(
                 write_part(composer, part, values, pieces);
                 pieces.text("\r\n");
             }
-            // RFC 2046 §5.1.1: a multipart has a part.
+            // RFC 2046 §5.1.1: a multipart has at least one part.
             if parts.is_empty() {
                 pieces.text(&format!("--{boundary}\r\n\r\n\r\n"));
             }
@@ -157,7 +157,7 @@ fn write_leaf<'a>(
     }
 }
 
-/// What a leaf holds.
+/// The content of a leaf.
 enum Content<'a> {
     /// A text.
     Text(&'a str, TextEncoding),
@@ -180,7 +180,7 @@ impl<'a> Content<'a> {
         match self {
             Content::Text(_, TextEncoding::Quoted) => "quoted-printable",
             Content::Text(_, TextEncoding::SevenBit) => "7bit",
-            // RFC 2046 §5.2.1, RFC 6532 §3.7: the message has encodings of its own.
+            // RFC 2046 §5.2.1, RFC 6532 §3.7: the parts of a message have encodings of their own.
             Content::Blob(_) if is_message(part) => "8bit",
             Content::Blob(_) => "base64",
         }
@@ -192,11 +192,11 @@ fn is_message(part: &EmailBodyPart) -> bool {
     ["message/rfc822", "message/global"].iter().any(|kind| media_type.eq_ignore_ascii_case(kind))
 }
 
-/// Whether text passes every server as it is.
+/// Whether text passes any mail server unchanged.
 fn is_plain(text: &str) -> bool {
     text.split('\n').all(|line| {
         let line = line.strip_suffix('\r').unwrap_or(line);
-        // Spaces at the end of a line are lost underway, and `From ` gets a `>`.
+        // Some servers strip trailing spaces, and some put `>` before `From `.
         line.len() <= LINE_BYTES
             && !line.contains(['\r', '\0'])
             && !line.ends_with([' ', '\t'])
@@ -231,7 +231,7 @@ fn name(part: &EmailBodyPart) -> Option<&str> {
     part.fields.name.as_ref().and_then(Option::as_deref).filter(|name| !name.is_empty())
 }
 
-/// The other fields of a part.
+/// Writes the other header fields of a part.
 fn push_fields(fields: &mut String, part: &EmailBodyPart, role: LeafRole) {
     let known = &part.fields;
     let disposition = known.disposition.as_ref().and_then(Option::as_deref).filter(|kind| !kind.is_empty());

@@ -1,5 +1,4 @@
-//! Header fields of messages and parts, each from the form in which the client gave it (RFC 8621
-//! §4.1.2).
+//! Header fields of messages and parts, each from the form that the client sent (RFC 8621 §4.1.2).
 
 use std::fmt::Write;
 
@@ -57,7 +56,7 @@ pub(super) fn of_message(composer: &Composer<'_>, email: &Email) -> String {
     out
 }
 
-/// The fields that a header property is: one, several, or none if it is null.
+/// Writes the header fields of a property: one, several, or none if the value is null.
 pub(super) fn push_property(out: &mut String, property: &HeaderProperty, value: &HeaderFieldValue) {
     let values = match value {
         HeaderFieldValue::One(value) => std::slice::from_ref(value),
@@ -76,7 +75,7 @@ fn is_absent(value: &HeaderFieldValue) -> bool {
 fn push_value(out: &mut String, property: &HeaderProperty, value: &HeaderValue) {
     let name = &property.name;
     match value {
-        // As it is: with its folds, and the space after the colon.
+        // Written unchanged: with its folds and the space after the colon.
         HeaderValue::Text(text) if property.form == HeaderForm::Raw => {
             let _ = write!(out, "{name}:{text}\r\n");
         }
@@ -113,7 +112,7 @@ fn push_groups(out: &mut String, name: &str, groups: &[EmailAddressGroup]) {
     for group in groups {
         let mut members: Vec<String> = group.addresses.iter().map(mailbox).collect();
         if let Some(phrase) = &group.name {
-            // RFC 5322 §3.4: the name before the first of its members, a semicolon behind the last.
+            // RFC 5322 §3.4: the group's name before its first member, a semicolon after its last.
             let first = members.first().cloned().unwrap_or_default();
             let rest = members.split_off(members.len().min(1));
             members = [format!("{}: {first}", encode::phrase(phrase))].into_iter().chain(rest).collect();
@@ -130,8 +129,8 @@ fn mailbox(address: &EmailAddress) -> String {
     encode::mailbox(address.name.as_deref().unwrap_or_default(), &address.email)
 }
 
-/// Message ids in angle brackets, folded between them. Those that are not ASCII are written as they
-/// are (RFC 6532 §3.3).
+/// Writes message ids in angle brackets, folded between them. Ids that are not ASCII are written as UTF-8
+/// (RFC 6532 §3.3).
 fn push_ids(out: &mut String, name: &str, ids: &[String]) {
     if ids.is_empty() {
         return;

@@ -1,4 +1,4 @@
-//! Messages as they are composed, and what the scanner reads of them.
+//! Composed messages, and what the scanner reads back from them.
 
 use proptest::prelude::*;
 use sealpost_base::SeededRandom;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// The message of an Email object, of which `<x>` is a blob.
+/// Composes the message of an Email object, with `<x>` for blob x.
 fn compose(email: Value) -> String {
     let random = SeededRandom::new(1);
     let composer = Composer { random: &random, hostname: "mail.example", now: Timestamp(1_795_172_400_000) };
@@ -81,7 +81,7 @@ fn given_fields_are_not_made_again() {
     for name in ["date:", "message-id:", "mime-version:"] {
         assert_eq!(message.to_ascii_lowercase().matches(name).count(), 1, "{message}");
     }
-    // A field that is null is none.
+    // A null value means no field.
     assert!(compose(json!({"header:Date:asDate": null})).contains("Date: Fri, 20 Nov 2026"));
 }
 

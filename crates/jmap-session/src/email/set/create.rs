@@ -1,4 +1,4 @@
-//! Creates emails: the messages that Email objects mean.
+//! Creates emails from Email objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use crate::entries::Entries;
 use crate::method::Failure;
 use crate::scope::Scope;
 
-/// The properties that parts are in.
+/// The properties that contain parts.
 const BODY: [&str; 4] = ["bodyStructure", "textBody", "htmlBody", "attachments"];
 
 /// Creates the emails of a call.
@@ -64,8 +64,7 @@ fn new_email(scope: &Scope<'_>, places: &Places, email: Email) -> Result<NewEmai
     Ok(NewEmail { message: Source::Composed(Box::new(email)), places, flags, received })
 }
 
-/// Puts the blobs that were created earlier in the request into the place of their creation ids, in
-/// all parts of a body.
+/// Replaces creation ids of blobs that the request created earlier, in all parts of a body.
 fn name_blobs(scope: &Scope<'_>, body: &mut Value) {
     let mut left = vec![body];
     while let Some(value) = left.pop() {

@@ -1,4 +1,4 @@
-//! Reads what updates change of emails: keywords and mailboxes.
+//! Reads the updates of emails: keywords and mailboxes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ use crate::email::places::Places;
 use crate::method::Failure;
 use crate::scope::Scope;
 
-/// The changes of a call; those that cannot be are in the response.
+/// The valid changes of a call; the response reports the others.
 pub(super) async fn read(
     scope: &Scope<'_>,
     update: BTreeMap<GivenId, ObjectMap>,
@@ -57,14 +57,14 @@ pub(super) async fn read(
     Ok(changes)
 }
 
-/// Whether the immutable properties that the client sent along are as they are (RFC 8620 §5.3).
+/// Checks that immutable properties in the update have their present values (RFC 8620 §5.3).
 async fn check_unchanged(
     scope: &Scope<'_>,
     given: &GivenId,
     update: &EmailUpdate,
 ) -> Result<Result<(), SetError>, Failure> {
     let object = given.resolve(&scope.created).and_then(|id| object_of(id.as_str()));
-    // What was read from the client's JSON has its names there again.
+    // Serialise back to the property names that the client sent.
     let sent = serde_json::to_value(&update.unchanged).unwrap_or_default();
     let names = sent.as_object().into_iter().flat_map(|members| members.keys().cloned());
     let properties = names.filter_map(|name| EmailProperty::from_json(name.into()).ok()).collect();
@@ -80,7 +80,7 @@ async fn check_unchanged(
     })
 }
 
-/// All that a change of mailboxes names.
+/// All mailboxes that a change names.
 fn ids_of(change: &SetChange<GivenId>) -> impl Iterator<Item = &GivenId> {
     let (first, second) = match change {
         SetChange::Replace(ids) => (ids, None),
@@ -100,7 +100,7 @@ fn change(places: &Places, update: EmailUpdate) -> Result<EmailChange, SetError>
         None => None,
         Some(SetChange::Replace(ids)) => Some(PlaceEdit::Replace(places.of(ids.iter())?)),
         Some(SetChange::Change { add, remove }) => {
-            // An email is in no mailbox that does not exist: it need not leave it.
+            // An email cannot be in a mailbox that does not exist, so there is nothing to remove.
             let (add, remove) = (places.of(add.iter())?, places.known(remove.iter()));
             Some(PlaceEdit::Change { add, remove })
         }

@@ -1,4 +1,4 @@
-//! Creates one mailbox: all that it has from the start is in one entry of the log.
+//! Creates one mailbox; one entry of the log has all of its properties.
 
 use sealpost_account::ops::NewMailbox;
 use sealpost_account::{AccountState, SpecialUse, SpecialUses};
@@ -15,7 +15,7 @@ use crate::mailbox::list::list;
 use crate::mailbox::target::{id_of_name, with_id};
 use crate::scope::{Logs, Scope};
 
-/// The properties of the new mailbox that the client did not give, and its id.
+/// Creates the mailbox; returns its id and the properties that the client did not give.
 pub(super) async fn create(
     scope: &Scope<'_>,
     entries: &mut Entries,
@@ -66,14 +66,14 @@ fn not_given(given: &Mailbox) -> Vec<MailboxProperty> {
     MailboxProperty::ALL.iter().copied().filter(|property| !is_given(property)).collect()
 }
 
-/// Whether there is room for the sort order of a mailbox. The commit checks it again, and its errors
-/// are reported as those of the name.
+/// Checks that the log can store another sort order. The commit checks it again, but reports an error for the
+/// name.
 pub(super) fn check_sort_order(own: &AccountState, mailbox: MailboxId, order: u32) -> Result<(), SetError> {
     let events = sealpost_account::ops::set_sort_order(own, mailbox, order);
     events.map(drop).map_err(|error| wrong("sortOrder", error.to_string()))
 }
 
-/// The full name of a mailbox called `leaf` in that parent.
+/// The full name of a mailbox called `leaf` below that parent.
 pub(super) fn full_name(
     logs: &Logs<'_>,
     scope: &Scope<'_>,
@@ -89,7 +89,7 @@ pub(super) fn full_name(
     Ok(format!("{}/{leaf}", parent.name))
 }
 
-/// The special uses for a role, which no other mailbox than `of` may have.
+/// The special uses for a role. No mailbox other than `of` may have them.
 pub(super) fn uses_of(
     logs: &Logs<'_>,
     role: Option<Role>,
@@ -103,7 +103,7 @@ pub(super) fn uses_of(
         Role::Junk => SpecialUse::Junk,
         Role::Sent => SpecialUse::Sent,
         Role::Trash => SpecialUse::Trash,
-        // Views of other mailboxes, which do not exist here, and what is one mailbox for ever.
+        // Roles for views of other mailboxes, which do not exist here, and roles that are fixed.
         Role::All | Role::Flagged | Role::Inbox | Role::Subscribed => {
             return Err(wrong("role", "no mailbox can be given this role"));
         }

@@ -1,4 +1,4 @@
-//! Destroys one mailbox. Emails that are in others too stay there.
+//! Destroys one mailbox. Emails that are also in other mailboxes stay there.
 
 use std::cmp::Reverse;
 
@@ -12,7 +12,7 @@ use crate::entries::Entries;
 use crate::mailbox::target::{Target, with_id};
 use crate::scope::Scope;
 
-/// Deeper ones first: a mailbox is destroyed with its children if the call names all of them.
+/// Orders deeper mailboxes first: a call can destroy a mailbox together with all of its children.
 pub(super) async fn children_first(scope: &Scope<'_>, destroy: Vec<GivenId>) -> Result<Vec<GivenId>> {
     scope
         .look(|logs| {
@@ -58,7 +58,7 @@ pub(super) async fn destroy(
     Ok(id)
 }
 
-/// Its own log first; then only the name is left, if it is.
+/// Removes the mailbox's own log first, then its name if that still exists.
 async fn destroy_shared(
     scope: &Scope<'_>,
     entries: &mut Entries,
@@ -80,13 +80,13 @@ async fn destroy_shared(
     Ok(scope.resolver().delete_share(&place).await?)
 }
 
-/// Why it stays, decided at the end of the log.
+/// The reason to refuse, decided at the end of the log.
 fn refuses(state: &AccountState, target: &Target, with_emails: bool) -> Option<SetError> {
     if state.has_inferiors(&target.name) {
         return Some(SetErrorType::MailboxHasChild.into());
     }
     let mailbox = target.own.and_then(|own| state.mailbox(own))?;
-    // What is flagged as deleted is not visible.
+    // Messages flagged as deleted are not visible.
     let has_emails = mailbox.len() > mailbox.deleted();
     (has_emails && !with_emails).then(|| SetErrorType::MailboxHasEmail.into())
 }

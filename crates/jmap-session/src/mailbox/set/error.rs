@@ -1,4 +1,4 @@
-//! The table from refusals of the domain to errors of one mailbox.
+//! Maps refusals of the domain to errors of one mailbox.
 
 use sealpost_base::{Error, Kind};
 use sealpost_jmap::SetError;
@@ -6,18 +6,18 @@ use sealpost_jmap::error::{SetErrorDetail, SetErrorType};
 use sealpost_jmap::id::MailboxId;
 use sealpost_mailbox::Refusal;
 
-/// One property is wrong.
+/// `invalidProperties` for one property.
 pub(super) fn wrong(property: &str, why: impl Into<String>) -> SetError {
     SetError::invalid_properties(vec![property.to_owned()], why)
 }
 
-/// Another mailbox has the name.
+/// `alreadyExists`: another mailbox has the name.
 pub(super) fn exists(id: MailboxId) -> SetError {
     let error = SetError::from(SetErrorType::AlreadyExists);
     error.describe("a mailbox of that name is there").with(SetErrorDetail::ExistingId(id.into()))
 }
 
-/// Not allowed.
+/// `forbidden`.
 pub(super) fn forbidden(why: &str) -> SetError {
     SetError::from(SetErrorType::Forbidden).describe(why)
 }
@@ -26,7 +26,7 @@ pub(super) fn forbidden(why: &str) -> SetError {
 pub(super) enum Refused {
     /// The response reports this object.
     Object(SetError),
-    /// The server failed; what it has done before stays.
+    /// The server failed; earlier changes of the call stay.
     Server(Error),
 }
 
@@ -42,14 +42,14 @@ impl From<SetErrorType> for Refused {
     }
 }
 
-/// An error of the domain is about the name if it is about anything of the mailbox.
+/// Domain errors that concern the mailbox are about its name.
 impl From<Error> for Refused {
     fn from(error: Error) -> Self {
         match error.kind() {
             Kind::Invalid | Kind::Conflict | Kind::Limit => wrong("name", error.to_string()).into(),
             Kind::Denied => forbidden(&error.to_string()).into(),
             Kind::NotFound => SetErrorType::NotFound.into(),
-            // RFC 8620 §5.3 has no type for a server that fails at one object.
+            // RFC 8620 §5.3 has no error type for a server failure at one object.
             Kind::Retry | Kind::Corrupt | Kind::Offloaded | Kind::Internal => Refused::Server(error),
         }
     }

@@ -1,4 +1,4 @@
-//! Changes one mailbox: all of its changes are one entry of the log.
+//! Changes one mailbox; one entry of the log has all changes.
 
 use sealpost_account::{AccountState, Event, ops};
 use sealpost_base::{Error, MailboxId};
@@ -16,11 +16,11 @@ use crate::mailbox::list::list;
 use crate::mailbox::target::{id_of_name, with_id};
 use crate::scope::{Logs, Scope};
 
-/// What becomes of a mailbox.
+/// The changes of a mailbox.
 struct Change {
     mailbox: MailboxId,
     name: String,
-    /// Its new name, if it gets one.
+    /// Its new name, if it changes.
     to: Option<String>,
     uses: Option<sealpost_account::SpecialUses>,
     sort_order: Option<u32>,
@@ -50,7 +50,7 @@ pub(super) async fn update(
         return Err(SetErrorType::OverQuota.into());
     }
     if change.to.is_some() {
-        // Shares record their new names when they are opened.
+        // Opening the links makes shared mailboxes record their new names.
         scope.resolver().links().await?;
     }
     Ok(())
@@ -112,7 +112,7 @@ fn events(state: &AccountState, change: &Change) -> Result<Vec<Event>, Error> {
     let mut events = Vec::new();
     if let Some(to) = &change.to {
         events = ops::rename_mailbox(state, &change.name, to)?;
-        // Subscriptions are to names, and clients of this protocol subscribe to mailboxes.
+        // Subscriptions are by name in the log; JMAP clients subscribe to mailboxes.
         for inferior in state.inferiors(&change.name).filter(|inferior| state.is_subscribed(inferior.name()))
         {
             let renamed = format!("{to}{}", &inferior.name()[change.name.len()..]);
