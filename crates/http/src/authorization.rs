@@ -1,6 +1,6 @@
 //! The `Authorization` field (RFC 9110 §11.6.2): Basic (RFC 7617) and Bearer (RFC 6750 §2.1).
 //!
-//! What it holds is a secret: no type here can be shown, and what is dropped is wiped.
+//! The field holds a secret. No type here implements `Debug` or `Display`, and dropped values are wiped.
 
 use base64::Engine;
 use base64::alphabet::STANDARD;
@@ -9,39 +9,39 @@ use http::{HeaderMap, header};
 use sealpost_base::limits::HTTP_AUTHORIZATION_BYTES;
 use zeroize::Zeroizing;
 
-/// Clients are known that leave the padding out.
+/// Some clients omit the padding.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Credentials of a request.
+/// The credentials of a request.
 pub enum Authorization {
-    /// A name and a password, both in UTF-8 and without control characters.
+    /// A name and a password, both UTF-8 without control characters.
     Basic {
-        /// The name; never with a colon.
+        /// The name; it never contains a colon.
         user: String,
         /// The password.
         password: Zeroizing<String>,
     },
-    /// A token, which may be any of RFC 6750's.
+    /// A token in the syntax of RFC 6750.
     Bearer(Zeroizing<String>),
 }
 
-/// Why there are no credentials.
+/// Why a request has no usable credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoAuthorization {
     /// The request has no such field.
     Missing,
-    /// Its scheme is neither Basic nor Bearer.
+    /// The scheme is neither Basic nor Bearer.
     UnknownScheme,
-    /// It is not what its scheme says, there are several, or it is longer than
+    /// The value does not match its scheme, there are several fields, or the field is longer than
     /// [`HTTP_AUTHORIZATION_BYTES`].
     Malformed,
 }
 
 impl Authorization {
-    /// The credentials of a request with these fields.
+    /// Reads the credentials from a request's header fields.
     ///
     /// # Errors
     /// Why there are none.
@@ -54,7 +54,7 @@ impl Authorization {
         }
     }
 
-    /// The credentials in a field's value.
+    /// Parses the value of an `Authorization` field.
     ///
     /// # Errors
     /// [`NoAuthorization::UnknownScheme`] and [`NoAuthorization::Malformed`].
@@ -66,7 +66,7 @@ impl Authorization {
         let end = field.iter().position(|byte| *byte == b' ').unwrap_or(field.len());
         let (scheme, rest) = field.split_at(end);
         let rest = rest.trim_ascii_start();
-        // RFC 9110 §11.1: the scheme's name in any case.
+        // RFC 9110 §11.1: the scheme's name is case-insensitive.
         match scheme {
             scheme if scheme.eq_ignore_ascii_case(b"basic") => basic(rest),
             scheme if scheme.eq_ignore_ascii_case(b"bearer") => bearer(rest),
@@ -75,7 +75,7 @@ impl Authorization {
     }
 }
 
-/// RFC 7617 §2: user-id, a colon, password; neither with control characters.
+/// RFC 7617 §2: user-id, a colon, password; no control characters.
 fn basic(encoded: &[u8]) -> Result<Authorization, NoAuthorization> {
     let decoded = Zeroizing::new(BASE64.decode(encoded).map_err(|_| NoAuthorization::Malformed)?);
     let text = std::str::from_utf8(&decoded).map_err(|_| NoAuthorization::Malformed)?;

@@ -1,4 +1,4 @@
-//! The sender of a request, and whether its bytes were readable on the way.
+//! The client behind a request: its address, and whether it sent the request encrypted.
 
 use std::net::IpAddr;
 
@@ -9,27 +9,27 @@ use sealpost_session::settings::PlaintextLogin;
 use crate::forwarded;
 use crate::response::Refusal;
 
-/// How a connection came.
+/// How a connection reached the server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Transport {
-    /// The other end; `None`: a Unix socket.
+    /// The peer's address; `None` on a Unix socket.
     pub(crate) peer: Option<IpAddr>,
     pub(crate) is_tls: bool,
 }
 
-/// The sender of a request.
+/// The client that sent a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Client {
-    /// Its address, or that of its proxy if nothing else is known.
+    /// Its address, or that of its proxy if the proxy does not report it.
     pub(crate) address: Option<IpAddr>,
-    /// Whether it speaks TLS, with this server or with its proxy.
+    /// Whether it speaks TLS, to this server or to its proxy.
     pub(crate) is_tls: bool,
 }
 
-/// The client of a request with these fields.
+/// Determines the client of a request with these header fields.
 ///
 /// # Errors
-/// The refusal, if others could read what it sends, or its proxy's fields make no sense.
+/// The refusal, if the request came unencrypted over a network, or the proxy's fields are malformed.
 pub(crate) fn client(transport: Transport, headers: &HeaderMap, ctx: &Context) -> Result<Client, Refusal> {
     let is_proxy =
         |address: IpAddr| ctx.settings.http.trusted_proxies.iter().any(|range| range.contains(address));
@@ -42,7 +42,7 @@ pub(crate) fn client(transport: Transport, headers: &HeaderMap, ctx: &Context) -
             match said {
                 Some(said) => Client {
                     address: said.address.or(transport.peer),
-                    // A trusted proxy that says nothing was set up by the operator.
+                    // Trust a proxy that does not report it: the operator has set it up.
                     is_tls: said.tls.unwrap_or(true),
                 },
                 None => Client { is_tls: true, ..direct },

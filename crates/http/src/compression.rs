@@ -1,8 +1,8 @@
-//! Compressing responses (gzip, RFC 1952; RFC 9110 §8.4.1.3).
+//! Compresses responses (gzip, RFC 1952; RFC 9110 §8.4.1.3).
 //!
-//! A compressor acquires memory without waiting: if it is not free, the response goes as it is.
-//! Credentials are never added to a request by a browser alone, so no page can make a user's
-//! browser ask for secrets beside text of the page's choice and compare lengths (BREACH).
+//! A compressor acquires memory without waiting. If there is none, the response is sent uncompressed.
+//! Compression is safe from BREACH: browsers never add credentials to a request by themselves, so no web page
+//! can request a user's secrets beside text that it has chosen and compare lengths.
 
 use std::io::{self, Write};
 use std::pin::Pin;
@@ -19,10 +19,10 @@ use sealpost_base::{Budget, Permit};
 use crate::response::Response;
 use crate::response_body::ResponseBody;
 
-/// What a compressor's output is flushed at, at the latest.
+/// The compressor flushes its output at this size, in bytes.
 const OUTPUT_BYTES: usize = HTTP_PIECE_BYTES / 2;
 
-/// Compresses the response, if it is worth it and the request's client accepts it.
+/// Compresses the response, if it is worth it and the client accepts gzip.
 pub(crate) fn compress(response: &mut Response, request: &HeaderMap, budget: &Budget) {
     if !is_worth_it(response) {
         return;
@@ -39,7 +39,7 @@ pub(crate) fn compress(response: &mut Response, request: &HeaderMap, budget: &Bu
         ResponseBody::stream(Compressed { pieces, input: Bytes::new(), encoder, _permit: permit }, None);
     response.headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     response.headers.remove(header::CONTENT_LENGTH);
-    // What is compressed is another representation (RFC 9110 §8.8.3.3).
+    // The compressed body is another representation (RFC 9110 §8.8.3.3).
     response.headers.remove(header::ETAG);
 }
 
@@ -53,11 +53,11 @@ fn is_worth_it(response: &Response) -> bool {
         && response.body.length.is_none_or(|length| length >= HTTP_COMPRESSED_BYTES)
         && response.status != StatusCode::PARTIAL_CONTENT
         && !headers.contains_key(header::CONTENT_ENCODING)
-        // Its ranges are of what is not compressed.
+        // Ranges refer to the uncompressed bytes.
         && !headers.contains_key(header::ACCEPT_RANGES)
 }
 
-/// RFC 9110 §12.5.3: `gzip` or `x-gzip` if it is named, else `*`; not with a weight of zero.
+/// RFC 9110 §12.5.3: `gzip` or `x-gzip` if the field names it, else `*`; a weight of zero refuses it.
 fn accepts_gzip(request: &HeaderMap) -> bool {
     let (mut named, mut any) = (None, None);
     for field in request.get_all(header::ACCEPT_ENCODING) {
@@ -79,7 +79,7 @@ fn accepts_gzip(request: &HeaderMap) -> bool {
 
 struct Compressed {
     pieces: BoxStream<'static, io::Result<Bytes>>,
-    /// What is left of the last piece.
+    /// The rest of the last piece.
     input: Bytes,
     encoder: Option<GzEncoder<Vec<u8>>>,
     _permit: Permit,
@@ -108,7 +108,7 @@ impl Stream for Compressed {
                     }
                 }
             }
-            // A little at once: neither the output nor the time that it takes grows.
+            // Small steps bound both the output and the time of one poll.
             let next = this.input.split_to(this.input.len().min(OUTPUT_BYTES));
             encoder.write_all(&next)?;
         }
@@ -163,7 +163,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_compressed_comes_back_and_its_memory_is_drawn() {
         let budget = Budget::new(HTTP_COMPRESSOR_BYTES + 1);
-        // Not compressible, so that the output is as large as the input.
+        // Incompressible, so that the output is as large as the input.
         let text: String = (0..100_000u32).map(|n| format!("{:x}", n.wrapping_mul(2_654_435_761))).collect();
         let (response, bytes) = sent(Response::json(text.clone()), &budget).await;
         assert_eq!(response.headers[header::CONTENT_ENCODING], "gzip");

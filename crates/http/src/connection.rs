@@ -1,5 +1,5 @@
-//! What is known of a connection while hyper owns its stream: what is at work, and since when the
-//! client is waited for.
+//! The state of a connection while hyper owns its stream: the requests in progress, and since when the server
+//! has been waiting for the client.
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,36 +22,36 @@ use crate::takeover::Takeover;
 pub(crate) struct Connection {
     pub(crate) shared: Arc<HttpShared>,
     pub(crate) transport: Transport,
-    /// HTTP/2: what is received while nothing is at work may be frames of no request.
+    /// HTTP/2: bytes received without a request in progress may be frames that belong to no request.
     is_multiplexed: bool,
     admitted: Option<AdmittedHandle>,
     log: Mutex<SessionLog>,
     activity: Mutex<Activity>,
     changed: Notify,
-    /// HTTP/1.1: the response that wants the connection for itself.
+    /// HTTP/1.1: the response that takes over the connection.
     takeover: Mutex<Option<Takeover>>,
-    /// A write waits for the client.
+    /// Whether a write is waiting for the client.
     is_blocked: AtomicBool,
 }
 
 struct Activity {
     at_work: usize,
-    /// When nothing was at work any more.
+    /// When the last request ended.
     idle_since: Instant,
-    /// When the first byte of the next head came.
+    /// When the first byte of the next head arrived.
     head_since: Option<Instant>,
-    /// Requests that their client gave up, in excess of those that were answered.
+    /// The number of requests that the client cancelled, minus those that completed.
     abandoned: usize,
 }
 
-/// Why a connection is to end.
+/// Why the server closes a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Overdue {
-    /// No request came.
+    /// The client sent no request in time.
     Idle,
-    /// The head of one did not come to its end.
+    /// The client did not complete the head of a request in time.
     Head,
-    /// Too many were given up.
+    /// The client cancelled too many requests.
     Abandoned,
 }
 
@@ -82,7 +82,7 @@ impl Connection {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The client has logged in to that account. False if it has too many connections.
+    /// Assigns the connection to an account after a login. False if the account has too many connections.
     pub(crate) fn logged_in(&self, account: AccountId, name: &str) -> bool {
         let is_admitted = self.admitted.as_ref().is_none_or(|admitted| admitted.logged_in(account));
         if is_admitted {
@@ -93,17 +93,17 @@ impl Connection {
         is_admitted
     }
 
-    /// Whether a response may take the connection over.
+    /// Whether a response may take over the connection.
     pub(crate) fn can_be_taken_over(&self) -> bool {
         !self.is_multiplexed
     }
 
-    /// A response takes the connection over, as soon as what was sent before is on its way.
+    /// Lets a response take over the connection once hyper has sent everything before it.
     pub(crate) fn take_over(&self, takeover: Takeover) {
         *self.takeover.lock().unwrap_or_else(PoisonError::into_inner) = Some(takeover);
     }
 
-    /// That response. For the task that polls requests: nothing else wakes it.
+    /// Waits for that response. Call it from the task that polls requests: nothing else wakes it.
     pub(crate) async fn taken_over(&self) -> Takeover {
         poll_fn(|_| {
             if self.is_blocked.load(Ordering::Relaxed) {
@@ -115,12 +115,12 @@ impl Connection {
         .await
     }
 
-    /// Whether a write waits for the client now.
+    /// Notes whether a write is waiting for the client.
     pub(crate) fn note_blocked(&self, is_blocked: bool) {
         self.is_blocked.store(is_blocked, Ordering::Relaxed);
     }
 
-    /// The client sent something.
+    /// Notes that bytes arrived from the client.
     pub(crate) fn received(&self) {
         let mut activity = self.activity();
         if activity.at_work == 0 && activity.head_since.is_none() && !self.is_multiplexed {
@@ -130,14 +130,15 @@ impl Connection {
         }
     }
 
-    /// The head of a request has come.
+    /// Notes that the head of a request is complete.
     pub(crate) fn begin_request(&self) {
         let mut activity = self.activity();
         activity.at_work += 1;
         activity.head_since = None;
     }
 
-    /// A request is answered, or was given up; says whether no other is at work.
+    /// Notes that a request completed, or that the client cancelled it. Returns whether no other is in
+    /// progress.
     pub(crate) fn finish_request(&self, is_complete: bool) -> bool {
         let mut activity = self.activity();
         activity.at_work = activity.at_work.saturating_sub(1);
@@ -154,7 +155,7 @@ impl Connection {
         is_last
     }
 
-    /// Waits until the connection is to end. Cancel-safe.
+    /// Waits until the server must close the connection. Cancel-safe.
     pub(crate) async fn overdue(&self) -> Overdue {
         loop {
             let deadline = {

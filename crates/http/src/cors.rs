@@ -1,21 +1,21 @@
-//! Which pages of other origins may use the server: CORS (Fetch §3.2).
+//! CORS (Fetch §3.2): which web pages of other origins may use the server.
 //!
-//! Credentials are in the `Authorization` field, which a page has to know; a browser adds none by
-//! itself. So `Access-Control-Allow-Credentials` is never sent.
+//! Credentials are in the `Authorization` field. A page must have them itself, since browsers never add them
+//! on their own. So `Access-Control-Allow-Credentials` is never sent.
 
 use http::{HeaderMap, HeaderValue, Method, header};
 use sealpost_session::settings::Origin;
 
 use crate::response::Response;
 
-/// Fields that a page may send, beyond those that any may.
+/// Request fields that a page may send in addition to the CORS-safelisted ones.
 const ALLOWED_HEADERS: &str = "Authorization, Content-Type, If-None-Match, If-Range, Last-Event-ID, Range";
-/// Fields that a page may read, beyond those that any may.
+/// Response fields that a page may read in addition to the CORS-safelisted ones.
 const EXPOSED_HEADERS: &str = "Accept-Ranges, Content-Disposition, Content-Range, ETag, Retry-After";
-/// Seconds for which a browser may remember what it was allowed; Chromium remembers no longer.
+/// How long browsers may cache a preflight response, in seconds. Chromium caches no longer.
 const MAX_AGE: &str = "7200";
 
-/// Adds to a response what its page has to know.
+/// Adds the CORS fields to a response.
 pub(crate) fn allow(response: &mut Response, request: &HeaderMap, allowed: &[Origin]) {
     if allowed.is_empty() {
         return;
@@ -30,7 +30,7 @@ pub(crate) fn allow(response: &mut Response, request: &HeaderMap, allowed: &[Ori
     response.headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
 }
 
-/// Adds to the response to OPTIONS which methods and fields a page may use.
+/// Adds the allowed methods and fields to the response to OPTIONS.
 pub(crate) fn answer_preflight(response: &mut Response, methods: &[Method]) {
     let methods = list(methods);
     response.headers.insert(header::ALLOW, methods.clone());
@@ -42,7 +42,7 @@ pub(crate) fn answer_preflight(response: &mut Response, methods: &[Method]) {
     }
 }
 
-/// Methods with commas between them.
+/// A comma-separated list of methods.
 pub(crate) fn list(methods: &[Method]) -> HeaderValue {
     let names: Vec<&str> = methods.iter().map(Method::as_str).collect();
     HeaderValue::try_from(names.join(", ")).unwrap_or_else(|_| HeaderValue::from_static(""))

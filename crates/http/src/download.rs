@@ -1,4 +1,4 @@
-//! Sending something as a file: its name, ranges of it, and whether the client has it already.
+//! Sends content as a file: its name, ranges, and conditional requests.
 
 use std::fmt::Write;
 use std::ops::Range;
@@ -10,20 +10,20 @@ use crate::range::{Wanted, wanted};
 use crate::response::Response;
 use crate::response_body::ResponseBody;
 
-/// What is sent.
+/// The content to send.
 #[derive(Debug, Clone)]
 pub struct Download<'a> {
-    /// Its bytes, all of them.
+    /// Its full length in bytes.
     pub length: u64,
-    /// Its media type; what is none is sent as `application/octet-stream`.
+    /// Its media type; an invalid one becomes `application/octet-stream`.
     pub media_type: &'a str,
-    /// Its name.
+    /// Its file name.
     pub name: &'a str,
-    /// What no other content has: the id of an immutable blob. Letters, digits, `-` and `_`.
+    /// A tag that is unique to this content: the id of an immutable blob. Letters, digits, `-` and `_`.
     pub tag: &'a str,
 }
 
-/// The response to a request with these fields. `open` reads a range, which is never empty.
+/// The response to a request with these header fields. `open` reads a range, which is never empty.
 pub fn download(
     request: &HeaderMap,
     file: &Download<'_>,
@@ -58,12 +58,12 @@ pub fn download(
 }
 
 fn named(response: Response, etag: &str) -> Response {
-    // It never changes (RFC 8246), and is for its user alone.
+    // The content never changes (RFC 8246), and shared caches must not store it.
     let cached = HeaderValue::from_static("private, immutable, max-age=31536000");
     response.with(header::ETAG, ascii(etag)).with(header::CACHE_CONTROL, cached)
 }
 
-/// RFC 9110 §13.1.2, by weak comparison.
+/// `If-None-Match`: RFC 9110 §13.1.2, weak comparison.
 fn is_known(request: &HeaderMap, etag: &str) -> bool {
     request.get_all(header::IF_NONE_MATCH).iter().any(|field| {
         let tags = field.to_str().unwrap_or_default().split(',').map(str::trim);
@@ -71,7 +71,7 @@ fn is_known(request: &HeaderMap, etag: &str) -> bool {
     })
 }
 
-/// A media type with parameters, if it looks like one (RFC 9110 §8.3.1).
+/// A media type with parameters, if it is syntactically valid (RFC 9110 §8.3.1).
 fn media_type(text: &str) -> HeaderValue {
     let is_token = |text: &str| {
         let is_in_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
@@ -83,7 +83,7 @@ fn media_type(text: &str) -> HeaderValue {
     given.unwrap_or_else(|| HeaderValue::from_static("application/octet-stream"))
 }
 
-/// RFC 6266: always an attachment, never a page of this server.
+/// RFC 6266: always an attachment, so that browsers never render it as a page of this server.
 fn disposition(name: &str) -> HeaderValue {
     let end = name.floor_char_boundary(HTTP_FILE_NAME_BYTES);
     let is_plain = |c: &char| c.is_ascii_alphanumeric() || " !#$&'()+,-.;=@[]^_`{}~".contains(*c);

@@ -1,8 +1,8 @@
-//! Events for browsers (`text/event-stream`, HTML §9.2), as JMAP's push has them (RFC 8620 §7.3).
+//! Server-sent events (`text/event-stream`, HTML §9.2), as JMAP push uses them (RFC 8620 §7.3).
 //!
-//! The next event is asked for when the client has taken the one before, so no queue grows while it
-//! does not. While there is none, a ping is sent now and then: it finds out clients that are gone,
-//! and keeps the connection in the tables of routers.
+//! The server polls for the next event when the client has taken the previous one, so a slow client makes no
+//! queue grow. Without events, the server sends a ping at intervals. Pings detect dead clients, and keep the
+//! connection in the tables of routers.
 
 use std::fmt::Write;
 use std::io;
@@ -22,18 +22,16 @@ use crate::response_body::ResponseBody;
 /// The media type.
 pub const EVENT_STREAM: &str = "text/event-stream";
 
-/// One event, as it is sent.
+/// One encoded event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event(Bytes);
 
-/// An event that cannot be sent: it has more than [`HTTP_EVENT_BYTES`], or its name or id has a
-/// line end or a NUL.
+/// An invalid event: it is larger than [`HTTP_EVENT_BYTES`], or its name or id contains a line end or NUL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BadEvent;
 
 impl Event {
-    /// An event of that name with these lines; `id`: what the client sends as `Last-Event-ID` when
-    /// it comes back.
+    /// An event with this name and data. The client sends `id` as `Last-Event-ID` when it reconnects.
     ///
     /// # Errors
     /// [`BadEvent`].
@@ -46,7 +44,7 @@ impl Event {
         if let Some(id) = id {
             let _ = writeln!(text, "id: {id}");
         }
-        // CR, LF and CRLF end a line.
+        // CR, LF and CRLF all end a line.
         for line in data.replace("\r\n", "\n").split(['\r', '\n']) {
             let _ = writeln!(text, "data: {line}");
         }
@@ -54,19 +52,19 @@ impl Event {
         if text.len() > HTTP_EVENT_BYTES { Err(BadEvent) } else { Ok(Event(text.into())) }
     }
 
-    /// A comment: clients ignore it, and routers on the way see that the connection is in use.
+    /// A comment. Clients ignore it; routers on the path see that the connection is in use.
     pub fn comment() -> Self {
         Event(Bytes::from_static(b":\n\n"))
     }
 
-    /// As it is sent.
+    /// The encoded bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 }
 
-/// A response that sends `events` until they end, the client goes or the server stops. `ping` is
-/// sent whenever nothing else was for that long.
+/// A response that sends `events` until they end, the client disconnects, or the server stops. It sends a
+/// ping after each period of `ping` without an event.
 pub fn event_stream(
     events: impl Stream<Item = Event> + Send + 'static,
     ping: Option<(Duration, Event)>,
@@ -74,7 +72,7 @@ pub fn event_stream(
     let sleep = ping.as_ref().map(|(interval, _)| Box::pin(sleep(*interval)));
     let pieces = Pinged { events: events.boxed(), ping, sleep, begun: false };
     let body = ResponseBody::stream(pieces, None).lasting();
-    // nginx would collect what is sent, and send it when that is much.
+    // By default nginx buffers responses and delays events.
     Response::new(StatusCode::OK, EVENT_STREAM, body)
         .with(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"))
 }
@@ -92,7 +90,7 @@ impl Stream for Pinged {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
         if !std::mem::replace(&mut this.begun, true) {
-            // A comment: the client learns at once that the stream is open.
+            // A comment, so that the client learns at once that the stream is open.
             return Poll::Ready(Some(Ok(Bytes::from_static(b":\n\n"))));
         }
         let next = match this.events.poll_next_unpin(cx) {

@@ -1,9 +1,8 @@
-//! What a reverse proxy says of its client: `Forwarded` (RFC 7239), or else `X-Forwarded-For` and
+//! The client that a reverse proxy reports: in `Forwarded` (RFC 7239), or else in `X-Forwarded-For` and
 //! `X-Forwarded-Proto`.
 //!
-//! Each proxy appends the address that spoke to it. So the last address is the trusted proxy's own
-//! word; one before it counts only if the one behind it is a trusted proxy too. What else the
-//! request says, its client may have made up.
+//! Each proxy appends the address of its peer. So the trusted proxy has written the last address itself. An
+//! earlier address counts only if the one after it is a trusted proxy too. A client can forge the rest.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -13,28 +12,28 @@ use sealpost_base::limits::HTTP_FORWARDED_HOPS;
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
-/// What is known of the client behind a proxy.
+/// The client behind a proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ForwardedClient {
-    /// Its address; `None` if the proxy does not say it (`unknown`, or a name of its own).
+    /// Its address; `None` if the proxy hides it (`unknown`, or an obfuscated identifier).
     pub address: Option<IpAddr>,
     /// Whether it spoke TLS; `None` if the proxy does not report it.
     pub tls: Option<bool>,
 }
 
-/// The fields cannot be read, or name more than [`HTTP_FORWARDED_HOPS`] proxies.
+/// The fields are malformed, or name more than [`HTTP_FORWARDED_HOPS`] proxies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BadForwarded;
 
-/// One element of `Forwarded`, or of the other fields taken together.
+/// One element of `Forwarded`, or the same from the other fields.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Hop {
     address: Option<IpAddr>,
     tls: Option<bool>,
 }
 
-/// The client of a request with these fields, which came from a trusted proxy; `None` if they say
-/// nothing of it. `is_trusted` says which other addresses are trusted proxies.
+/// The client that the header fields of a trusted proxy report. `None` if they report none. `is_trusted`
+/// decides which other addresses are trusted proxies.
 ///
 /// # Errors
 /// [`BadForwarded`].
@@ -53,7 +52,7 @@ pub fn client(
     Ok(client)
 }
 
-/// RFC 7239 §4: elements with commas between them, of pairs with semicolons between them.
+/// RFC 7239 §4: comma-separated elements of semicolon-separated pairs.
 fn standard(headers: &HeaderMap) -> Result<Vec<Hop>, BadForwarded> {
     let mut hops = Vec::new();
     for field in headers.get_all(header::FORWARDED) {
@@ -88,7 +87,7 @@ fn usual(headers: &HeaderMap) -> Result<Vec<Hop>, BadForwarded> {
         }
     }
     let mut protos = headers.get_all(X_FORWARDED_PROTO).iter();
-    // Of several, the last proxy's own word is the last.
+    // The last proxy has written the last of several values.
     if let Some(field) = protos.next_back() {
         let field = field.to_str().map_err(|_| BadForwarded)?;
         let tls = Some(is_tls(field.rsplit(',').next().unwrap_or_default().trim())?);
@@ -108,7 +107,7 @@ fn push(hops: &mut Vec<Hop>, hop: Hop) -> Result<(), BadForwarded> {
     Ok(())
 }
 
-/// At `separator`, but not within quotes.
+/// Splits at `separator`, except within quotes.
 fn split(text: &str, separator: char) -> Result<Vec<&str>, BadForwarded> {
     let (mut parts, mut begin, mut quoted, mut escaped) = (Vec::new(), 0, false, false);
     for (at, character) in text.char_indices() {
@@ -130,7 +129,7 @@ fn split(text: &str, separator: char) -> Result<Vec<&str>, BadForwarded> {
     Ok(parts)
 }
 
-/// A token, or a quoted string (RFC 9110 §5.6.4).
+/// Unquotes a token or a quoted string (RFC 9110 §5.6.4).
 fn unquoted(value: &str) -> Result<String, BadForwarded> {
     let Some(inner) = value.strip_prefix('"') else { return Ok(value.to_owned()) };
     let inner = inner.strip_suffix('"').ok_or(BadForwarded)?;
@@ -156,7 +155,7 @@ fn is_tls(proto: &str) -> Result<bool, BadForwarded> {
     }
 }
 
-/// RFC 7239 §6: an address with or without a port, IPv6 in brackets; else a name that hides it.
+/// RFC 7239 §6: an address with or without a port, IPv6 in brackets; else an identifier that hides it.
 fn address(text: &str) -> Option<IpAddr> {
     let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
     let parsed = bare.parse::<IpAddr>().ok().or_else(|| text.parse::<SocketAddr>().ok().map(|at| at.ip()));
@@ -187,7 +186,7 @@ mod tests {
             (&[][..], Ok(None)),
             (&[(xff, "192.0.2.7")], at("192.0.2.7", None)),
             (&[(xff, "192.0.2.7"), (xfp, "https")], at("192.0.2.7", Some(true))),
-            // The client invented the first; the trusted proxy added the last.
+            // The client forged the first; the trusted proxy added the last.
             (&[(xff, "10.9.9.9, 203.0.113.4"), (xfp, "http")], at("203.0.113.4", Some(false))),
             (&[(xff, "203.0.113.4, 10.0.0.2")], at("203.0.113.4", None)),
             (&[(xff, "203.0.113.4"), (xff, "10.0.0.2")], at("203.0.113.4", None)),

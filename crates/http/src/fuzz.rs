@@ -1,4 +1,4 @@
-//! Entry functions for fuzzing: they take any bytes, and panic if an invariant is broken.
+//! Entry points for fuzzing: they take any bytes, and panic if an invariant is broken.
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use sealpost_base::limits::{HTTP_EVENT_BYTES, HTTP_FILE_NAME_BYTES, HTTP_SMALL_MESSAGE_BYTES};
@@ -12,11 +12,11 @@ use crate::router::decoded;
 use crate::websocket::frames::{Decoded, Decoder};
 use crate::{Authorization, forwarded};
 
-/// A field of a request, or what a handler puts into one of a response; the first byte says which.
+/// Parses a request field, or writes a response field; the first byte selects which.
 ///
 /// # Panics
-/// If credentials have what they may not, a range is empty or past the end, a response's field is
-/// longer than its limits allow, or an origin is not read as it is written.
+/// If credentials contain forbidden characters, a range is empty or past the end, a response field exceeds
+/// its limits, or an origin does not survive a round trip.
 pub fn fuzz_http_fields(data: &[u8]) {
     let Some((which, data)) = data.split_first() else { return };
     match which % 6 {
@@ -29,11 +29,11 @@ pub fn fuzz_http_fields(data: &[u8]) {
     }
 }
 
-/// Frames of a WebSocket, in pieces of as many bytes as the first says.
+/// Decodes WebSocket frames in pieces; the first byte is the size of the pieces.
 ///
 /// # Panics
-/// If a message is larger than its limit, is not UTF-8, has taken memory that it did not ask for, or
-/// depends on how the bytes were divided.
+/// If a message exceeds its limit, is not UTF-8, used memory that it did not request, or depends on how the
+/// bytes were divided.
 pub fn fuzz_websocket_frames(data: &[u8]) {
     const MOST: usize = 64 * 1024;
     let Some((piece, data)) = data.split_first() else { return };
@@ -96,7 +96,7 @@ fn fuzz_forwarded(data: &[u8]) {
     let (xff, xfp) = ("x-forwarded-for", "x-forwarded-proto");
     let usual = [HeaderName::from_static(xff), HeaderName::from_static(xfp)];
     for headers in [fields(&[header::FORWARDED], data), fields(&usual, data)] {
-        // If each proxy is trusted, the client is the first that is named.
+        // If every proxy is trusted, the client is the first address.
         let (all, none) = (forwarded::client(&headers, |_| true), forwarded::client(&headers, |_| false));
         assert!(all.is_ok() == none.is_ok());
         assert!(all.is_err() || all.unwrap_or(None).is_some() == none.unwrap_or(None).is_some());
@@ -128,7 +128,7 @@ fn fuzz_event(text: &str) {
     let Ok(event) = Event::new("state", Some("1"), text) else { return };
     let bytes = event.as_bytes();
     assert!(bytes.len() <= HTTP_EVENT_BYTES && bytes.ends_with(b"\n\n"));
-    // One event, of lines that are no other fields.
+    // One event, whose data lines contain no other fields.
     let lines = bytes[..bytes.len() - 2].split(|byte| *byte == b'\n').skip(2);
     assert!(lines.into_iter().all(|line| line.starts_with(b"data: ") && !line.contains(&b'\r')));
 }

@@ -1,16 +1,16 @@
-//! How many requests are at work for one address or one account.
+//! Counts and bounds the requests in progress per address and per account.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Counts what is at work by key. It knows keys only while they have something at work.
+/// Counts work in progress by key. A key takes memory only while it has work in progress.
 pub(crate) struct Gate<K> {
     most: usize,
     at_work: Mutex<HashMap<K, usize>>,
 }
 
-/// A place at work; dropping it ends that.
+/// One unit of work in progress; dropping it ends the unit.
 pub(crate) struct Place<K: Eq + Hash> {
     gate: Arc<Gate<K>>,
     key: K,
@@ -21,7 +21,7 @@ impl<K: Eq + Hash + Clone> Gate<K> {
         Arc::new(Gate { most, at_work: Mutex::default() })
     }
 
-    /// A place for `key`, unless it has too many.
+    /// Admits work for `key`. `None` if it has too much in progress.
     pub(crate) fn enter(self: &Arc<Self>, key: K) -> Option<Place<K>> {
         let mut at_work = self.lock();
         let count = at_work.entry(key.clone()).or_default();

@@ -1,5 +1,5 @@
-//! The stream of a connection, as hyper reads and writes it: what comes is noted, and a client that
-//! takes nothing is not waited for.
+//! The stream of a connection, as hyper reads and writes it. It reports received bytes to the connection, and
+//! fails a write if the client is stalled.
 
 use std::io;
 use std::pin::Pin;
@@ -18,7 +18,7 @@ use crate::pace::Pace;
 pub(crate) struct Watched {
     stream: Stream,
     connection: Arc<Connection>,
-    /// A write that waits for the client: since when, and when to look at it.
+    /// A write that waits for the client: since when, and the timer for the next check.
     waiting: Option<(Instant, Pin<Box<Sleep>>)>,
     pace: Pace,
 }
@@ -36,7 +36,7 @@ impl Watched {
     /// As [`Stream::stir`].
     ///
     /// # Errors
-    /// `TimedOut` if there is no memory for it.
+    /// `TimedOut` if no memory becomes available.
     pub(crate) async fn stir(&mut self) -> io::Result<()> {
         self.stream.stir().await.map_err(|NoMemory| io::ErrorKind::TimedOut.into())
     }
@@ -53,7 +53,7 @@ impl Watched {
         self.stream
     }
 
-    /// What a write came to; `bytes` of what it took.
+    /// Evaluates the result of a write; `bytes` is how many it took.
     fn watch<T>(
         &mut self,
         cx: &mut Context<'_>,

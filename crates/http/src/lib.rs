@@ -1,10 +1,9 @@
-//! HTTP for clients: connections of HTTP/1.1 (RFC 9112) and HTTP/2 (RFC 9113), and the requests,
-//! responses and routes that handlers see. What is asked for and answered is for those who give
-//! [`HttpShared`] its routes.
+//! HTTP for clients: connections of HTTP/1.1 (RFC 9112) and HTTP/2 (RFC 9113), and the requests, responses
+//! and routes that handlers use. The routes come from the caller that creates [`HttpShared`].
 //!
-//! Whatever a client does, a connection takes what it was admitted with, and a request what it
-//! acquired before it is answered. Requests acquire from a share of the budget, so handlers may
-//! acquire from the rest. [`hyper`] is named here and nowhere else.
+//! Memory is bounded whatever a client does. A connection uses what admission granted it. A request uses what
+//! it acquired before its handler ran. Requests acquire from a share of the budget, so handlers may acquire
+//! from the rest. [`hyper`] appears in this crate only.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 

@@ -1,20 +1,20 @@
-//! How long a client is waited for, and whether it moves too little while others need memory.
+//! How long the server waits for a client, and whether the client is too slow while others need memory.
 
 use std::time::Duration;
 
 use sealpost_base::limits::{HTTP_STALLED, HTTP_STALLED_BYTES};
 use sealpost_session::settings::Timeouts;
 
-/// How long clients may take.
+/// Timeouts for clients.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClientTimeouts {
-    /// For the next request, while none is at work.
+    /// Until the next request, while none is in progress.
     pub(crate) idle: Duration,
     /// For the head of a request, and for each piece of its body.
     pub(crate) request: Duration,
-    /// To take something of what is sent.
+    /// Until the client takes any of the bytes sent.
     pub(crate) write: Duration,
-    /// To send or take [`HTTP_STALLED_BYTES`] while others wait for memory.
+    /// For the client to send or take [`HTTP_STALLED_BYTES`] while others wait for memory.
     pub(crate) stalled: Duration,
 }
 
@@ -25,7 +25,7 @@ impl ClientTimeouts {
     }
 }
 
-/// What a client has moved in the time that it was waited for.
+/// The bytes that a client moved, and how long the server waited for them.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     waited: Duration,
@@ -33,13 +33,13 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// It was waited for so long, and then moved so many bytes.
+    /// Adds a wait and the number of bytes that the client moved after it.
     pub(crate) fn add(&mut self, waited: Duration, bytes: usize) {
         self.waited += waited;
         self.bytes += bytes;
     }
 
-    /// Whether it moved fewer than `least` bytes in the last `stalled`, which counts if others wait.
+    /// Whether the client moved fewer than `least` bytes in the last `stalled`. False unless `others_wait`.
     pub(crate) fn is_slower_than(&mut self, least: usize, stalled: Duration, others_wait: bool) -> bool {
         if self.waited < stalled {
             return false;
@@ -48,7 +48,7 @@ impl Pace {
         others_wait && before.bytes < least
     }
 
-    /// Whether it moved next to nothing.
+    /// Whether the client moved fewer than [`HTTP_STALLED_BYTES`].
     pub(crate) fn is_too_slow(&mut self, stalled: Duration, others_wait: bool) -> bool {
         self.is_slower_than(HTTP_STALLED_BYTES, stalled, others_wait)
     }

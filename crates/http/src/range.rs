@@ -1,7 +1,7 @@
 //! Parts of a representation: the `Range` and `If-Range` fields (RFC 9110 §13.1.5, §14).
 //!
-//! One range of bytes is served. A request for several gets the whole, which §14.2 allows: many
-//! overlapping ranges of one file are an old way to make a server work.
+//! The server sends one range of bytes. A request for several ranges gets the whole representation, which
+//! §14.2 allows: many overlapping ranges of one file are a known attack.
 
 use std::ops::Range;
 
@@ -12,18 +12,18 @@ use http::{HeaderMap, header};
 pub enum Wanted {
     /// All of it.
     Whole,
-    /// These bytes: never empty, never beyond the end.
+    /// A range of bytes: never empty, never beyond the end.
     Part(Range<u64>),
-    /// Bytes that it does not have.
+    /// Only bytes beyond the end.
     Unsatisfiable,
 }
 
-/// What a request with these fields wants of a representation of `length` bytes whose strong entity
-/// tag is `etag`, quotes included.
+/// The part that these request fields ask for. The representation has `length` bytes; `etag` is its strong
+/// entity tag with quotes.
 pub fn wanted(headers: &HeaderMap, length: u64, etag: &str) -> Wanted {
     let mut fields = headers.get_all(header::RANGE).iter();
     let (Some(field), None) = (fields.next(), fields.next()) else { return Wanted::Whole };
-    // §13.1.5: a range of what is not the same any more is no use. Dates are not strong here.
+    // §13.1.5: the range is void if the representation has changed. Dates are no strong validators here.
     let same = headers.get(header::IF_RANGE).is_none_or(|tag| tag.as_bytes() == etag.as_bytes());
     match field.to_str() {
         Ok(field) if same => parse(field, length),
@@ -31,7 +31,7 @@ pub fn wanted(headers: &HeaderMap, length: u64, etag: &str) -> Wanted {
     }
 }
 
-/// §14.1.1 and §14.2: what cannot be understood is ignored.
+/// §14.1.1 and §14.2: an unintelligible field is ignored.
 fn parse(field: &str, length: u64) -> Wanted {
     let Some((unit, range)) = field.split_once('=') else { return Wanted::Whole };
     let Some((first, last)) = range.trim().split_once('-') else { return Wanted::Whole };
@@ -40,7 +40,7 @@ fn parse(field: &str, length: u64) -> Wanted {
     }
     let (first, last) = (number(first), number(last));
     match (first, last) {
-        // The last so many bytes.
+        // A suffix of the representation.
         (Some(None), Some(Some(suffix))) => match suffix.min(length) {
             0 => Wanted::Unsatisfiable,
             suffix => Wanted::Part(length - suffix..length),
@@ -54,7 +54,7 @@ fn parse(field: &str, length: u64) -> Wanted {
     }
 }
 
-/// A number, nothing, or (outer `None`) something else. A number that is too large is as good as the largest.
+/// A number or nothing; the outer `None` for anything else. A number that is too large saturates.
 fn number(text: &str) -> Option<Option<u64>> {
     match text.as_bytes() {
         [] => Some(None),

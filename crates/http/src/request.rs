@@ -1,4 +1,4 @@
-//! A request, as a handler gets it.
+//! A request as handlers see it.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::router::decoded;
 
 /// A request.
 pub struct Request {
-    /// All but the body.
+    /// Everything but the body.
     pub head: RequestHead,
     /// The body.
     pub body: RequestBody,
@@ -22,50 +22,50 @@ pub struct Request {
 
 /// A request without its body.
 pub struct RequestHead {
-    /// The method; HEAD as the client sent it, although GET's route answers it.
+    /// The method. HEAD stays HEAD, although the route of GET handles it.
     pub method: Method,
-    /// The path, as it was sent.
+    /// The path, still percent-encoded.
     pub path: String,
-    /// What is behind the question mark, as it was sent.
+    /// The query after the question mark, still percent-encoded.
     pub query: Option<String>,
-    /// The fields.
+    /// The header fields.
     pub headers: HeaderMap,
     /// The name of the route.
     pub route: &'static str,
-    /// The client's address, by its trusted proxy's word if there is one; `None`: a Unix socket.
+    /// The client's address, as its trusted proxy reports it if there is one; `None` on a Unix socket.
     pub client: Option<IpAddr>,
     pub(crate) params: Vec<(&'static str, String)>,
     pub(crate) base_url: String,
     pub(crate) connection: Arc<Connection>,
 }
 
-/// A place among the requests that are at work for an account; dropping it ends that.
+/// Counts a request in progress for its account; dropping it ends that.
 pub struct AccountPlace {
     _place: Place<AccountId>,
 }
 
-/// Why a request of an account is not for now.
+/// Which limit of the account a request exceeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TooMany {
-    /// The account has too many requests at work.
+    /// Too many requests in progress.
     Requests,
-    /// It has too many connections.
+    /// Too many connections.
     Connections,
 }
 
 impl RequestHead {
-    /// The segment of the path that the route calls so, decoded; empty if it has none of that name.
+    /// The path segment that the route names so, decoded; empty if the route has no such name.
     pub fn param(&self, name: &str) -> &str {
         self.params.iter().find(|(known, _)| *known == name).map_or("", |(_, value)| value)
     }
 
-    /// The first value of that name in the query, decoded as a form's; `None` if there is none, or
-    /// it is not encoded rightly.
+    /// The first value of that name in the query, decoded as form data. `None` if there is none, or if its
+    /// encoding is invalid.
     pub fn query_param(&self, name: &str) -> Option<String> {
         query_param(self.query.as_deref()?, name)
     }
 
-    /// The credentials.
+    /// The credentials of the request.
     ///
     /// # Errors
     /// Why there are none.
@@ -73,13 +73,13 @@ impl RequestHead {
         Authorization::of(&self.headers)
     }
 
-    /// Where the client reaches this server, without a slash at the end: `https://mail.example.org`.
+    /// The URL by which the client reaches this server, without a trailing slash: `https://mail.example.org`.
     pub fn base_url(&self) -> &str {
         &self.base_url
     }
 
-    /// The request is that account's. Its connection need not make room for others any more; hold
-    /// the place until the request is answered.
+    /// Assigns the request to an account. From now on the server does not close its connection in favour of
+    /// others. Hold the result until the response is complete.
     ///
     /// # Errors
     /// [`TooMany`].
@@ -92,8 +92,8 @@ impl RequestHead {
         }
     }
 
-    /// As [`RequestHead::logged_in`] for a response that lasts, such as a stream of events: it takes
-    /// no place among the requests at work.
+    /// As [`RequestHead::logged_in`], for a long-lived response such as an event stream. It does not count as
+    /// a request in progress.
     ///
     /// # Errors
     /// [`TooMany::Connections`].
@@ -101,7 +101,7 @@ impl RequestHead {
         if self.connection.logged_in(account, name) { Ok(()) } else { Err(TooMany::Connections) }
     }
 
-    /// A login with this request failed: it is counted in the line that the log has of the session.
+    /// Counts a failed login in the session's log line.
     pub fn login_failed(&self) {
         self.connection.log().count("failed_logins", 1);
     }

@@ -1,7 +1,7 @@
-//! The body of a request, as a handler reads it: in pieces, or as a whole.
+//! The body of a request. A handler reads it in pieces or as a whole.
 //!
-//! Nothing is read before a handler wants it, and no client that expects `100 Continue` (RFC 9110
-//! §10.1.1) is told to go on: so a handler can refuse a body before it comes.
+//! The server reads nothing before the handler does, and sends no `100 Continue` before that (RFC 9110
+//! §10.1.1). So a handler can reject a body before the client sends it.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -27,26 +27,26 @@ pub struct RequestBody {
     is_held: bool,
     length: Option<u64>,
     read: u64,
-    /// Bytes that have to come in each period while others wait.
+    /// Bytes that the client must send in each period while others wait for memory.
     least: usize,
     shared: Arc<HttpShared>,
     pace: Pace,
 }
 
-/// A body that was read as a whole. Its memory is drawn from the budget until it is dropped.
+/// A body that was read as a whole. It holds a permit for its memory until it is dropped.
 pub struct HeldBody {
     bytes: Vec<u8>,
     _permit: Permit,
 }
 
-/// Why a body cannot be read.
+/// Why the body cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyError {
-    /// It has more bytes than the route allows, which are these.
+    /// It has more bytes than this limit of the route.
     TooLarge(u64),
-    /// The client takes too long to send it.
+    /// The client sends it too slowly.
     TimedOut,
-    /// The client has gone, or what it sends is no HTTP.
+    /// The client has disconnected, or violates the protocol.
     Disconnected,
 }
 
@@ -62,12 +62,12 @@ impl RequestBody {
         RequestBody { incoming, limit, is_held, length, read, least, shared, pace }
     }
 
-    /// How many bytes it has, if the client says so (`Content-Length`).
+    /// The length in bytes, if the client declares it (`Content-Length`).
     pub fn length(&self) -> Option<u64> {
         self.length
     }
 
-    /// How many it may have.
+    /// The most bytes that the route allows.
     pub fn limit(&self) -> u64 {
         self.limit
     }
@@ -75,8 +75,8 @@ impl RequestBody {
     /// The next piece; `None` at the end.
     ///
     /// # Errors
-    /// [`BodyError::TooLarge`] before anything is read if the client says so, else with the piece
-    /// that is too much.
+    /// [`BodyError::TooLarge`]: before reading if the client declares the length, else at the piece that
+    /// exceeds the limit.
     pub async fn next(&mut self) -> Result<Option<Bytes>, BodyError> {
         if self.length.is_some_and(|length| length > self.limit) {
             return Err(BodyError::TooLarge(self.limit));
@@ -85,7 +85,7 @@ impl RequestBody {
             let began = Instant::now();
             let deadline = began + self.shared.timeouts.request;
             let Some(frame) = self.frame(began, deadline).await? else { return Ok(None) };
-            // Trailers say nothing that is wanted.
+            // Trailers are ignored.
             let Ok(piece) = frame.into_data() else { continue };
             self.read = self.read.saturating_add(piece.len() as u64);
             if self.read > self.limit {
@@ -101,8 +101,8 @@ impl RequestBody {
         }
     }
 
-    /// All of it, if the route holds bodies ([`Body::Held`]). Waits for its memory first: a handler
-    /// finds out before whose request it is, and holds nothing else of the budget.
+    /// Reads the whole body, if the route holds bodies ([`Body::Held`]). It waits for the memory first. So a
+    /// handler must first determine the account, and hold nothing else of the budget.
     ///
     /// # Errors
     /// As [`RequestBody::next`].
@@ -116,7 +116,7 @@ impl RequestBody {
         self.least = self.least.max(most / HTTP_HELD_BODY_PERIODS);
         let mut bytes = Vec::new();
         while let Some(piece) = self.next().await? {
-            // Never more than was acquired, as growing by doubling would take.
+            // Exactly the acquired memory, since growth by doubling would take more.
             bytes.reserve_exact(most.saturating_sub(bytes.len()));
             bytes.extend_from_slice(&piece);
         }

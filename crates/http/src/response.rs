@@ -1,4 +1,4 @@
-//! What a handler answers, and problem details (RFC 9457) for what it cannot.
+//! Responses of handlers, and problem details (RFC 9457) for errors.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -10,11 +10,11 @@ use crate::response_body::ResponseBody;
 /// The media type of problem details.
 pub const PROBLEM_JSON: &str = "application/problem+json";
 
-/// What a handler answers.
+/// The response of a handler.
 pub struct Response {
     /// The status.
     pub status: StatusCode,
-    /// Fields. What every response has is added later, unless it is here.
+    /// The header fields. The server adds its standard fields later, unless they are here.
     pub headers: HeaderMap,
     /// The body.
     pub body: ResponseBody,
@@ -26,24 +26,24 @@ impl Response {
         Response { status, headers: HeaderMap::new(), body: ResponseBody::empty() }
     }
 
-    /// A response with a body of that media type.
+    /// A response with a body of this media type.
     pub fn new(status: StatusCode, media_type: &'static str, body: ResponseBody) -> Self {
         let mut response = Response { body, ..Self::empty(status) };
         response.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
         response
     }
 
-    /// Lines of text.
+    /// A plain text response.
     pub fn text(status: StatusCode, text: impl Into<Bytes>) -> Self {
         Self::new(status, "text/plain; charset=utf-8", ResponseBody::bytes(text))
     }
 
-    /// A JSON document.
+    /// A JSON response.
     pub fn json(json: impl Into<Bytes>) -> Self {
         Self::new(StatusCode::OK, "application/json", ResponseBody::bytes(json))
     }
 
-    /// What is wrong, for programs and people: `about:blank`, the status, and `detail`.
+    /// Problem details for programs and users: `about:blank`, the status, and `detail`.
     pub fn problem(status: StatusCode, detail: &str) -> Self {
         let title = status.canonical_reason().unwrap_or_default();
         let problem =
@@ -51,24 +51,24 @@ impl Response {
         Self::problem_json(status, problem.to_string())
     }
 
-    /// Problem details of another type, written already.
+    /// Problem details of another type, already encoded.
     pub fn problem_json(status: StatusCode, json: impl Into<Bytes>) -> Self {
         Self::new(status, PROBLEM_JSON, ResponseBody::bytes(json))
     }
 
-    /// The resource exists (a path of this server), for any method.
+    /// A redirect, for any method, to a path of this server.
     pub fn redirect(path: &'static str) -> Self {
         Self::empty(StatusCode::TEMPORARY_REDIRECT).with(header::LOCATION, HeaderValue::from_static(path))
     }
 
-    /// The same with that field.
+    /// Adds a header field.
     pub fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.insert(name, value);
         self
     }
 }
 
-/// A refusal that is the same for all requests.
+/// A refusal that does not depend on the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Refusal(pub(crate) StatusCode, pub(crate) &'static str);
 

@@ -1,7 +1,7 @@
-//! The body of a response: bytes, or pieces as they are made.
+//! The body of a response: bytes, or pieces as they are produced.
 //!
-//! Whoever makes pieces is asked for the next one when the client has taken those before: a slow
-//! client slows down its own response, and holds no more than a few pieces of it.
+//! The server polls the producer for the next piece when the client has taken the previous ones. A slow
+//! client delays only its own response, and holds at most a few pieces in memory.
 
 use std::io;
 use std::pin::Pin;
@@ -19,37 +19,37 @@ use crate::websocket::Talk;
 /// The body of a response.
 pub struct ResponseBody {
     pub(crate) source: Source,
-    /// How many bytes it has, if that is known before.
+    /// The length in bytes, if known in advance.
     pub(crate) length: Option<u64>,
-    /// It lasts as long as its client wants, and ends when the server stops.
+    /// Whether it is long-lived: it ends when the client disconnects or the server stops.
     pub(crate) is_lasting: bool,
 }
 
 pub(crate) enum Source {
     Bytes(Bytes),
     Stream(BoxStream<'static, io::Result<Bytes>>),
-    /// Not HTTP any more: for a connection that is taken over.
+    /// For a connection that leaves HTTP and is taken over.
     Talk(Talk),
 }
 
-/// Where a response is written to, piece by piece.
+/// Writes a response piece by piece.
 #[derive(Clone)]
 pub struct BodyWriter(mpsc::Sender<Bytes>);
 
 impl ResponseBody {
-    /// Nothing.
+    /// An empty body.
     pub fn empty() -> Self {
         Self::bytes(Bytes::new())
     }
 
-    /// These bytes.
+    /// A body of these bytes.
     pub fn bytes(bytes: impl Into<Bytes>) -> Self {
         let bytes = bytes.into();
         ResponseBody { length: Some(bytes.len() as u64), source: Source::Bytes(bytes), is_lasting: false }
     }
 
-    /// These pieces, `length` bytes together if that is known. After an error the response is cut
-    /// short in a way that its client notices.
+    /// A body of these pieces; `length` is their total, if known. After an error the response is truncated in
+    /// a way that the client can detect.
     pub fn stream(
         pieces: impl Stream<Item = io::Result<Bytes>> + Send + 'static,
         length: Option<u64>,
@@ -57,8 +57,8 @@ impl ResponseBody {
         ResponseBody { source: Source::Stream(pieces.boxed()), length, is_lasting: false }
     }
 
-    /// What `write` writes. It runs as a part of the response: it waits while the client takes what
-    /// it wrote, and is dropped if the client goes.
+    /// A body that `write` writes. Its future is a part of the response: it waits while the client takes the
+    /// bytes, and is dropped if the client disconnects.
     pub fn written<W, F>(write: W, length: Option<u64>) -> Self
     where
         W: FnOnce(BodyWriter) -> F,
@@ -69,18 +69,17 @@ impl ResponseBody {
         Self::stream(Written { writing: Some(writing), pieces, failed: None }, length)
     }
 
-    /// Waits until the body has begun: until its first piece is made. If that is all of it, its
-    /// length is known from then on.
+    /// Waits for the first piece of the body. If that is the whole body, its length is known from then on.
     ///
     /// # Errors
-    /// What the body ends with if it ends with an error before its first piece: nothing was sent,
-    /// so another response can be.
+    /// The error of the body, if it fails before its first piece. The client has received nothing, so the
+    /// server can send another response.
     pub async fn begun(self) -> io::Result<Self> {
         let Source::Stream(mut pieces) = self.source else { return Ok(self) };
         let Some(first) = pieces.next().await.transpose()? else {
             return Ok(ResponseBody { is_lasting: self.is_lasting, ..Self::empty() });
         };
-        // Nothing is lost if there is no next piece yet.
+        // Polling once loses nothing if the next piece is not ready.
         let (rest, length) = match pieces.next().now_or_never() {
             Some(None) => return Ok(ResponseBody { is_lasting: self.is_lasting, ..Self::bytes(first) }),
             Some(Some(second)) => (stream::iter([Ok(first), second]).chain(pieces).boxed(), self.length),
@@ -89,18 +88,17 @@ impl ResponseBody {
         Ok(ResponseBody { source: Source::Stream(rest), length, is_lasting: self.is_lasting })
     }
 
-    /// The same body, without an end of its own: it ends when the server stops, and its memory is
-    /// given back in the meantime.
+    /// Makes the body long-lived: it ends when the server stops, and releases its memory between pieces.
     pub(crate) fn lasting(self) -> Self {
         ResponseBody { is_lasting: true, ..self }
     }
 
-    /// The pieces.
+    /// The body as a stream of pieces.
     pub(crate) fn into_pieces(self) -> BoxStream<'static, io::Result<Bytes>> {
         match self.source {
             Source::Bytes(bytes) => stream::iter([Ok(bytes)]).boxed(),
             Source::Stream(pieces) => pieces,
-            // Only what takes its connection over has one.
+            // Only a response that takes over its connection has this source.
             Source::Talk(_) => stream::empty().boxed(),
         }
     }
@@ -111,7 +109,7 @@ impl ResponseBody {
 }
 
 impl BodyWriter {
-    /// Writes a piece; waits until the client has taken the one before the last.
+    /// Writes a piece. Waits until the client has taken all pieces but the last one.
     ///
     /// # Errors
     /// `BrokenPipe` if the response has ended.
@@ -125,11 +123,11 @@ impl BodyWriter {
     }
 }
 
-/// Polls a future that writes, and hands on what it wrote.
+/// Polls a future that writes, and passes on the pieces.
 struct Written {
     writing: Option<BoxFuture<'static, io::Result<()>>>,
     pieces: mpsc::Receiver<Bytes>,
-    /// Why it ended early, for when what it wrote before was taken.
+    /// The error of the future, reported after the pieces that it wrote before.
     failed: Option<io::Error>,
 }
 
@@ -144,14 +142,14 @@ impl Stream for Written {
                 Poll::Ready(None) if this.writing.is_none() => {
                     return Poll::Ready(this.failed.take().map(Err));
                 }
-                // The writer is gone, and its future may have something to do yet.
+                // The writer is gone, but its future may still have work to do.
                 Poll::Ready(None) | Poll::Pending => {}
             }
             let Some(writing) = &mut this.writing else { return Poll::Pending };
             match writing.as_mut().poll(cx) {
                 Poll::Ready(Ok(())) => this.writing = None,
                 Poll::Ready(Err(error)) => (this.writing, this.failed) = (None, Some(error)),
-                // What it wrote just now is there already.
+                // The piece that it has just written is already there.
                 Poll::Pending => match this.pieces.try_recv() {
                     Ok(piece) => return Poll::Ready(Some(Ok(piece))),
                     Err(_) => return Poll::Pending,

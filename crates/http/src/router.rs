@@ -1,4 +1,4 @@
-//! Which handler answers which request.
+//! Maps requests to handlers.
 
 use std::sync::Arc;
 
@@ -8,9 +8,9 @@ use http::Method;
 use crate::request::Request;
 use crate::response::Response;
 
-/// Answers requests.
+/// Handles requests.
 pub trait Handler: Send + Sync {
-    /// The response. Dropping the future means that the client has gone.
+    /// The response to a request. The server drops the future if the client disconnects.
     fn handle(&self, request: Request) -> BoxFuture<'static, Response>;
 }
 
@@ -24,28 +24,28 @@ where
     }
 }
 
-/// What a route does with the bodies of its requests.
+/// How a route treats the bodies of its requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Body {
-    /// Requests have none.
+    /// Its requests have no body.
     None,
-    /// Each is held as a whole, at most so many bytes, which are acquired when a handler reads it.
+    /// The body is held as a whole, up to this many bytes; the handler acquires the memory when it reads it.
     Held(usize),
-    /// Each is read piece by piece, at most so many bytes.
+    /// The body is read piece by piece, up to this many bytes.
     Streamed(u64),
 }
 
-/// A path, a method, and their handler.
+/// A path and a method with their handler.
 #[derive(Clone)]
 pub struct Route {
-    /// What its requests are counted as: one of the commands of
+    /// The name of its requests in the metrics: one of the commands of
     /// [`sealpost_session::metrics::Protocol::Http`].
     pub name: &'static str,
-    /// GET stands for HEAD too.
+    /// The method; GET includes HEAD.
     pub method: Method,
-    /// The path; a segment in braces stands for any that is not empty: `/upload/{account}/`.
+    /// The path. A segment in braces matches any segment that is not empty: `/upload/{account}/`.
     pub path: &'static str,
-    /// What it does with bodies.
+    /// How it treats bodies.
     pub body: Body,
     /// The handler.
     pub handler: Arc<dyn Handler>,
@@ -57,18 +57,18 @@ pub struct Router {
     routes: Vec<Route>,
 }
 
-/// What the router says of a request.
+/// The result of a lookup.
 pub(crate) enum Found<'a> {
-    /// This route, with the segments that its path leaves open.
+    /// A route, with the values of the segments in braces.
     Route(&'a Route, Vec<(&'static str, String)>),
-    /// The path is there, with other methods.
+    /// The path exists, with these methods only.
     Methods(Vec<Method>),
-    /// There is no such path.
+    /// The path does not exist.
     Nothing,
 }
 
 impl Router {
-    /// The same with one more route. Those that were added before come first.
+    /// Adds a route. Earlier routes take precedence.
     #[must_use]
     pub fn with(mut self, route: Route) -> Self {
         self.routes.push(route);
@@ -95,9 +95,9 @@ impl Router {
         Found::Methods(methods)
     }
 
-    /// The methods that a path has.
+    /// The methods of a path.
     pub(crate) fn methods(&self, path: &str) -> Option<Vec<Method>> {
-        // No route has this one.
+        // No route uses this method.
         match self.find(&Method::OPTIONS, path) {
             Found::Methods(methods) => Some(methods),
             Found::Route(..) | Found::Nothing => None,
@@ -123,8 +123,8 @@ fn matched(pattern: &'static str, path: &str) -> Option<Vec<(&'static str, Strin
     }
 }
 
-/// Text with percent-encoding (RFC 3986 §2.1), in forms also with `+` for a space; `None` if it is
-/// not UTF-8 or not encoded rightly.
+/// Decodes percent-encoding (RFC 3986 §2.1); in forms `+` is a space. `None` if the encoding is invalid or
+/// the result is not UTF-8.
 pub(crate) fn decoded(text: &str, is_form: bool) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();

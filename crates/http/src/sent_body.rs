@@ -1,4 +1,4 @@
-//! The body of a response on its way to the client.
+//! The body of a response while it is sent.
 
 use std::io;
 use std::pin::Pin;
@@ -14,29 +14,29 @@ use crate::response_body::ResponseBody;
 use crate::streams::StreamWatch;
 use crate::work::Work;
 
-/// What hyper sends. In pieces of at most [`HTTP_PIECE_BYTES`].
+/// The body that hyper sends, in pieces of at most [`HTTP_PIECE_BYTES`].
 ///
-/// HTTP/2: h2 takes a piece whole as soon as one byte of it may be sent, and the task of a stream
-/// ends when it has handed over the last one. So the last byte is a piece of its own: the task, and
-/// the memory that was acquired for it, are there until all before it was sent.
+/// HTTP/2: h2 takes a whole piece as soon as it may send one byte of it, and a stream's task ends when it has
+/// handed over the last piece. So the last byte is a piece of its own. The task and its permit thus live
+/// until everything before that byte was sent.
 pub(crate) struct SentBody {
     pieces: BoxStream<'static, io::Result<Bytes>>,
-    /// What is left of the last piece.
+    /// The rest of the last piece.
     rest: Bytes,
-    /// HTTP/2: the piece that waits until it is known whether it is the last.
+    /// HTTP/2: a piece held back until it is known whether it is the last one.
     ahead: Option<Bytes>,
     watch: Option<StreamWatch>,
     length: Option<u64>,
     given: u64,
     is_empty: bool,
     is_over: bool,
-    /// The end of the server, for a body that lasts.
+    /// Resolves when the server stops; for a long-lived body.
     stopping: Option<BoxFuture<'static, ()>>,
     work: Work,
 }
 
 impl SentBody {
-    /// `watch`: the stream of HTTP/2; `stopping`: resolves when the server stops.
+    /// `watch` is the HTTP/2 stream; `stopping` resolves when the server stops.
     pub(crate) fn new(
         body: ResponseBody,
         work: Work,
@@ -78,7 +78,7 @@ impl SentBody {
         Poll::Ready(Some(Ok(next)))
     }
 
-    /// The next piece, with the last byte apart.
+    /// The next piece, with the last byte as a piece of its own.
     fn poll_divided(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         loop {
             if self.is_over {
@@ -119,7 +119,7 @@ impl Body for SentBody {
         if let Some(watch) = &this.watch {
             watch.is_servers_turn();
         }
-        // What lasts is never much at once, and each piece of it has to go at once.
+        // Pieces of a long-lived body are small, and must be sent at once.
         let divides = this.watch.is_some() && this.stopping.is_none();
         let next = ready!(if divides { this.poll_divided(cx) } else { this.poll_piece(cx) });
         match &next {

@@ -1,4 +1,4 @@
-//! A connection from its first byte to its last: HTTP/2 if TLS agreed on it, else HTTP/1.1.
+//! Serves a connection: HTTP/2 if TLS has negotiated it, else HTTP/1.1.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -27,15 +27,15 @@ use crate::service::answer;
 use crate::streams::{AbortOnDrop, Streams};
 use crate::takeover::Takeover;
 
-/// The protocols that TLS offers (RFC 7301), the first that the client knows counts.
+/// The protocols that TLS offers (RFC 7301), in order of the server's preference.
 pub const APPLICATION_PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
-/// How long an HTTP/2 client has to take what it was sent, and that the connection ends.
+/// How long an HTTP/2 client has to take the remaining bytes when the connection ends.
 const GOODBYE: Duration = Duration::from_secs(2);
-/// What a client is told whose request does not come to its end (RFC 9110 §15.5.9).
+/// The response to a client that does not complete its request (RFC 9110 §15.5.9).
 const TIMED_OUT: &[u8] = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
 
-/// Serves a connection until its client is gone, or is waited for in vain, or the server stops.
+/// Serves a connection until the client disconnects or times out, or the server stops.
 pub async fn serve(mut stream: Stream, shared: Arc<HttpShared>) {
     let is_http2 = stream.application_protocol() == Some(b"h2");
     let mut log = SessionLog::begin(Protocol::Http, &mut stream, &shared.ctx);
@@ -55,7 +55,7 @@ pub async fn serve(mut stream: Stream, shared: Arc<HttpShared>) {
     }
 }
 
-/// Takes byte counts for the log at the end, however it comes.
+/// Records byte counts for the log when the connection ends in any way.
 struct Observed(Arc<Connection>);
 
 impl Drop for Observed {
@@ -73,13 +73,13 @@ async fn serve_http1(stream: Watched, connection: Arc<Connection>) {
         })
     };
     let hyper = http1::Builder::new()
-        // A client may have said all that it has to say (RFC 9112 §9.6).
+        // A client may close its sending side after the last request (RFC 9112 §9.6).
         .half_close(true)
         .header_read_timeout(None)
         .max_headers(HTTP_REQUEST_HEADERS)
         .max_buf_size(HTTP_REQUEST_HEAD_BYTES)
         .serve_connection(TokioIo::new(stream), service);
-    // In a place of its own, which is given back when a response takes the connection over.
+    // Boxed, so that the memory is freed when a response takes over the connection.
     let mut hyper = Box::new(hyper);
     let shutdown = connection.shared.ctx.shutdown.clone();
     let mut is_stopping = false;
@@ -108,7 +108,7 @@ async fn serve_http1(stream: Watched, connection: Arc<Connection>) {
     connection.log().end(end);
     let Some(mut stream) = stream.map(Watched::into_stream) else { return };
     if is_late {
-        // It may not be read.
+        // The client may not read it.
         let _ = tokio::time::timeout(GOODBYE, stream.write_all(TIMED_OUT)).await;
     }
     stream.close_discarding(HTTP_DISCARDED_BYTES).await;

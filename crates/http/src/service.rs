@@ -1,4 +1,4 @@
-//! From a request to its response: what every route has in common.
+//! From a request to its response: the steps common to all routes.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -24,8 +24,8 @@ use crate::streams::StreamWatch;
 use crate::takeover::Takeover;
 use crate::work::Work;
 
-/// What every response says unless its handler says otherwise: it is nobody else's, no page, and
-/// its media type is what it says.
+/// Fields of every response that its handler does not override: no shared caching, no rendering as a page, no
+/// guessing of media types.
 const FIELDS: [(HeaderName, &str); 4] = [
     (header::CACHE_CONTROL, "no-store"),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -33,7 +33,7 @@ const FIELDS: [(HeaderName, &str); 4] = [
     (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'; sandbox"),
 ];
 
-/// Answers one request of a connection.
+/// Handles one request of a connection.
 pub(crate) async fn answer(
     connection: Arc<Connection>,
     request: hyper::Request<Incoming>,
@@ -91,7 +91,7 @@ pub(crate) async fn answer(
         work.lasts();
         if connection.can_be_taken_over() {
             connection.take_over(Takeover::new(response, version, work, &connection));
-            // Nothing of the request stays: its head is in buffers that are given back.
+            // Free the request's head: it keeps buffers alive that are to be reused.
             drop(headers);
             return std::future::pending().await;
         }
@@ -109,7 +109,7 @@ pub(crate) async fn answer(
     sent
 }
 
-/// Whether the request may be answered: who sends it, and where it went.
+/// Checks the client and the host of a request.
 fn checked(connection: &Connection, parts: &http::request::Parts) -> Result<(Client, String), Refusal> {
     let ctx = &connection.shared.ctx;
     let client = client(connection.transport, &parts.headers, ctx)?;
@@ -120,7 +120,7 @@ fn checked(connection: &Connection, parts: &http::request::Parts) -> Result<(Cli
         (Some(host), None) => Some(host.to_str().map_err(|_| bad("the Host field is malformed"))?),
         (None, None) => None,
     };
-    // RFC 9112 §3.2, RFC 9113 §8.3.1: what is in the target comes first.
+    // RFC 9112 §3.2, RFC 9113 §8.3.1: the authority in the target takes precedence.
     let host = parts.uri.authority().map(http::uri::Authority::as_str).or(host);
     if host.is_none() && parts.version >= Version::HTTP_11 {
         return Err(bad("the request has no Host field"));
@@ -135,7 +135,7 @@ fn checked(connection: &Connection, parts: &http::request::Parts) -> Result<(Cli
     Ok((client, url.unwrap_or_else(|| format!("{scheme}://{host}"))))
 }
 
-/// Waits for the request's memory, then has its route answer it.
+/// Waits for the request's memory, then calls the handler of its route.
 async fn handle(
     shared: &Arc<HttpShared>,
     route: &Route,
@@ -156,7 +156,7 @@ async fn handle(
     let body = RequestBody::new(incoming, route.body, shared.clone());
     let answered = AssertUnwindSafe(route.handler.handle(Request { head, body })).catch_unwind().await;
     answered.unwrap_or_else(|_| {
-        // Logged by the panic hook.
+        // The panic hook has logged it.
         shared.ctx.metrics.panics.increment();
         Response::problem(StatusCode::INTERNAL_SERVER_ERROR, "the request met a bug in Sealpost")
     })
@@ -167,7 +167,7 @@ fn too_many(why: &str) -> Response {
         .with(header::RETRY_AFTER, HeaderValue::from_static("1"))
 }
 
-/// The response with what every response has.
+/// Completes a response with the fields that every response has.
 fn finished(shared: &HttpShared, mut response: Response, method: &Method, request: &HeaderMap) -> Response {
     for (name, value) in FIELDS {
         response.headers.entry(name).or_insert(HeaderValue::from_static(value));
@@ -175,7 +175,7 @@ fn finished(shared: &HttpShared, mut response: Response, method: &Method, reques
     let is_bodiless = method == Method::HEAD
         || matches!(response.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
     if is_bodiless {
-        // RFC 9110 §8.6: HEAD may say how long the body would be.
+        // RFC 9110 §8.6: the response to HEAD may declare the length of the body.
         if let (&Method::HEAD, Some(length)) = (method, response.body.length) {
             response.headers.insert(header::CONTENT_LENGTH, length.into());
         }

@@ -1,4 +1,4 @@
-//! What all connections of HTTP share.
+//! The state that all HTTP connections share.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use crate::gate::Gate;
 use crate::pace::ClientTimeouts;
 use crate::router::Router;
 
-/// What all connections of HTTP share.
+/// The state that all HTTP connections share.
 pub struct HttpShared {
     pub(crate) ctx: Arc<Context>,
     pub(crate) router: Router,
-    /// The share that requests acquire from.
+    /// The share from which requests acquire.
     pub(crate) budget: Budget,
-    /// The share that bodies acquire from that are held, while their requests have theirs.
+    /// The share for held bodies. A request acquires from it after it has acquired its own memory.
     pub(crate) bodies: Budget,
     pub(crate) timeouts: ClientTimeouts,
     pub(crate) of_address: Arc<Gate<Network>>,
@@ -27,7 +27,7 @@ pub struct HttpShared {
 }
 
 impl HttpShared {
-    /// For connections whose requests these routes answer.
+    /// Creates the shared state for connections with these routes.
     pub fn new(ctx: Arc<Context>, router: Router) -> Self {
         HttpShared {
             budget: ctx.budget.share(ctx.budget.common() / HTTP_BUDGET_SHARE),
@@ -40,13 +40,13 @@ impl HttpShared {
         }
     }
 
-    /// Bytes of a body that is held, at most, whatever its route allows: all of the share, which is
-    /// for bodies alone, and whose requests are served in order.
+    /// The most bytes of a held body, whatever its route allows: the whole share. Only bodies use that share,
+    /// and they acquire in order.
     pub fn held_body_bytes(&self) -> usize {
         self.bodies.total().min(HTTP_HELD_BODY_BYTES)
     }
 
-    /// Whether requests or sessions wait for memory.
+    /// Whether requests or sessions are waiting for memory.
     pub(crate) fn others_wait(&self) -> bool {
         self.ctx.budget.waiting() > 0
     }

@@ -1,5 +1,5 @@
-//! The streams of an HTTP/2 connection: each request is a task, which ends with its connection or
-//! when its client takes nothing of the response.
+//! The streams of an HTTP/2 connection. Each request is a task. It ends with its connection, or when the
+//! client stalls on the response.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,8 +14,8 @@ tokio::task_local! {
     static WATCH: StreamWatch;
 }
 
-/// Whose turn it is on one stream: the server's, which makes the next piece, or the client's, which
-/// has to take the last one.
+/// Tells whether a stream waits for the server, to produce the next piece, or for the client, to take the
+/// last one.
 #[derive(Clone)]
 pub(crate) struct StreamWatch {
     shared: Arc<HttpShared>,
@@ -31,7 +31,7 @@ struct StreamState {
 }
 
 impl StreamWatch {
-    /// The one of the task that this is called in; `None` if it is no stream's.
+    /// The watch of the current task; `None` if the task serves no stream.
     pub(crate) fn current() -> Option<Self> {
         WATCH.try_with(Clone::clone).ok()
     }
@@ -50,7 +50,7 @@ impl StreamWatch {
         state.is_too_slow |= state.pace.is_too_slow(stalled, others_wait);
     }
 
-    /// Waits until the client has taken nothing for too long.
+    /// Waits until the client has stalled for too long.
     async fn stalled(&self) {
         let timeouts = self.shared.timeouts;
         let look = timeouts.stalled.min(timeouts.write);
@@ -72,7 +72,7 @@ impl StreamWatch {
     }
 }
 
-/// Runs the tasks of a connection. Cloning shares them.
+/// Runs the tasks of a connection. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Streams {
     shared: Arc<HttpShared>,
@@ -84,7 +84,7 @@ impl Streams {
         Streams { shared, tasks: Arc::default() }
     }
 
-    /// Ends all of them.
+    /// Aborts all tasks.
     pub(crate) fn abort_all(&self) {
         self.lock().abort_all();
     }
@@ -112,7 +112,7 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Streams {
     }
 }
 
-/// Ends the tasks when the connection's own is dropped.
+/// Aborts the tasks when the connection's task is dropped.
 pub(crate) struct AbortOnDrop(pub(crate) Streams);
 
 impl Drop for AbortOnDrop {

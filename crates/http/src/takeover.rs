@@ -1,8 +1,8 @@
-//! HTTP/1.1: a connection that hyper gives up, because what it sends now lasts.
+//! HTTP/1.1: takes a connection over from hyper for a long-lived response.
 //!
-//! hyper keeps buffers of 16 KiB for as long as a connection is there. A stream of events needs
-//! none of them between two events, so it takes the socket over: it rests until there is something
-//! to send, and ten thousand of them fit into the default memory.
+//! hyper keeps buffers of 16 KiB for the life of a connection. An event stream needs none between events, so
+//! it takes over the socket and frees its buffers until there is something to send. Ten thousand event
+//! streams fit into the default memory.
 
 use std::convert::Infallible;
 use std::fmt::Write as _;
@@ -23,14 +23,14 @@ use crate::response_body::Source;
 use crate::websocket::{Talk, WebSocket};
 use crate::work::Work;
 
-/// A response that takes its connection over.
+/// A response that takes over its connection.
 pub(crate) struct Takeover {
     head: Vec<u8>,
     sent: Sent,
     work: Work,
 }
 
-/// What follows the head.
+/// The content after the head.
 enum Sent {
     Pieces { pieces: BoxStream<'static, io::Result<Bytes>>, is_chunked: bool },
     Talk(Talk),
@@ -51,7 +51,7 @@ impl Takeover {
                 Sent::Talk(talk)
             }
             Source::Bytes(_) | Source::Stream(_) => {
-                // There is no request after this one.
+                // No request can follow this one.
                 head.extend_from_slice(b"connection: close\r\n");
                 if is_chunked {
                     head.extend_from_slice(b"transfer-encoding: chunked\r\n");
@@ -63,8 +63,8 @@ impl Takeover {
         Takeover { head, sent, work }
     }
 
-    /// Sends the response, until it ends, the client goes, or the server stops; says why, for the
-    /// log. The connection is closed already if that is what is `None`. `input` came behind the
+    /// Sends the response until it ends, the client disconnects, or the server stops. Returns the reason for
+    /// the log; `None` if the connection is already closed. `input` holds the bytes received after the
     /// request.
     pub(crate) async fn run(
         self,
@@ -73,7 +73,7 @@ impl Takeover {
         connection: &Arc<Connection>,
     ) -> (&'static str, Option<Watched>) {
         let Takeover { head, sent, work } = self;
-        // A copy of the few bytes that there are: they keep the buffer of hyper that they are in.
+        // Copy the few bytes: they keep hyper's whole buffer alive.
         let came = Bytes::copy_from_slice(&input);
         drop(input);
         if send(&mut stream, &head).await.is_err() {
@@ -106,7 +106,7 @@ async fn run_pieces(
             work.complete();
             end
         }
-        // The client has had enough: that is how such a response ends.
+        // A disconnect is the normal end of such a response.
         Err(error) if is_gone(&error) => {
             work.complete();
             "closed"
@@ -166,8 +166,8 @@ async fn send_pieces(
     }
 }
 
-/// Reads until the client goes, and ignores what it says: a line end too many, or a request that
-/// it will send again elsewhere.
+/// Reads until the client disconnects and discards the input: an extra line end, or a pipelined request,
+/// which the client will repeat on another connection.
 async fn until_gone(stream: &mut Watched, stray: &mut usize) -> io::Result<Infallible> {
     let mut bytes = [0; 64];
     loop {
@@ -187,7 +187,7 @@ fn is_gone(error: &io::Error) -> bool {
 }
 
 async fn send_chunk(stream: &mut Watched, piece: &[u8]) -> io::Result<()> {
-    // One write: small events are one packet.
+    // A single write, so that a small event is a single packet.
     let mut chunk = format!("{:x}\r\n", piece.len()).into_bytes();
     chunk.extend_from_slice(piece);
     chunk.extend_from_slice(b"\r\n");

@@ -1,8 +1,7 @@
-//! WebSockets (RFC 6455) over HTTP/1.1: messages of text, each of which is bounded like the body of a
-//! request.
+//! WebSockets (RFC 6455) over HTTP/1.1: text messages, each bounded like the body of a request.
 //!
-//! While a WebSocket waits for its client it rests: it has no buffers. What it sends waits for the
-//! client, and it reads nothing meanwhile.
+//! A WebSocket that waits for its client holds no buffers. While it waits for the client to take a message,
+//! it reads nothing.
 
 pub(crate) mod frames;
 mod handshake;
@@ -33,10 +32,10 @@ use crate::response_body::{ResponseBody, Source};
 
 pub use self::frames::CloseCode;
 
-/// How long a client has to answer that the connection ends.
+/// How long a client has to respond to a close.
 const GOODBYE: Duration = Duration::from_secs(2);
 
-/// What is done with a WebSocket once it is open.
+/// Runs on a WebSocket once it is open.
 pub(crate) type Talk = Box<dyn FnOnce(WebSocket) -> BoxFuture<'static, &'static str> + Send>;
 
 /// A WebSocket.
@@ -44,23 +43,23 @@ pub struct WebSocket {
     stream: Watched,
     connection: Arc<Connection>,
     decoder: Decoder,
-    /// What has come and is not decoded.
+    /// Received bytes not yet decoded.
     input: Bytes,
-    /// What is to be sent first.
+    /// Bytes to send before anything else.
     out: Vec<u8>,
-    /// The memory of the message that comes.
+    /// The memory of the message in progress.
     permit: Option<Permit>,
-    /// Memory that it waits for.
+    /// Memory that the message still needs, in bytes.
     wanted: Option<usize>,
-    /// Memory for answering the message. It is acquired before that of a large message, as requests
-    /// acquire theirs before their bodies: else those could wait for each other.
+    /// Memory for handling the message. It is acquired before that of a large message, as requests acquire
+    /// theirs before their bodies. The reverse order could deadlock.
     working: Option<Permit>,
-    /// A message that has come and waits for that.
+    /// A complete message that waits for `working`.
     complete: Option<Vec<u8>>,
     pace: Pace,
 }
 
-/// A message of text, in UTF-8. Its memory is drawn from the budget until it is dropped.
+/// A text message in UTF-8. It holds a permit for its memory until it is dropped.
 pub struct TextMessage {
     text: Vec<u8>,
     _permit: Option<Permit>,
@@ -77,15 +76,15 @@ impl Deref for TextMessage {
 /// Why there are no more messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WebSocketEnd {
-    /// To be closed with that code.
+    /// Close the connection with this code.
     Close(CloseCode),
-    /// The client is gone, or takes too long.
+    /// The client has disconnected or is too slow.
     Gone,
 }
 
-/// The response to a request for a WebSocket of that subprotocol, over which `talk` talks to the
-/// client until it ends; it says why it did, for the log. For HTTP/1.1 alone: other clients get the
-/// refusal that tells them so.
+/// The response to a request for a WebSocket with this subprotocol. `talk` runs over the WebSocket until it
+/// ends, and returns the reason for the log. Only HTTP/1.1 clients can open one; others get a refusal that
+/// explains it.
 pub fn websocket<F>(
     head: &RequestHead,
     protocol: &'static str,
@@ -129,15 +128,15 @@ fn refusal(why: Refused) -> Response {
 }
 
 impl WebSocket {
-    /// Over a connection on which the handshake was sent; `input` came behind the request.
+    /// A WebSocket on a connection after the handshake; `input` holds the bytes received after the request.
     pub(crate) fn new(stream: Watched, connection: Arc<Connection>, input: Bytes) -> Self {
         let decoder = Decoder::new(connection.shared.held_body_bytes());
         let (out, permit, wanted, working, complete, pace) = Default::default();
         WebSocket { stream, connection, decoder, input, out, permit, wanted, working, complete, pace }
     }
 
-    /// The next message, and memory for answering it in pieces of a few KiB. Pings are answered
-    /// meanwhile. Cancel-safe.
+    /// The next message, with memory for handling it in pieces of a few KiB. Responds to pings meanwhile.
+    /// Cancel-safe.
     ///
     /// # Errors
     /// Why there is none.
@@ -176,7 +175,7 @@ impl WebSocket {
         decoded
     }
 
-    /// Reads what comes next. Rests if it is nothing that has begun.
+    /// Reads more input. Rests unless a message has begun.
     async fn read(&mut self) -> io::Result<()> {
         let timeouts = self.connection.shared.timeouts;
         let is_idle = self.decoder.is_idle();
@@ -208,11 +207,11 @@ impl WebSocket {
         Ok(())
     }
 
-    /// Sends a message, or a fragment of one: whether it is the first, and the last. Waits until the
+    /// Sends a message or a fragment; `is_first` and `is_last` mark the ends of the message. Waits until the
     /// client has taken it.
     ///
     /// # Errors
-    /// If the client is gone, or takes too long.
+    /// If the client has disconnected or is too slow.
     pub async fn send(&mut self, text: &[u8], is_first: bool, is_last: bool) -> io::Result<()> {
         let kind = if is_first { Outgoing::Text } else { Outgoing::Continuation };
         self.flush().await?;
@@ -220,7 +219,7 @@ impl WebSocket {
         self.flush().await
     }
 
-    /// Finds out whether the client is there.
+    /// Sends a ping, which fails if the client has disconnected.
     ///
     /// # Errors
     /// As [`WebSocket::send`].
@@ -229,7 +228,7 @@ impl WebSocket {
         self.flush().await
     }
 
-    /// Ends the connection (§7.1.2): waits a moment for the client to answer.
+    /// Closes the connection (§7.1.2); waits briefly for the client's close.
     pub async fn close(mut self, code: CloseCode) {
         write(&mut self.out, Outgoing::Close, true, &(code as u16).to_be_bytes());
         let sent = timeout(GOODBYE, self.flush()).await;
@@ -238,7 +237,7 @@ impl WebSocket {
         }
     }
 
-    /// Sends what is to be sent. Cancel-safe.
+    /// Sends pending output. Cancel-safe.
     async fn flush(&mut self) -> io::Result<()> {
         if self.out.is_empty() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! One request at work: counted from its head to the end of its response.
+//! One request in progress, counted from its head to the end of its response.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -11,8 +11,7 @@ use sealpost_session::metrics::{Command, Verdict};
 use crate::connection::Connection;
 use crate::gate::Place;
 
-/// A request in progress; when it is dropped it is counted as answered, or as cancelled by its
-/// client.
+/// A request in progress. When dropped, it counts as completed or as cancelled by the client.
 pub(crate) struct Work {
     connection: Arc<Connection>,
     command: Command,
@@ -20,13 +19,13 @@ pub(crate) struct Work {
     verdict: AtomicU8,
     is_complete: AtomicBool,
     is_lasting: bool,
-    /// Held until the end.
+    /// Held until the end of the response.
     memory: Option<Permit>,
     place: Option<Place<Network>>,
 }
 
 impl Work {
-    /// A request for the route of that name begins.
+    /// Starts a request for the route of that name.
     pub(crate) fn begin(connection: &Arc<Connection>, route: &str) -> Self {
         Work {
             command: connection.log().begin_request(route),
@@ -44,12 +43,12 @@ impl Work {
         (self.place, self.memory) = (place, Some(memory));
     }
 
-    /// Its response lasts: it takes no place and no memory from others.
+    /// Marks the response as long-lived: it no longer counts as in progress and releases its memory.
     pub(crate) fn lasts(&mut self) {
         (self.memory, self.place, self.is_lasting) = (None, None, true);
     }
 
-    /// What the response says.
+    /// Notes the status of the response.
     pub(crate) fn answered(&self, status: http::StatusCode) {
         let verdict = match status.as_u16() {
             ..=399 => Verdict::Ok,
@@ -59,7 +58,7 @@ impl Work {
         self.verdict.store(verdict as u8, Ordering::Relaxed);
     }
 
-    /// All of the response was handed over.
+    /// Notes that the whole response was handed over.
     pub(crate) fn complete(&self) {
         self.is_complete.store(true, Ordering::Relaxed);
     }

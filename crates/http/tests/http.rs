@@ -1,4 +1,4 @@
-//! HTTP/1.1 and HTTP/2 over real sockets: what good clients do, and what bad ones try.
+//! HTTP/1.1 and HTTP/2 over real sockets, with correct and hostile clients.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! Replays the fuzzing corpus: every input that once was interesting stays harmless.
+//! Replays the fuzz corpus.
 
 use sealpost_http::fuzz::{fuzz_http_fields, fuzz_websocket_frames};
 use sealpost_testkit::corpus::replay_variants;

@@ -1,23 +1,22 @@
-//! Frames of WebSockets (RFC 6455 §5) as clients send them, whatever pieces they come in; and as a
-//! server writes them.
+//! WebSocket frames (RFC 6455 §5): decodes those of clients from pieces of any size, and encodes those of the
+//! server.
 //!
-//! No memory is taken for a message of more than [`HTTP_SMALL_MESSAGE_BYTES`] before
-//! [`Decoded::Large`] has said how large it becomes.
+//! The decoder takes no memory for a message of more than [`HTTP_SMALL_MESSAGE_BYTES`] before
+//! [`Decoded::Large`] has announced its size.
 
 use sealpost_base::limits::HTTP_SMALL_MESSAGE_BYTES;
 
-/// Bytes of a control frame's payload, at most (§5.5).
+/// The most bytes in the payload of a control frame (§5.5).
 const CONTROL_BYTES: u64 = 125;
 
-/// What the client has sent.
+/// The decoder's output.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Decoded {
-    /// A message that is not small has begun: so many bytes, or if it has fragments, at most so
-    /// many.
+    /// A large message begins: its size in bytes, or the maximum size if it has fragments.
     Large(usize),
-    /// A message of text.
+    /// A text message.
     Text(Vec<u8>),
-    /// To be answered with a pong that has the same payload.
+    /// Respond with a pong that has the same payload.
     Ping(Vec<u8>),
     /// The client closes the connection.
     Close,
@@ -26,21 +25,21 @@ pub(crate) enum Decoded {
 /// Why a connection ends: the status codes of §7.4.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CloseCode {
-    /// The client has closed it, and is answered.
+    /// The response to the client's close.
     Normal = 1000,
     /// The server stops.
     GoingAway = 1001,
-    /// Not what RFC 6455 allows.
+    /// The client violates RFC 6455.
     Protocol = 1002,
-    /// Not text.
+    /// Not a text message.
     Unsupported = 1003,
     /// Not UTF-8.
     NotUtf8 = 1007,
-    /// The login is not valid any more.
+    /// The login is no longer valid.
     Policy = 1008,
-    /// A message that is too large.
+    /// The message is too large.
     TooLarge = 1009,
-    /// The server cannot go on.
+    /// The server failed.
     Internal = 1011,
 }
 
@@ -53,18 +52,18 @@ enum Opcode {
     Pong,
 }
 
-/// Reads frames.
+/// Decodes frames.
 #[derive(Debug)]
 pub(crate) struct Decoder {
-    /// Bytes of a message, at most.
+    /// The most bytes in a message.
     most: usize,
     head: Vec<u8>,
     frame: Option<Frame>,
-    /// The message so far.
+    /// The message received so far.
     message: Vec<u8>,
-    /// More fragments follow.
+    /// Whether more fragments follow.
     is_fragmented: bool,
-    /// The payload of a control frame.
+    /// The payload of the current control frame.
     control: Vec<u8>,
 }
 
@@ -78,21 +77,21 @@ struct Frame {
 }
 
 impl Decoder {
-    /// For messages of at most so many bytes.
+    /// A decoder for messages of at most `most` bytes.
     pub(crate) fn new(most: usize) -> Self {
         let (head, message, control) = Default::default();
         Decoder { most, head, frame: None, message, is_fragmented: false, control }
     }
 
-    /// Whether nothing of a message has come.
+    /// Whether no part of a message has arrived.
     pub(crate) fn is_idle(&self) -> bool {
         self.head.is_empty() && self.frame.is_none() && !self.is_fragmented
     }
 
-    /// Reads from `input`, and takes what it has read off it; `None` when all is read.
+    /// Decodes from the front of `input` and advances it. `None` if more input is needed.
     ///
     /// # Errors
-    /// How to close the connection; nothing more is to be read then.
+    /// The code to close the connection with. Do not call `decode` again after it.
     pub(crate) fn decode(&mut self, input: &mut &[u8]) -> Result<Option<Decoded>, CloseCode> {
         loop {
             let Some(frame) = &mut self.frame else {
@@ -124,7 +123,7 @@ impl Decoder {
         }
     }
 
-    /// Reads the head of a frame; whether it is complete.
+    /// Reads the head of a frame; returns whether it is complete.
     fn read_head(&mut self, input: &mut &[u8]) -> Result<bool, CloseCode> {
         loop {
             if let Some(frame) = frame(&self.head)? {
@@ -139,10 +138,10 @@ impl Decoder {
         }
     }
 
-    /// Whether a frame may come now.
+    /// Checks that the frame is allowed at this point.
     fn check(&self, frame: &Frame) -> Result<(), CloseCode> {
         if frame.opcode.is_control() {
-            // §5.5: in between fragments too, but never in fragments itself.
+            // §5.5: control frames may come between fragments, but cannot have fragments.
             let is_allowed = frame.is_final && frame.length <= CONTROL_BYTES;
             return if is_allowed { Ok(()) } else { Err(CloseCode::Protocol) };
         }
@@ -153,7 +152,7 @@ impl Decoder {
         if bytes > self.most as u64 { Err(CloseCode::TooLarge) } else { Ok(()) }
     }
 
-    /// How large the message becomes, if it stops being small with the frame that begins.
+    /// The size to announce, if the message becomes large with the current frame.
     fn is_large(&mut self) -> Option<usize> {
         let frame = self.frame.as_ref().filter(|frame| !frame.opcode.is_control())?;
         let bytes = self.message.len() + usize::try_from(frame.length).unwrap_or(usize::MAX);
@@ -164,7 +163,7 @@ impl Decoder {
         Some(most)
     }
 
-    /// There is memory for the message that has begun: so many bytes.
+    /// Grants the memory for the current message, in bytes.
     pub(crate) fn reserve(&mut self, bytes: usize) {
         self.message.reserve_exact(bytes.min(self.most).saturating_sub(self.message.len()));
     }
@@ -174,7 +173,7 @@ impl Decoder {
         match frame.opcode {
             Opcode::Ping => return Ok(Some(Decoded::Ping(control))),
             Opcode::Pong => return Ok(None),
-            // §5.5.1: a status code of two bytes, and a reason.
+            // §5.5.1: the payload is a status code of two bytes and a reason.
             Opcode::Close if control.len() == 1 => return Err(CloseCode::Protocol),
             Opcode::Close => return Ok(Some(Decoded::Close)),
             Opcode::Text | Opcode::Continuation => self.is_fragmented = !frame.is_final,
@@ -196,7 +195,7 @@ impl Opcode {
     }
 }
 
-/// The frame that `head` is the head of (§5.2); `None` if it is not complete.
+/// Parses the head of a frame (§5.2). `None` if it is incomplete.
 fn frame(head: &[u8]) -> Result<Option<Frame>, CloseCode> {
     let [first, second, rest @ ..] = head else { return Ok(None) };
     let opcode = match first & 0x0f {
@@ -208,7 +207,7 @@ fn frame(head: &[u8]) -> Result<Option<Frame>, CloseCode> {
         10 => Opcode::Pong,
         _ => return Err(CloseCode::Protocol),
     };
-    // No extension was agreed on, and clients mask what they send (§5.1).
+    // No extension was negotiated, and clients must mask frames (§5.1).
     if first & 0x70 != 0 || second & 0x80 == 0 {
         return Err(CloseCode::Protocol);
     }
@@ -227,19 +226,19 @@ fn frame(head: &[u8]) -> Result<Option<Frame>, CloseCode> {
     Ok(Some(Frame { opcode, is_final: first & 0x80 != 0, mask: *mask, read: 0, length }))
 }
 
-/// What a server's frame is of.
+/// The content of a server's frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outgoing {
     /// A message, or its first fragment.
     Text,
-    /// A fragment that is not the first.
+    /// A later fragment.
     Continuation,
     Close,
     Ping,
     Pong,
 }
 
-/// Writes a frame.
+/// Encodes a frame.
 pub(crate) fn write(out: &mut Vec<u8>, kind: Outgoing, is_final: bool, payload: &[u8]) {
     let opcode = match kind {
         Outgoing::Continuation => 0,
@@ -271,7 +270,7 @@ mod tests {
 
     const MOST: usize = 100_000;
 
-    /// A frame of a client.
+    /// Encodes a client's frame.
     fn masked(first: u8, payload: &[u8]) -> Vec<u8> {
         let mut frame = vec![first];
         match payload.len() {
@@ -291,7 +290,7 @@ mod tests {
         frame
     }
 
-    /// What is decoded, in pieces of so many bytes; memory is there whenever it is wanted.
+    /// Decodes in pieces of that size, and grants memory whenever the decoder requests it.
     fn decode(bytes: &[u8], piece: usize) -> Result<Vec<Decoded>, CloseCode> {
         let (mut decoder, mut all) = (Decoder::new(MOST), Vec::new());
         for mut input in bytes.chunks(piece) {
@@ -308,7 +307,7 @@ mod tests {
 
     #[test]
     fn the_examples_of_the_rfc_are_read() {
-        // §5.7: a masked "Hello"; the others as a client masks them.
+        // §5.7: a masked "Hello"; the other examples masked as a client does.
         let hello = [0x81, 0x85, 0x37, 0xfa, 0x21, 0x3d, 0x7f, 0x9f, 0x4d, 0x51, 0x58];
         let text = |text: &str| Decoded::Text(text.into());
         assert_eq!(decode(&hello, 1), Ok(vec![text("Hello")]));

@@ -6,25 +6,25 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 use ring::digest;
 use sealpost_session::settings::Origin;
 
-/// What §1.3 appends to the client's key.
+/// The string that §1.3 appends to the client's key.
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 /// Why a handshake is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refused {
-    /// The client does not ask for a WebSocket.
+    /// The client does not request a WebSocket.
     NotAsked,
-    /// It asks for another version of them.
+    /// It requests another version.
     Version,
-    /// It asks for it wrongly.
+    /// The request is malformed.
     Malformed(&'static str),
-    /// It is a page of another origin.
+    /// It comes from a page of another origin.
     Origin,
 }
 
-/// The fields of the response that accepts the client's request for `protocol`. Pages of other
-/// origins than the server's own `origin` and those that are `allowed` may not open one: browsers
-/// add the credentials of their users by themselves, and CORS does not hold for WebSockets.
+/// The fields of the response that accepts a WebSocket for `protocol`. Only pages of the server's own
+/// `origin` and of `allowed` origins may open one. CORS does not protect WebSockets, and browsers may add
+/// stored credentials on their own.
 ///
 /// # Errors
 /// Why it is refused.
@@ -66,7 +66,7 @@ pub(super) fn accept(
     Ok(fields)
 }
 
-/// §4.2.2, 5.4. It proves that the server speaks the protocol, and nothing else.
+/// §4.2.2, 5.4: proves that the server speaks the protocol, nothing more.
 fn accepted(key: &[u8]) -> String {
     let mut sha1 = digest::Context::new(&digest::SHA1_FOR_LEGACY_USE_ONLY);
     sha1.update(key);
@@ -74,7 +74,7 @@ fn accepted(key: &[u8]) -> String {
     STANDARD.encode(sha1.finish())
 }
 
-/// Whether a field, which is a list, has that item, in any case.
+/// Whether a list field contains a token, ignoring case.
 fn has_token(request: &HeaderMap, name: &HeaderName, token: &str) -> bool {
     let fields = request.get_all(name).iter().filter_map(|field| field.to_str().ok());
     fields.flat_map(|field| field.split(',')).any(|item| item.trim().eq_ignore_ascii_case(token))

@@ -1,4 +1,4 @@
-//! HTTP/1.1 as good clients speak it.
+//! HTTP/1.1 with correct clients.
 
 use std::io::Read;
 

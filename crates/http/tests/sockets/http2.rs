@@ -1,4 +1,4 @@
-//! HTTP/2, as hyper speaks it and as no client should.
+//! HTTP/2 with hyper as a client, and with hostile clients.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -57,7 +57,7 @@ pub async fn get(client: &Client, path: &str) -> hyper::Result<(u16, Bytes)> {
 async fn many_streams_share_a_connection() {
     let server = TestServer::start(|_| {}).await;
     let client = Client::connect(&server).await;
-    // Two responses of which nothing is read stop no other.
+    // Two unread responses must not block others.
     let large = [
         client.send("GET", "/large", None).await.unwrap(),
         client.send("GET", "/large", None).await.unwrap(),
@@ -139,7 +139,7 @@ const END_HEADERS: u8 = 4;
 /// GET https://localhost/wait, by indices of RFC 7541's static table.
 const GET_WAIT: &[u8] = b"\x82\x87\x04\x05/wait\x41\x09localhost";
 
-/// Sends the preface, then what `flood` makes, until the server hangs up; whether it does before
+/// Sends the preface, then frames from `flood`. Returns whether the server closes the connection before
 /// `most` of them.
 async fn is_cut_off(server: &TestServer, most: u32, flood: impl Fn(u32) -> Vec<u8>) -> bool {
     let client = server.connect_tls(b"h2").await;
@@ -200,7 +200,7 @@ async fn streams_that_are_opened_and_reset_end_the_connection() {
 async fn a_head_without_an_end_ends_the_connection() {
     let server = TestServer::start(|_| {}).await;
     let flood = |n: u32| {
-        // A literal field that is not remembered: "x: " and 4000 letters.
+        // A literal field without indexing: "x: " and 4000 letters.
         let field = [&b"\x00\x01x\x7f\xa1\x1e"[..], &[b'y'; 4000]].concat();
         match n {
             0 => frame(HEADERS, END_STREAM, 1, GET_WAIT),

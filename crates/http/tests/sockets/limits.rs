@@ -1,4 +1,4 @@
-//! HTTP/1.1 as bad clients speak it: each limit is gone past.
+//! HTTP/1.1 with hostile clients: each test goes beyond a limit.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -18,7 +18,7 @@ async fn heads_are_bounded() {
     let many = format!("GET /hello {HOST}{}\r\n", "X: y\r\n".repeat(HTTP_REQUEST_HEADERS));
     for request in [long, many] {
         let mut client = server.connect().await;
-        // The server may hang up before all of it was sent.
+        // The server may close the connection before all bytes are sent.
         let _ = client.write_all(request.as_bytes()).await;
         assert_eq!(answer(&mut client).await.status, 431);
         assert!(ends(&mut client).await);
@@ -82,7 +82,7 @@ async fn a_stalled_client_holds_little_and_not_for_long() {
     crate::support::until(|| server.written.load(Ordering::SeqCst) > 0).await;
     server.until_idle().await;
     let written = server.written.load(Ordering::SeqCst);
-    // What the kernel takes for both sides.
+    // Allows for what both kernels buffer.
     assert!(written < LARGE_PIECES / 8, "{written} pieces");
     assert_eq!(server.ctx.budget.in_use(), 0);
 }
@@ -92,11 +92,11 @@ async fn a_slow_body_is_cancelled_when_others_need_memory() {
     let memory = sealpost_base::MemoryDivision { work: 4 << 20, ..Default::default() };
     let change = |s: &mut sealpost_session::Settings| {
         (s.memory, s.timeouts.http_request) = (memory, Duration::from_secs(600));
-        // The shortest of them bounds what a client may hold while others wait.
+        // The shortest of these timeouts bounds how long a client may hold memory that others need.
         s.timeouts.write = SHORT;
     };
     let server = TestServer::start(change).await;
-    // Bodies that take what there is, of which nothing comes.
+    // Bodies that reserve all memory, with clients that send nothing.
     let mut slow = Vec::new();
     let begin = format!("POST /echo {HOST}Content-Length: 100000\r\n\r\nx");
     for _ in 0..16 {

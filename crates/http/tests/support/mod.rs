@@ -1,4 +1,4 @@
-//! Connections of HTTP over real sockets of this machine, and routes that misbehave on request.
+//! HTTP over real sockets on the loopback address, and handlers that misbehave on request.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,25 +18,25 @@ use sealpost_vault::server_key::ServerKeys;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Longer than anything here takes.
+/// Longer than any step of these tests.
 pub const SOON: Duration = Duration::from_secs(20);
-/// Pieces that `/large` writes if its client takes them.
+/// Pieces that `/large` writes to a client that reads.
 pub const LARGE_PIECES: usize = 10_000;
 
-/// A server of HTTP alone.
+/// A server that speaks only HTTP.
 pub struct TestServer {
     pub ctx: Arc<Context>,
     pub shared: Arc<HttpShared>,
-    /// Pieces that `/large` has written.
+    /// The number of pieces that `/large` has written.
     pub written: Arc<AtomicUsize>,
-    /// Handlers of `/large` and `/wait` that exist.
+    /// The number of active handlers of `/large` and `/wait`.
     pub busy: Arc<AtomicUsize>,
     plain: SocketAddr,
     secure: SocketAddr,
     client: Arc<rustls::ClientConfig>,
 }
 
-/// Counts while it exists.
+/// Counts one active handler until dropped.
 struct Busy(Arc<AtomicUsize>);
 
 impl Busy {
@@ -73,7 +73,7 @@ impl TestServer {
         TcpStream::connect(self.plain).await.unwrap()
     }
 
-    /// A TLS connection that offers only that protocol.
+    /// A TLS connection that offers only this protocol.
     pub async fn connect_tls(&self, protocol: &[u8]) -> tokio_rustls::client::TlsStream<TcpStream> {
         let mut config = (*self.client).clone();
         config.alpn_protocols = vec![protocol.to_vec()];
@@ -82,7 +82,7 @@ impl TestServer {
         connector.connect(ServerName::try_from("localhost").unwrap(), socket).await.unwrap()
     }
 
-    /// A connection that seems to come from there.
+    /// A connection that appears to come from `peer`.
     pub fn connect_from(&self, peer: &str) -> Stream {
         let (server, client) = Stream::pair().unwrap();
         let local = "127.0.0.1:80".parse().unwrap();
@@ -91,13 +91,13 @@ impl TestServer {
         client
     }
 
-    /// Waits until no handler of `/large` or `/wait` exists.
+    /// Waits until no handler of `/large` or `/wait` is active.
     pub async fn until_idle(&self) {
         until(|| self.busy.load(Ordering::SeqCst) == 0).await;
     }
 }
 
-/// Waits until something is so.
+/// Waits until the condition holds.
 pub async fn until(is_so: impl Fn() -> bool) {
     let wait = async {
         while !is_so() {
@@ -113,7 +113,7 @@ pub async fn ask(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), request: &s
     answer(stream).await
 }
 
-/// A response as it came.
+/// A response as received.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
@@ -140,7 +140,7 @@ pub async fn line(stream: &mut (impl AsyncRead + Unpin)) -> String {
     String::from_utf8(line).unwrap()
 }
 
-/// The head of a response, with its status.
+/// Reads the head of a response, and its status.
 pub async fn head(stream: &mut (impl AsyncRead + Unpin)) -> (u16, String) {
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
@@ -172,7 +172,7 @@ pub async fn answer(stream: &mut (impl AsyncRead + Unpin)) -> Answer {
     tokio::time::timeout(SOON, read).await.expect("no response came")
 }
 
-/// Whether the server ends the connection, after any other response.
+/// Whether the server closes the connection, after any other response.
 pub async fn ends(stream: &mut (impl AsyncRead + Unpin)) -> bool {
     let mut rest = [0; 4096];
     let read = async { while matches!(stream.read(&mut rest).await, Ok(bytes) if bytes > 0) {} };
