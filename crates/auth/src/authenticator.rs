@@ -1,14 +1,14 @@
 //! Checks logins: names and secrets against the slots of account records.
 //!
 //! Invariants for every client:
-//! - A wrong password costs as much as a right one, and so does a name without an account: the
-//!   store gets the same requests and Argon2 runs in any case.
-//! - The account's record is read from the store for every login, so a changed password, a revoked
-//!   token and a removed account take effect at once, whichever process changed it; sessions that
-//!   are open end soon ([`standing`]).
-//! - Logins without a password check (cached ones and tokens) never wait behind password checks. Of
-//!   the others, those from an address where the account has logged in before are checked first,
-//!   then those from an address without failures.
+//! - A wrong password takes as much time as a right one, and so does an unknown name: the store gets the same
+//!   requests, and Argon2 always runs.
+//! - Every login reads the account's record from the store. So a changed password, a revoked app password and
+//!   a removed account take effect at once, whichever process changed it. Open sessions end soon after
+//!   ([`standing`]).
+//! - Logins without a password check (cached ones and app passwords) never wait behind password checks. Of
+//!   the others, those from an address where the account has logged in before are checked first, then those
+//!   from an address without failures.
 //! - Recovery codes do not log in; they are for `passwd --recovery`.
 //!
 //! The reasons are in `docs/decisions/0005-authentication.md` and
@@ -54,7 +54,7 @@ pub struct Authenticator {
     checks: Checks,
     remembered: Remembered,
     known: KnownAddresses,
-    /// So that each account's key is in memory once, however many have logged in.
+    /// Keeps each account's key in memory once, however many sessions have logged in.
     keys: Keyring,
     joined: Joined<Answer>,
     throttle: Throttle,
@@ -63,18 +63,18 @@ pub struct Authenticator {
     metrics: LoginMetrics,
 }
 
-/// A login that succeeded.
+/// A successful login.
 pub struct Entered {
-    /// The account as it was recorded at that moment.
+    /// The account's record at that moment.
     pub record: AccountRecord,
-    /// Its key.
+    /// The account's root key.
     pub root: RootKey,
-    /// The slot that the secret opened: the session may continue while the account has it
+    /// The slot that the secret opened. The session may continue while the account has it
     /// ([`Authenticator::standing`]).
     pub slot: SlotId,
 }
 
-/// A slot that nothing opens, for names that are no account.
+/// A slot that no secret opens, for unknown names.
 struct Decoy {
     account: AccountId,
     slot: Slot,
@@ -83,13 +83,13 @@ struct Decoy {
 /// Why a login failed. Clients learn no more than the variant.
 #[derive(Debug)]
 pub enum Denied {
-    /// No such account or not its password; no reply reveals which.
+    /// No such account, or a wrong password; no reply reveals which.
     Credentials,
-    /// Name and secret are right, and the account is suspended.
+    /// Name and secret are right; the account is suspended.
     Suspended,
-    /// Too many attempts are waiting already; later it may work.
+    /// Too many attempts are waiting; a later one may succeed.
     Busy,
-    /// The store could not be read; later it may work. The error is for the log.
+    /// The store could not be read; a later attempt may succeed. The error is for the log.
     Unavailable(Error),
 }
 
@@ -127,11 +127,11 @@ impl Authenticator {
         })
     }
 
-    /// The account that `name` (in any case; without a domain, one of the configured domain) and
-    /// `secret` (a password or a token) open, and its key. `peer` is the client's address, `None`
-    /// on a Unix socket.
+    /// Checks a login and returns the account with its root key. `name` is case-insensitive; without a domain
+    /// it is in the configured one. `secret` is a password or an app password. `peer` is the client's
+    /// address, `None` on a Unix socket.
     ///
-    /// Takes as long as the client deserves; safe to drop at any point.
+    /// Earlier failures delay it. Cancel-safe.
     pub async fn login(&self, peer: Option<IpAddr>, name: &str, secret: &[u8]) -> Result<Entered, Denied> {
         self.count(self.check(peer, name, secret).await.and_then(let_in))
     }
@@ -139,7 +139,7 @@ impl Authenticator {
     async fn check(&self, peer: Option<IpAddr>, name: &str, secret: &[u8]) -> Result<Entered, Denied> {
         let network = peer.map(Network::of);
         let (tried, record) = self.find(name).await?;
-        // Bytes that cannot be a secret are checked like any wrong one.
+        // Bytes that cannot be a secret are checked like a wrong secret.
         let (secret, record) = match Secret::new(secret) {
             Ok(secret) => (secret, record),
             Err(_) => (stand_in(secret), None),
@@ -164,24 +164,24 @@ impl Authenticator {
                 }
                 Comer::Other(answer) => match joined::answered(answer).await {
                     Some(answer) if answer.is_of(record.as_ref()) => return answer.give(record),
-                    // It was cancelled, or is about another version of the record.
+                    // The leading attempt was cancelled, or was about another version of the record.
                     _ => {}
                 },
             }
         }
     }
 
-    /// As [`Authenticator::login`], with a token only: a password that a user configured as a token
-    /// is rejected. Failures are throttled like all others; key stretching is not needed, as a
-    /// token is 256 random bits.
+    /// As [`Authenticator::login`], for app passwords only: a password that looks like one is rejected.
+    /// Failures are throttled like all others. Key stretching is unnecessary, since an app password is 256
+    /// random bits.
     pub async fn bearer(&self, peer: Option<IpAddr>, name: &str, token: &[u8]) -> Result<Entered, Denied> {
         self.count(self.check_bearer(peer, name, token).await.and_then(let_in))
     }
 
-    /// As [`Authenticator::bearer`], with the token alone, which names its account: as in HTTP
-    /// (RFC 6750 §2.1).
+    /// As [`Authenticator::bearer`], with the app password alone, as in HTTP (RFC 6750 §2.1). It names its
+    /// account.
     pub async fn bearer_alone(&self, peer: Option<IpAddr>, token: &[u8]) -> Result<Entered, Denied> {
-        // Bytes that are no token count as a guess at no account.
+        // Bytes that are no app password count as a guess at no account.
         let name = account_of_app_password(token).unwrap_or_default();
         self.bearer(peer, &name, token).await
     }
@@ -201,18 +201,18 @@ impl Authenticator {
         Err(Denied::Credentials)
     }
 
-    /// Notifies the session of that login when it has to end. Must be called inside a tokio
+    /// The validity of the login, which notifies its session when it must end. Call it inside a tokio
     /// runtime.
     pub fn standing(&self, entered: &Entered) -> Standing {
         self.standings.begin(&entered.record, entered.slot)
     }
 
-    /// The standings of all sessions, for the task that receives change notices.
+    /// The validity of all logins, for the task that receives change notices.
     pub fn standings(&self) -> &Standings {
         &self.standings
     }
 
-    /// Wipes cached logins that have expired; the server calls it periodically.
+    /// Wipes expired cached logins. The server calls it periodically.
     pub fn sweep(&self) {
         self.remembered.sweep();
     }
@@ -233,23 +233,22 @@ impl Authenticator {
         &self.metrics
     }
 
-    /// Password checks that are queued now.
+    /// The number of queued password checks.
     pub fn checks_waiting(&self) -> usize {
         self.checks.waiting()
     }
 
-    /// Logins that wait because of earlier failures now.
+    /// The number of logins that earlier failures delay now.
     pub fn held_back(&self) -> usize {
         self.throttle.delayed()
     }
 
-    /// How many logins are cached now.
+    /// The number of cached logins.
     pub fn remembered(&self) -> usize {
         self.remembered.len()
     }
 
-    /// The name that attempts at `name` are counted under, and its account's record if there is
-    /// one.
+    /// The name under which attempts at `name` count, and the account's record if it exists.
     async fn find(&self, name: &str) -> Result<(Name, Option<AccountRecord>), Denied> {
         let account = self.directory.account_name(name).ok();
         let tried = Name::of(account.as_ref().map_or(name, |account| account.as_str()));
@@ -260,8 +259,8 @@ impl Authenticator {
         Ok((tried, record))
     }
 
-    /// A login that needs no password check: a cached one, or a token. A token is 256 random bits:
-    /// guessing is hopeless.
+    /// A login without a password check: a cached one, or an app password. An app password is 256 random
+    /// bits, so guessing is hopeless.
     async fn cheaply(&self, record: &AccountRecord, secret: &Secret) -> Result<Option<Entered>, Denied> {
         match self.recall(record, secret) {
             Some((root, slot)) => Ok(Some(Entered { record: record.clone(), root, slot })),
@@ -278,8 +277,7 @@ impl Authenticator {
         found
     }
 
-    /// Checks a secret that needs a password check. Without a record it costs as much as a wrong
-    /// password.
+    /// Runs a password check. Without a record it takes as much time as for a wrong password.
     async fn attempt(
         &self,
         network: Option<Network>,
@@ -291,7 +289,7 @@ impl Authenticator {
             for_login(&record.slots, secret.bytes()).into_iter().cloned().collect()
         });
         let mut attempt = self.begin(network, tried, record).await?;
-        // A wrong token of the account needs no password check.
+        // A wrong app password of the account needs no password check.
         if token_slot(&slots.iter().collect::<Vec<_>>()).is_some() {
             attempt.failed();
             return Ok(None);
@@ -300,7 +298,7 @@ impl Authenticator {
             attempt.failed();
             return Err(Denied::Busy);
         };
-        // The same password may have opened the account from elsewhere meanwhile.
+        // Another attempt may have opened the account with the same password meanwhile.
         if let Some(found) = record.and_then(|record| self.recall(record, &secret)) {
             attempt.succeeded();
             return Ok(Some(found));
@@ -339,7 +337,7 @@ impl Authenticator {
         Ok(opened)
     }
 
-    /// The login by a token, if that is one of the account.
+    /// The login by an app password, if `secret` is one of the account.
     async fn by_app_password(
         &self,
         record: &AccountRecord,
@@ -351,8 +349,8 @@ impl Authenticator {
         Ok(Some(Entered { record: record.clone(), root, slot: slot.id() }))
     }
 
-    /// The key that a secret found in a slot of `record`, unless that was forged. A slot from
-    /// before slots had tags gets one: the secret has just authenticated it.
+    /// The key from a slot of `record`, unless the slot is forged. A slot from before slots had tags gets
+    /// one: the secret has just authenticated it.
     async fn authentic(
         &self,
         record: &AccountRecord,
@@ -382,7 +380,7 @@ impl Authenticator {
         Ok(self.keys.one(record.id, root))
     }
 
-    /// Spends what a wrong password would cost.
+    /// Takes as much time as a wrong password.
     async fn pretend<T>(&self, turn: CheckPermit, secret: Secret) -> Result<Option<T>, Denied> {
         let decoy = Arc::clone(&self.decoy);
         let check =
@@ -391,7 +389,7 @@ impl Authenticator {
         Ok(None)
     }
 
-    /// An attempt that has waited as long as earlier ones demand.
+    /// Starts an attempt, after the delay that earlier failures require.
     async fn begin(
         &self,
         network: Option<Network>,
@@ -407,10 +405,10 @@ impl Authenticator {
     }
 }
 
-/// The shared answer for attempts that equal one under way.
+/// The result for attempts equal to one in progress.
 #[derive(Clone)]
 struct Answer {
-    /// The version of the account's record that it is about.
+    /// The version of the account's record that was checked.
     version: Option<u64>,
     opened: Result<Option<(RootKey, SlotId)>, ()>,
 }
@@ -431,12 +429,12 @@ impl Answer {
     }
 }
 
-/// Only a client with the right secret learns that an account is suspended.
+/// Only a client with the right secret learns that the account is suspended.
 fn let_in(entered: Entered) -> Result<Entered, Denied> {
     if entered.record.lets_in() { Ok(entered) } else { Err(Denied::Suspended) }
 }
 
-/// The slot, if the secret was a token of the account.
+/// The slot, if the secret was an app password of the account.
 fn token_slot<'a>(slots: &[&'a Slot]) -> Option<&'a Slot> {
     match slots {
         [slot] if slot.kind() == SlotKind::Token => Some(slot),
@@ -444,7 +442,7 @@ fn token_slot<'a>(slots: &[&'a Slot]) -> Option<&'a Slot> {
     }
 }
 
-/// As many as there are cores, as long as they take no more than half of the memory for work.
+/// As many as there are CPUs, as long as they take at most half of the memory for work.
 fn checks_at_once(settings: &Login, budget: &Budget) -> usize {
     if settings.checks_at_once > 0 {
         return settings.checks_at_once;
@@ -453,7 +451,7 @@ fn checks_at_once(settings: &Login, budget: &Budget) -> usize {
     cores.min(budget.total() / 2 / checks::CHECK_BYTES).max(1)
 }
 
-/// A stand-in to check for bytes that cannot be a secret (empty, too long, with a NUL).
+/// A stand-in for bytes that cannot be a secret (empty, too long, with a NUL).
 fn stand_in(secret: &[u8]) -> Secret {
     let printable: Vec<u8> = secret.iter().take(limits::SECRET_BYTES / 4).map(|b| b | 0x40).collect();
     Secret::new(&printable).or_else(|_| Secret::new(b"-")).expect("a dash is a secret")

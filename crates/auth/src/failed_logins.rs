@@ -1,14 +1,12 @@
-//! One line in the log for each failed login, for operators and for programs that read the log
-//! (`contrib/fail2ban`).
+//! One log line for each failed login, for operators and for programs that read the log (`contrib/fail2ban`).
 //!
-//! RFC 9051 §11.7: "A server SHOULD report any authentication failure". The line has the client's
-//! address, the protocol and the name that was tried. It never has a secret, and people type
-//! passwords into the field for the name: so a name is in the line only if it could be that of an
-//! account here ([`shown`]). A client cannot forge or split lines: a name in a line has only
-//! letters, digits and the marks of addresses.
+//! RFC 9051 §11.7: "A server SHOULD report any authentication failure". The line has the client's address,
+//! the protocol and the name. It never has a secret. Users sometimes type their password into the name field,
+//! so a name is logged only if it could be that of an account here ([`shown`]). A client cannot forge or
+//! split lines: a logged name has only letters, digits and the punctuation of addresses.
 //!
-//! Lines are rate-limited: so many from one network at once, then one per period, and so many in
-//! all. How many were left out is in the next line, and counted.
+//! Lines are rate-limited: a burst and a rate for each network, and for all networks together. The next line
+//! reports how many were suppressed, and a metric counts them.
 
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
@@ -23,11 +21,11 @@ use sealpost_directory::Directory;
 use crate::authenticator::Denied;
 use crate::throttle::Network;
 
-/// The log target of the lines: `contrib/fail2ban` looks for it.
+/// The log target of the lines, for which `contrib/fail2ban` filters.
 pub const TARGET: &str = "sealpost::logins";
-/// Lines of one network: so many at once, then one in this time.
+/// The rate for one network: a burst, then one line per period.
 const OF_NETWORK: Rate = Rate { burst: 20, period: Duration::from_secs(10) };
-/// Lines of all of them.
+/// The rate for all networks together.
 const OF_ALL: Rate = Rate { burst: 200, period: Duration::from_millis(100) };
 const NETWORKS: NonZeroUsize = NonZeroUsize::new(limits::FAILED_LOGIN_NETWORKS).expect("not zero");
 
@@ -38,11 +36,11 @@ pub enum Reason {
     Credentials,
     /// The right secret of an account that is suspended.
     Suspended,
-    /// Too many logins wait.
+    /// Too many logins are waiting.
     Busy,
-    /// A secret was sent in plaintext, and was not checked.
+    /// The client sent a secret in plaintext; it was not checked.
     Cleartext,
-    /// One user asked to act for another.
+    /// One user requested to act for another.
     Authorization,
 }
 
@@ -66,12 +64,12 @@ struct Rate {
     period: Duration,
 }
 
-/// When the bucket is full again, by the monotonic clock.
+/// The time at which the bucket is full again, on the monotonic clock.
 #[derive(Clone, Copy, Default)]
 struct Bucket(Duration);
 
 impl Reason {
-    /// The reason to log; `None` if the server failed, which is logged elsewhere.
+    /// The reason to log. `None` if the server failed, which is logged elsewhere.
     pub fn of(denied: &Denied) -> Option<Self> {
         match denied {
             Denied::Credentials => Some(Reason::Credentials),
@@ -93,13 +91,13 @@ impl Reason {
 }
 
 impl FailedLogins {
-    /// None yet.
+    /// Starts without failures.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         let buckets = Buckets { networks: LruCache::new(NETWORKS), all: Bucket::default(), suppressed: 0 };
         FailedLogins { clock, buckets: Mutex::new(buckets), unlogged: Counter::default() }
     }
 
-    /// A login of that protocol as `name`, if it gave one, failed. `peer` is the client's address,
+    /// Logs a failed login over `protocol`, with its name if it gave one. `peer` is the client's address,
     /// `None` on a Unix socket.
     pub async fn report(
         &self,
@@ -119,7 +117,7 @@ impl FailedLogins {
         tracing::warn!(target: TARGET, protocol, peer, reason, user, suppressed, "login failed");
     }
 
-    /// Says how many failures had no line, if no line came to say it. The server calls it every minute.
+    /// Logs the number of suppressed lines, unless a line already has. The server calls it every minute.
     pub fn sweep(&self) {
         let suppressed = std::mem::take(&mut self.lock().suppressed);
         if suppressed > 0 {
@@ -127,12 +125,13 @@ impl FailedLogins {
         }
     }
 
-    /// Failures that had no line of their own.
+    /// The number of failures without a line of their own.
     pub fn unlogged(&self) -> u64 {
         self.unlogged.read()
     }
 
-    /// Leave for a line, and how many had none before it; `None`: this one has none.
+    /// Requests leave for a line. Returns how many were suppressed before it; `None` if this one is
+    /// suppressed.
     fn take(&self, peer: Option<IpAddr>) -> Option<u64> {
         let now = self.clock.monotonic();
         let buckets = &mut *self.lock();
@@ -163,9 +162,8 @@ impl Bucket {
     }
 }
 
-/// The name, if the log may have it: an address in a domain that is served here, whether or not
-/// there is such an account; or a name without a domain that is an account's. Anything else may be
-/// a password, or part of one.
+/// The name, if it may be logged: an address in a domain that this server serves, whether or not the account
+/// exists, or the name of an account without its domain. Anything else may be a password, or part of one.
 async fn shown(directory: &Directory, name: &str) -> Option<String> {
     let account = directory.account_name(name).ok()?;
     let known = match name.contains('@') {
@@ -202,7 +200,7 @@ mod tests {
             ("nobody@localhost", Some("nobody@localhost")),
             ("jane+tag@example.org", Some("jane+tag@example.org")),
             ("gr\u{fc}n@example.org", Some("gr\u{fc}n@example.org")),
-            // A password in the field for the name.
+            // A password in the name field.
             ("hunter2", None),
             ("jane", None),
             ("p@ssw0rd", None),
@@ -211,7 +209,7 @@ mod tests {
             ("", None),
             ("@", None),
             ("@localhost", None),
-            // Names that would forge the line.
+            // Names that would forge a line.
             ("a\r\nb@localhost", None),
             ("a\u{1b}[31m@localhost", None),
             ("a\u{202e}b@localhost", None),
@@ -238,7 +236,7 @@ mod tests {
         assert_eq!(failed.take(peer(1)), None);
         clock.advance(OF_NETWORK.period);
         assert_eq!((failed.take(peer(1)), failed.take(peer(1))), (Some(1), None));
-        // All of them together, with a bounded number of networks.
+        // All networks together, with a bounded number of networks.
         let mut lines = 0;
         for n in 0..20_000u32 {
             let address = std::net::Ipv6Addr::from(u128::from(n) << 64);

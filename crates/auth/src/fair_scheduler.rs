@@ -1,11 +1,10 @@
-//! The fair scheduler: how much of the processors the sessions of one account may have at once.
+//! The fair scheduler bounds the CPUs that the sessions of one account use at once.
 //!
-//! The runtime runs tasks in the order in which they became ready. A client that opens a thousand
-//! connections to one account and keeps all of them busy would have a thousand polls for one of
-//! every other account. So the tasks of an account's sessions share a few permits ([`CpuPermit`]):
-//! only some are ready at a time, the others wait in the account's queue. A permit lasts for one
-//! poll, so a task that waits for anything holds none, and an account that is alone loses nothing
-//! but the other processors.
+//! The runtime polls tasks in the order in which they became ready. A client with a thousand busy connections
+//! to one account would get a thousand polls for each poll of any other account. So the sessions of an
+//! account share a few permits ([`CpuPermit`]). Only tasks with a permit are ready; the others wait in the
+//! account's queue. A permit lasts for one poll, so a waiting task holds none, and a lone account loses
+//! nothing but the other CPUs.
 //!
 //! Connections that name recipients belong to no account, so all RCPT commands share one queue.
 
@@ -31,29 +30,29 @@ pub struct AccountQueue {
 
 #[derive(Default)]
 struct Queue {
-    /// Permits in use, or given to waiters that have not been polled since.
+    /// Permits in use, or granted to waiters not yet polled.
     taken: usize,
-    /// The waiters that were given one.
+    /// The waiters with a granted permit.
     given: Vec<u64>,
     waiting: VecDeque<(u64, Waker)>,
     next: u64,
 }
 
-/// A session's handle on a queue: on none until its user has logged in. Cloning shares it.
+/// A session's handle on a queue; on none until its user has logged in. Clones share it.
 #[derive(Clone, Default)]
 pub struct QueueHandle(Arc<Mutex<Option<Arc<AccountQueue>>>>);
 
 /// A task in a queue; dropping it leaves the queue.
 struct Waiter {
-    turns: Arc<AccountQueue>,
+    account_queue: Arc<AccountQueue>,
     number: u64,
 }
 
-/// The right to one poll; dropping it passes it on.
+/// The right to one poll; dropping it passes the permit on.
 struct CpuPermit(Arc<AccountQueue>);
 
 impl Default for FairScheduler {
-    /// For as many processors as there are: one account has half of them.
+    /// Uses the machine's number of CPUs: one account has half of them.
     fn default() -> Self {
         FairScheduler { at_once: half_the_processors(), accounts: Mutex::default() }
     }
@@ -64,50 +63,50 @@ fn half_the_processors() -> usize {
 }
 
 impl FairScheduler {
-    /// The queue of that account.
+    /// The queue of an account.
     pub fn of(&self, account: AccountId) -> Arc<AccountQueue> {
         let mut accounts = lock(&self.accounts);
-        if let Some(turns) = accounts.get(&account).and_then(Weak::upgrade) {
-            return turns;
+        if let Some(account_queue) = accounts.get(&account).and_then(Weak::upgrade) {
+            return account_queue;
         }
-        // From time to time, drop the queues of accounts without sessions.
+        // Drop the queues of accounts without sessions from time to time.
         if accounts.len().is_power_of_two() {
-            accounts.retain(|_, turns| turns.strong_count() > 0);
+            accounts.retain(|_, account_queue| account_queue.strong_count() > 0);
         }
-        let turns = Arc::new(AccountQueue { at_once: self.at_once, queue: Mutex::default() });
-        accounts.insert(account, Arc::downgrade(&turns));
-        turns
+        let account_queue = Arc::new(AccountQueue { at_once: self.at_once, queue: Mutex::default() });
+        accounts.insert(account, Arc::downgrade(&account_queue));
+        account_queue
     }
 }
 
 impl QueueHandle {
-    /// On a queue of its own, which has half of the processors: all clones share it.
+    /// A handle on a queue of its own, with half of the CPUs. Clones share it.
     pub fn shared() -> Self {
         let handle = QueueHandle::default();
         handle.take(Arc::new(AccountQueue { at_once: half_the_processors(), queue: Mutex::default() }));
         handle
     }
 
-    /// From now on the session waits in that queue.
-    pub fn take(&self, turns: Arc<AccountQueue>) {
-        *lock(&self.0) = Some(turns);
+    /// Moves the session into a queue.
+    pub fn take(&self, account_queue: Arc<AccountQueue>) {
+        *lock(&self.0) = Some(account_queue);
     }
 
-    /// From now on it waits in none.
+    /// Moves the session out of its queue.
     pub fn leave(&self) {
         *lock(&self.0) = None;
     }
 }
 
-/// Does `work`; each poll of it takes a permit.
+/// Runs `work`; each poll of it takes a permit.
 pub async fn run<T>(handle: &QueueHandle, mut work: Pin<&mut impl Future<Output = T>>) -> T {
-    let mut place = None;
+    let mut waiter = None;
     poll_fn(|cx| {
-        let turns = lock(&handle.0).clone();
-        let _turn = match turns {
+        let account_queue = lock(&handle.0).clone();
+        let _permit = match account_queue {
             None => None,
-            Some(turns) => match turn(turns, &mut place, cx) {
-                Poll::Ready(turn) => Some(turn),
+            Some(account_queue) => match permit(account_queue, &mut waiter, cx) {
+                Poll::Ready(permit) => Some(permit),
                 Poll::Pending => return Poll::Pending,
             },
         };
@@ -116,31 +115,35 @@ pub async fn run<T>(handle: &QueueHandle, mut work: Pin<&mut impl Future<Output 
     .await
 }
 
-fn turn(turns: Arc<AccountQueue>, place: &mut Option<Waiter>, cx: &Context<'_>) -> Poll<CpuPermit> {
-    let mut queue = lock(&turns.queue);
-    match place {
-        None if queue.taken < turns.at_once => {
+fn permit(
+    account_queue: Arc<AccountQueue>,
+    waiter: &mut Option<Waiter>,
+    cx: &Context<'_>,
+) -> Poll<CpuPermit> {
+    let mut queue = lock(&account_queue.queue);
+    match waiter {
+        None if queue.taken < account_queue.at_once => {
             queue.taken += 1;
             drop(queue);
-            Poll::Ready(CpuPermit(turns))
+            Poll::Ready(CpuPermit(account_queue))
         }
         None => {
             queue.next += 1;
             let number = queue.next;
             queue.waiting.push_back((number, cx.waker().clone()));
             drop(queue);
-            *place = Some(Waiter { turns, number });
+            *waiter = Some(Waiter { account_queue, number });
             Poll::Pending
         }
         Some(Waiter { number, .. }) => {
             if let Some(at) = queue.given.iter().position(|given| given == number) {
                 queue.given.swap_remove(at);
-                // It has left the queue already, so dropping the waiter changes nothing.
+                // The waiter has left the queue already, so dropping it changes nothing.
                 drop(queue);
-                *place = None;
-                return Poll::Ready(CpuPermit(turns));
+                *waiter = None;
+                return Poll::Ready(CpuPermit(account_queue));
             }
-            // They are in the order of their numbers.
+            // Waiters are in order of their numbers.
             if let Ok(at) = queue.waiting.binary_search_by_key(number, |(waiting, _)| *waiting) {
                 queue.waiting[at].1.clone_from(cx.waker());
             }
@@ -150,7 +153,7 @@ fn turn(turns: Arc<AccountQueue>, place: &mut Option<Waiter>, cx: &Context<'_>) 
 }
 
 impl Queue {
-    /// A permit is free: the next waiter has it, and has to be woken.
+    /// Passes a free permit to the next waiter, which the caller must wake.
     fn pass_on(&mut self) -> Option<Waker> {
         let Some((number, waker)) = self.waiting.pop_front() else {
             self.taken -= 1;
@@ -166,8 +169,7 @@ impl Drop for CpuPermit {
         let next = lock(&self.0.queue).pass_on();
         if let Some(waker) = next {
             waker.wake();
-            // Threads that wait for this processor would otherwise wait for a tick of the system's,
-            // up to 4 ms.
+            // Otherwise threads that wait for this CPU may wait for a scheduler tick, up to 4 ms.
             std::thread::yield_now();
         }
     }
@@ -175,7 +177,7 @@ impl Drop for CpuPermit {
 
 impl Drop for Waiter {
     fn drop(&mut self) {
-        let mut queue = lock(&self.turns.queue);
+        let mut queue = lock(&self.account_queue.queue);
         if let Ok(at) = queue.waiting.binary_search_by_key(&self.number, |(number, _)| *number) {
             queue.waiting.remove(at);
         }
@@ -207,13 +209,13 @@ mod tests {
 
     use super::*;
 
-    fn turns() -> Arc<AccountQueue> {
+    fn account_queue() -> Arc<AccountQueue> {
         Arc::new(AccountQueue { at_once: 1, queue: Mutex::default() })
     }
 
-    fn joined(turns: &Arc<AccountQueue>) -> QueueHandle {
+    fn joined(account_queue: &Arc<AccountQueue>) -> QueueHandle {
         let handle = QueueHandle::default();
-        handle.take(turns.clone());
+        handle.take(account_queue.clone());
         handle
     }
 
@@ -229,8 +231,8 @@ mod tests {
     type Worker = (LocalBoxFuture<'static, ()>, Arc<Woken>);
 
     /// A task that completes at its first poll.
-    fn worker(turns: &Arc<AccountQueue>) -> Worker {
-        let handle = joined(turns);
+    fn worker(account_queue: &Arc<AccountQueue>) -> Worker {
+        let handle = joined(account_queue);
         (async move { run(&handle, pin!(async {})).await }.boxed_local(), Arc::default())
     }
 
@@ -244,11 +246,11 @@ mod tests {
 
     #[test]
     fn tasks_get_permits_in_order_of_arrival() {
-        let (ours, theirs) = (turns(), turns());
+        let (ours, theirs) = (account_queue(), account_queue());
         let others: Rc<RefCell<Vec<Worker>>> = Rc::default();
         others.borrow_mut().extend((0..3).map(|_| worker(&ours)));
         let (during, mut stranger) = (others.clone(), worker(&theirs));
-        // While one has a permit, as if on another thread.
+        // Holds a permit, as if on another thread.
         let busy = async move {
             assert!(poll(&mut stranger).is_ready(), "another account does not wait");
             assert!(during.borrow_mut().iter_mut().all(|other| poll(other).is_pending()));
@@ -262,7 +264,7 @@ mod tests {
         assert!(poll(&mut worker(&ours)).is_pending(), "nor has a new task");
         assert!(poll(&mut others[0]).is_ready());
         assert_eq!(others.iter().map(woken).collect::<Vec<_>>(), [1, 1, 0]);
-        // A dropped task passes its permit on.
+        // A dropped task passes on its permit.
         drop(others.remove(1));
         assert!(poll(&mut others[1]).is_ready());
         assert_eq!(lock(&ours.queue).taken, 0);

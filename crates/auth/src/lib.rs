@@ -1,9 +1,7 @@
-//! Authentication, for every protocol: names and secrets against account records, delays after
-//! failed logins, sessions that end when their login is revoked, and a fair share of the processors
-//! for each account.
+//! Authentication for every protocol: checks names and secrets against account records, delays attempts after
+//! failures, ends sessions when their login is revoked, and gives each account a fair share of the CPUs.
 //!
-//! Nothing here speaks a protocol or knows a connection: a session brings the client's address, a
-//! name and a secret.
+//! Nothing here knows a protocol or a connection: a session passes the client's address, a name and a secret.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 

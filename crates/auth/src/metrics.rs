@@ -8,18 +8,18 @@ use crate::authenticator::Denied;
 /// The counters of logins.
 #[derive(Debug, Default)]
 pub struct LoginMetrics {
-    /// Logins that succeeded, by the kind of slot: password, app password, recovery code.
+    /// Successful logins, by kind of slot: password, app password, recovery code.
     pub entered: [Counter; 3],
-    /// Logins that failed: wrong credentials, too many waiting, no reply from the store, suspended.
+    /// Failed logins: wrong credentials, too many waiting, store unavailable, suspended.
     pub denied: [Counter; 4],
-    /// Logins that needed no check because the same one succeeded a while ago.
+    /// Logins from the cache, without a check.
     pub remembered: Counter,
-    /// Logins that had to wait because of earlier failures.
+    /// Logins that earlier failures delayed.
     pub held_back: Counter,
 }
 
 impl LoginMetrics {
-    /// A login succeeded by such a slot.
+    /// Counts a successful login with this kind of slot.
     pub(crate) fn entered(&self, kind: SlotKind) {
         self.entered[kind as usize].increment();
     }
@@ -34,12 +34,12 @@ impl LoginMetrics {
         self.denied[reason].increment();
     }
 
-    /// Logins that succeeded.
+    /// The number of successful logins.
     pub fn successes(&self) -> u64 {
         self.entered.iter().map(Counter::read).sum()
     }
 
-    /// Logins that failed, for any reason.
+    /// The number of failed logins, for any reason.
     pub fn failures(&self) -> u64 {
         self.denied.iter().map(Counter::read).sum()
     }

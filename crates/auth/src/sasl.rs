@@ -1,11 +1,11 @@
-//! SASL messages, whichever protocol brings them: base64, PLAIN (RFC 4616), and the bearer
-//! mechanisms (`bearer.rs`). The exchange itself (lines, prompts, replies) is the session's.
+//! SASL messages for every protocol: base64, PLAIN (RFC 4616), and the bearer mechanisms (`bearer.rs`). The
+//! session runs the exchange itself: lines, prompts, replies.
 
 use zeroize::Zeroizing;
 
 pub mod bearer;
 
-/// Name and secret that a message gave.
+/// The name and secret in a message.
 pub struct Credentials {
     /// The name as the client wrote it.
     pub name: String,
@@ -13,19 +13,19 @@ pub struct Credentials {
     pub secret: Zeroizing<Vec<u8>>,
 }
 
-/// Why a PLAIN message gives no credentials.
+/// Why a PLAIN message has no usable credentials.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PlainError {
-    /// It is no message of the mechanism.
+    /// It is malformed.
     Syntax,
-    /// It asks to act for another account, which is not possible here; the name that it logs in with.
+    /// It requests to act for another account, which is unsupported; the name that it logs in with.
     Authorization(String),
 }
 
-/// `authzid NUL authcid NUL passwd` (RFC 4616 §2).
+/// Parses `authzid NUL authcid NUL passwd` (RFC 4616 §2).
 ///
 /// # Errors
-/// `Authorization` if authzid is neither empty nor authcid; `Syntax` for everything else.
+/// `Authorization` if authzid is neither empty nor authcid; otherwise `Syntax`.
 pub fn plain(message: &[u8]) -> Result<Credentials, PlainError> {
     let mut parts = message.splitn(3, |byte| *byte == 0);
     let (Some(authzid), Some(authcid), Some(password)) = (parts.next(), parts.next(), parts.next()) else {
@@ -38,13 +38,13 @@ pub fn plain(message: &[u8]) -> Result<Credentials, PlainError> {
     Ok(Credentials { name, secret: Zeroizing::new(password.to_vec()) })
 }
 
-/// The bytes of an initial response: "=" stands for none (RFC 4959 §3, RFC 4954 §4). `None` if it
-/// is not base64.
+/// Decodes an initial response, in which "=" is the empty one (RFC 4959 §3, RFC 4954 §4). `None` if it is not
+/// base64.
 pub fn initial_response(text: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
     base64(if text == b"=" { b"" } else { text })
 }
 
-/// The name in an initial response of the mechanism (in capitals), if there is one: for the log alone.
+/// The name in an initial response of the mechanism (in capitals), if any; for the log only.
 pub fn name_in(mechanism: &str, initial: &[u8]) -> Option<String> {
     let message = base64(initial)?;
     match mechanism {

@@ -5,31 +5,30 @@ use std::time::Duration;
 /// How logins are checked, cached and throttled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Login {
-    /// Password checks (Argon2id, 19 MiB each) that run at once; 0: as many as there are cores.
+    /// Concurrent password checks (Argon2id, 19 MiB each); 0: one per CPU.
     pub checks_at_once: usize,
-    /// Password checks that may wait; when there is one more, the one that would be served last
-    /// gets a temporary error.
+    /// Password checks that may wait. With one more, the check of the lowest priority gets a temporary error.
     pub checks_waiting: usize,
-    /// How long a successful login is cached, so that a client that polls does not cost a password
-    /// check each time; zero turns it off. A changed password takes effect at once in any case.
+    /// How long a successful login is cached, so that a polling client does not cost a password check each
+    /// time; zero disables the cache. A changed password takes effect at once in any case.
     pub cache_ttl: Duration,
-    /// How many logins are cached; the oldest is evicted.
+    /// Cached logins; the oldest is evicted.
     pub cache_entries: usize,
-    /// Failures of an address or account that cost no delay, attempts under way included; networks
-    /// around an address have more.
+    /// Failures of an address or account without a delay, attempts in progress included. Networks around an
+    /// address have more.
     pub free_failures: u32,
-    /// The delay after the first failure that costs one; each further failure doubles it.
+    /// The first delay; each further failure doubles it.
     pub first_delay: Duration,
     /// The longest delay.
     pub max_delay: Duration,
-    /// One failure expires after each such period.
+    /// The period in which one failure expires.
     pub failure_decay: Duration,
-    /// Addresses, and likewise accounts, whose failures are counted; the least recent is evicted.
+    /// Addresses, and likewise accounts, whose failures are counted; the least recently used is evicted.
     pub failure_table_size: usize,
-    /// Logins that may be held back at the same time from addresses that have failed, and as many
-    /// from others; one more is refused at once.
+    /// Delayed logins from addresses with failures, and as many from other addresses; one more is refused at
+    /// once.
     pub max_delayed: usize,
-    /// Logins from one address that has failed that may be held back at the same time.
+    /// Delayed logins from one address with failures.
     pub delayed_per_address: usize,
 }
 

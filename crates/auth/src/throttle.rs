@@ -1,17 +1,15 @@
 //! Throttles password guessing: failures delay the next attempt, per network and per account.
 //!
-//! An attempt under way counts as a failure until it succeeds, so a burst of guesses is no quicker
-//! than one after the other. The attempts of an address form a queue; they begin one delay apart,
-//! or as soon as those before have succeeded. Networks around an address have counts of their own,
-//! with thresholds that grow with their size: an attacker gains little by renting a whole network.
-//! An account's attempts do not form a queue, so that guessers cannot delay its owner longer than
-//! one delay, and an address from which the account has logged in before does not wait for them at
-//! all.
+//! An attempt in progress counts as a failure until it succeeds, so concurrent guesses are no faster than
+//! sequential ones. The attempts of an address form a queue. They begin one delay apart, or as soon as the
+//! earlier ones have succeeded. Larger networks around an address have counts of their own, with thresholds
+//! that grow with their size, so an attacker gains little by renting a whole network. An account's attempts
+//! form no queue, so guessers can delay its owner by one delay at most. Attempts from an address where the
+//! account has logged in before do not wait for them at all.
 //!
-//! No account is ever locked out. Attempts without a password check (a cached login, a token) are
-//! not throttled here. A success clears no failures: an attacker could clear them with an account
-//! of its own, and a client that polls would clear the failures of its account. Failures expire
-//! with time, one after the other.
+//! No account is ever locked out. Attempts without a password check (a cached login, an app password) are not
+//! throttled here. A success clears no failures: an attacker could clear them with an account of its own, and
+//! a polling client would clear those of its account. Failures expire one by one with time.
 //!
 //! The reasons are in `docs/decisions/0055-logins-under-attack.md`.
 
@@ -31,7 +29,7 @@ use failures::{Failures, Scale};
 pub use network::Network;
 use network::{LEVELS, Level};
 
-/// Counts failures. Cloning shares the counts.
+/// Counts failures. Clones share the counts.
 #[derive(Clone)]
 pub struct Throttle(Arc<Shared>);
 
@@ -42,23 +40,23 @@ struct Shared {
 }
 
 struct Tables {
-    /// One for each size of network.
+    /// One table for each size of network.
     networks: [LruCache<Network, Failures>; LEVELS],
     accounts: LruCache<Name, Failures>,
-    /// Attempts that are held back, by whether their address has failed before.
+    /// Delayed attempts, by whether their address has failed before.
     held: [usize; 2],
     next: u64,
 }
 
-/// The account name of an attempt: a hash of it, so that long names do not take more memory.
+/// The account name of an attempt, as a hash, so that long names take no more memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Name([u8; 16]);
 
-/// How soon an attempt is checked; the smallest first.
+/// The priority of a check; the smallest runs first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Priority {
     class: Class,
-    /// Failures of the network, then of the account: about their logarithms.
+    /// Failures of the network, then of the account, on a logarithmic scale.
     failures: (u32, u32),
 }
 
@@ -66,33 +64,33 @@ pub struct Priority {
 enum Class {
     /// The account has logged in from that address before.
     Known,
-    /// Nothing counts against the address.
+    /// The address has no failures.
     Clean,
     Other,
 }
 
-/// One attempt. Dropped while it is [checked](Attempt::checking), it counts as a failure.
+/// One attempt. If it is dropped while it is [checked](Attempt::checking), it counts as a failure.
 pub struct Attempt {
     throttle: Throttle,
     network: Option<Network>,
     name: Name,
     is_known: bool,
-    /// Its place in the address's line.
+    /// Its number in the address's queue.
     number: u64,
-    /// Until when it is delayed for failures of the account.
+    /// The end of the delay for failures of the account.
     account: Duration,
-    /// Notified when another attempt of the address has begun or ended.
+    /// Notified when another attempt of the address begins or ends.
     changed: Arc<Notify>,
     state: AttemptState,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AttemptState {
-    /// Held back, as one of [`Tables::held`] says.
+    /// Delayed; the index in [`Tables::held`].
     Held(usize),
-    /// It counts as a failure until it succeeds.
+    /// In progress: counts as a failure until it succeeds.
     UnderWay,
-    /// The same, and the answer is being found out.
+    /// In progress, with its check running.
     Checking,
     Over,
 }
@@ -101,16 +99,16 @@ enum AttemptState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     Begin,
-    /// Try again after that time, or when the address's others have changed.
+    /// Try again after this time, or when other attempts of the address have changed.
     Wait(Duration),
 }
 
-/// Too many attempts are being held back; this one has to come again later.
+/// Too many attempts are delayed; this one gets a temporary error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Crowded;
 
 impl Name {
-    /// The name that was tried, in canonical form where it has one.
+    /// The hash of a name, in canonical form if it has one.
     pub fn of(name: &str) -> Self {
         let digest = ring::digest::digest(&ring::digest::SHA256, name.as_bytes());
         let mut hash = [0; 16];
@@ -125,7 +123,7 @@ impl Name {
 }
 
 impl Throttle {
-    /// Without failures.
+    /// Starts without failures.
     pub fn new(settings: Login, clock: Arc<dyn Clock>) -> Self {
         let capacity = NonZeroUsize::new(settings.failure_table_size).unwrap_or(NonZeroUsize::MIN);
         let networks = std::array::from_fn(|_| LruCache::new(capacity));
@@ -133,12 +131,12 @@ impl Throttle {
         Throttle(Arc::new(Shared { settings, clock, tables: Mutex::new(tables) }))
     }
 
-    /// An attempt from `network` (`None`: a Unix socket) at `name` comes; [`Attempt::begin`] waits
-    /// until it may be made. Of attempts with the same secret only one comes here. `is_known`: the
-    /// account has logged in from there before.
+    /// Registers an attempt from `network` (`None`: a Unix socket) at `name`; [`Attempt::begin`] waits until
+    /// it may start. Register only one of the attempts with the same secret. `is_known`: the account has
+    /// logged in from there before.
     ///
     /// # Errors
-    /// [`Crowded`] if it would have to wait and too many wait already. It counts against its network.
+    /// [`Crowded`] if it would have to wait and too many already do. It counts against its network.
     pub fn arrive(&self, network: Option<Network>, name: Name, is_known: bool) -> Result<Attempt, Crowded> {
         let (now, settings) = (self.0.clock.monotonic(), &self.0.settings);
         let tables = &mut *self.lock();
@@ -177,7 +175,7 @@ impl Throttle {
         }
     }
 
-    /// Attempts held back now.
+    /// The number of delayed attempts.
     pub fn delayed(&self) -> usize {
         self.lock().held.iter().sum()
     }
@@ -202,8 +200,8 @@ impl Tables {
 }
 
 impl Attempt {
-    /// Waits until the attempt may be made; whether that took any time. Cancel-safe: dropped, it
-    /// leaves the line.
+    /// Waits until the attempt may start; returns whether it had to wait. Cancel-safe: dropping the future
+    /// leaves the queue.
     ///
     /// # Errors
     /// [`Crowded`] if the address has failed meanwhile, and too many of its attempts wait.
@@ -213,7 +211,7 @@ impl Attempt {
         loop {
             let ring = changed.notified();
             let mut ring = std::pin::pin!(ring);
-            // From here on nothing is missed.
+            // No notification is missed from here on.
             ring.as_mut().enable();
             let Step::Wait(wait) = self.step()? else { return Ok(has_waited) };
             has_waited = true;
@@ -224,7 +222,7 @@ impl Attempt {
         }
     }
 
-    /// How soon it is checked.
+    /// The priority of its check.
     pub fn priority(&self) -> Priority {
         let (now, settings) = (self.now(), self.throttle.0.settings);
         let tables = &mut *self.throttle.lock();
@@ -232,7 +230,7 @@ impl Attempt {
         let against = levels.map(|level| tables.network(level, now, &settings).count / level.scale.0);
         let network = magnitude(against.max().unwrap_or(0));
         let account = tables.account(self.name, now, &settings);
-        // It is under way itself.
+        // The attempt itself is in progress.
         let account = magnitude(account.effective().saturating_sub(1));
         let class = match network {
             _ if self.is_known => Class::Known,
@@ -242,22 +240,22 @@ impl Attempt {
         Priority { class, failures: (network, account) }
     }
 
-    /// The check runs: a client that disconnects from now on may know the answer.
+    /// Notes that the check runs: a client that disconnects from now on may know the result.
     pub fn checking(&mut self) {
         self.state = AttemptState::Checking;
     }
 
-    /// It was right.
+    /// Ends the attempt as successful.
     pub fn succeeded(mut self) {
         self.end(false);
     }
 
-    /// It was wrong, or refused because too many wait.
+    /// Ends the attempt as failed: a wrong secret, or refused because too many wait.
     pub fn failed(mut self) {
         self.end(true);
     }
 
-    /// As [`Attempt::begin`], once: how long to wait before the next look, or nothing.
+    /// A single step of [`Attempt::begin`]: how long to wait until the next step; `None` to start now.
     #[cfg(test)]
     pub(crate) fn look(&mut self) -> Result<Option<Duration>, Crowded> {
         self.step().map(|step| match step {
@@ -293,17 +291,16 @@ impl Attempt {
         }
     }
 
-    /// How long it is delayed now, as an estimate; in its address's queue from now on.
+    /// The estimated delay at this moment; enters the address's queue.
     fn wait(&self, tables: &mut Tables, now: Duration) -> Result<Duration, Crowded> {
         let settings = &self.throttle.0.settings;
         let mut until = self.account;
         if let Some(line) = self.line(tables, now) {
             let place = line.place(self.number);
             let (ready, between) = (line.ready(Scale::ONE, settings), line.delay(Scale::ONE, settings));
-            // Those in front may begin sooner or later: `changed` notifies of either.
+            // Attempts ahead may begin sooner or later; `changed` notifies of either.
             until = until.max(ready + between.saturating_mul(u32::try_from(place).unwrap_or(u32::MAX)));
-            // Without failures, all of them may be users behind one address that reconnect after a
-            // restart.
+            // Without failures, all of them may be users behind one address that reconnect after a restart.
             if until > now && line.is_failing(settings) && place >= settings.delayed_per_address {
                 return Err(Crowded);
             }
@@ -351,14 +348,14 @@ impl Attempt {
         tables.account(self.name, now, settings).fail(Scale::ONE, now);
     }
 
-    /// Counts an attempt that was not made, against where it came from.
+    /// Counts an attempt that was refused, against its networks.
     fn refuse(&self, tables: &mut Tables, now: Duration) {
         for level in self.network.iter().flat_map(|network| network.levels()) {
             tables.network(level, now, &self.throttle.0.settings).refuse(level.scale);
         }
     }
 
-    /// The failures of its address, and the queue there.
+    /// The failures and the queue of its address.
     fn line<'a>(&self, tables: &'a mut Tables, now: Duration) -> Option<&'a mut Failures> {
         let level = self.network?.narrow();
         Some(tables.network(level, now, &self.throttle.0.settings))

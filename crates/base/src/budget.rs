@@ -1,14 +1,12 @@
-//! The memory budget: one weighted, fair, asynchronous semaphore that every buffer over 16 KiB is
-//! acquired from.
+//! The memory budget: one weighted, fair, asynchronous semaphore. Every buffer over 16 KiB acquires its
+//! memory here.
 //!
-//! Work waits for budget, it never fails for lack of it; requests are served in order of arrival,
-//! so that a large one is not starved by small ones. No request can hold more than
-//! [`Budget::fair_part`]: a larger one is trimmed to that, so that waiting always ends once others
-//! are done. Memory is set aside for requests that need all of their bytes
-//! ([`Budget::acquire_whole`]); it is part of no long-lived share.
+//! Work waits for budget and never fails for lack of it. The budget serves requests in order of arrival, so
+//! small ones cannot starve a large one. No request can hold more than [`Budget::fair_part`]: a larger one is
+//! trimmed to that, so that every wait ends once other requests complete. Some memory is reserved for
+//! requests that need all of their bytes ([`Budget::acquire_whole`]); long-lived shares cannot use it.
 //!
-//! A [`Budget::share`] has a queue of its own: requests that wait in it do not delay requests of
-//! other shares.
+//! A [`Budget::share`] has its own queue: requests that wait in it do not delay requests of other shares.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -16,15 +14,15 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
-/// A bound on memory, in bytes, shared by everything that buffers. Cloning shares it.
+/// A bound on memory, in bytes, for everything that buffers. Clones share it.
 #[derive(Clone)]
 pub struct Budget(Arc<Shared>);
 
 struct Shared {
     total: usize,
-    /// Set aside for the largest request that is not trimmed.
+    /// Reserved for the largest request that is not trimmed, in bytes.
     largest: usize,
-    /// The budget that this is a share of.
+    /// The parent budget, if this is a share.
     whole: Option<Budget>,
     state: Mutex<BudgetState>,
 }
@@ -32,7 +30,7 @@ struct Shared {
 struct BudgetState {
     free: usize,
     waiting: VecDeque<Waiter>,
-    /// Requests that wait in shares of this.
+    /// Requests that wait in shares of this budget.
     waiting_in_shares: usize,
     next_ticket: u64,
 }
@@ -47,7 +45,7 @@ struct Waiter {
 pub struct Permit {
     budget: Budget,
     bytes: usize,
-    /// The same bytes of the budget that this one is a share of.
+    /// The same bytes of the parent budget.
     of_whole: Option<Box<Permit>>,
 }
 
@@ -57,8 +55,8 @@ impl Budget {
         Self::with_largest(total, 0)
     }
 
-    /// A budget of `total` bytes in which one request may be for as many as `largest`, if that
-    /// leaves something for others.
+    /// A budget of `total` bytes in which one request may use up to `largest`, as far as that leaves memory
+    /// for others.
     pub fn with_largest(total: usize, largest: usize) -> Self {
         let largest = if largest < total { largest } else { 0 };
         Self::with(total, largest, None)
@@ -70,8 +68,8 @@ impl Budget {
         Budget(Arc::new(Shared { total, largest, whole, state: Mutex::new(state) }))
     }
 
-    /// A share of this budget of `bytes` at most: permits are acquired from both. A request that
-    /// waits for the share holds nothing of the whole.
+    /// A share of this budget of at most `bytes`. Each permit is acquired from both. A request that waits for
+    /// the share holds nothing of the parent.
     pub fn share(&self, bytes: usize) -> Self {
         Self::with(bytes.min(self.common()).max(1), 0, Some(self.clone()))
     }
@@ -81,14 +79,14 @@ impl Budget {
         self.0.total
     }
 
-    /// The part for long-lived shares: all but the memory set aside for the largest request, which
-    /// always finds it whatever they hold.
+    /// The part for long-lived shares: all but the memory reserved for the largest request. That request
+    /// always succeeds, whatever the shares hold.
     pub fn common(&self) -> usize {
         self.0.total - self.0.largest
     }
 
-    /// The most one request may hold: an eighth of the common part; of a share, as much as of the
-    /// whole, if the share is as large.
+    /// The most that one request may hold: an eighth of the common part. In a share, as much as in the
+    /// parent, if the share is that large.
     pub fn fair_part(&self) -> usize {
         match &self.0.whole {
             Some(whole) => whole.fair_part().min(self.0.total),
@@ -101,31 +99,31 @@ impl Budget {
         self.0.total - self.lock().free
     }
 
-    /// Requests waiting now, for this or for shares of it.
+    /// Requests that wait now, for this budget or for shares of it.
     pub fn waiting(&self) -> usize {
         let state = self.lock();
         state.waiting.len() + state.waiting_in_shares
     }
 
-    /// Waits until `bytes` (at most [`Budget::fair_part`] of them) are free and takes them.
+    /// Waits until `bytes`, at most [`Budget::fair_part`], are free, and acquires them.
     pub fn acquire(&self, bytes: usize) -> Acquire {
         self.request(bytes.min(self.fair_part()))
     }
 
-    /// As [`Budget::acquire`] for a buffer of a fixed size: trimmed only to the whole budget. The
-    /// caller must hold nothing of it.
+    /// As [`Budget::acquire`] for a buffer of a fixed size: trimmed only to the whole budget. The caller must
+    /// hold nothing of the budget.
     pub fn acquire_large(&self, bytes: usize) -> Acquire {
         self.request(bytes.min(self.0.total))
     }
 
-    /// As [`Budget::acquire`] for work that needs all of `bytes`: they are trimmed only to the
-    /// memory set aside, or the fair part if that is larger. The caller must hold nothing of the
-    /// budget, and must release the permit without waiting for other work.
+    /// As [`Budget::acquire`] for work that needs all of `bytes`. They are trimmed only to the reserved
+    /// memory, or to the fair part if that is larger. The caller must hold nothing of the budget, and must
+    /// release the permit without waiting for other work.
     pub fn acquire_whole(&self, bytes: usize) -> Acquire {
         self.request(bytes.min(self.0.largest.max(self.fair_part())))
     }
 
-    /// Takes `bytes` if they are free and no request waits; never blocks.
+    /// Acquires `bytes` if they are free and no request waits; never blocks.
     pub fn try_acquire(&self, bytes: usize) -> Option<Permit> {
         self.try_request(bytes.min(self.fair_part()))
     }
@@ -152,7 +150,7 @@ impl Budget {
         Acquire { budget: self.clone(), bytes, ticket: None, then: None }
     }
 
-    /// Counts a request that begins or stops waiting here, in every budget that this is a share of.
+    /// Counts a request that starts or stops waiting, here and in every parent.
     fn count_waiting(&self, change: isize) {
         let mut share = self;
         while let Some(whole) = &share.0.whole {
@@ -169,12 +167,12 @@ impl Budget {
 }
 
 impl Permit {
-    /// How many bytes this permit holds.
+    /// The bytes that this permit holds.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Gives back all but `bytes`.
+    /// Releases all but `bytes`.
     pub fn shrink(&mut self, bytes: usize) {
         if bytes < self.bytes {
             let surplus = self.bytes - bytes;
@@ -189,7 +187,7 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        // The whole first: a request that waits for the share must find memory there.
+        // The parent first: a request that waits for the share must find memory there.
         self.of_whole = None;
         self.budget.release(self.bytes);
     }
@@ -204,7 +202,7 @@ impl Budget {
 }
 
 impl BudgetState {
-    /// Only the front of the queue may go next: order of arrival is what makes the budget fair.
+    /// Only the front of the queue may proceed: order of arrival makes the budget fair.
     fn wake_front(&self) {
         if let Some(front) = self.waiting.front()
             && front.bytes <= self.free
@@ -214,12 +212,12 @@ impl BudgetState {
     }
 }
 
-/// The future of [`Budget::acquire`]. Dropping it gives up its place in the queue.
+/// The future of [`Budget::acquire`]. Dropping it leaves the queue.
 pub struct Acquire {
     budget: Budget,
     bytes: usize,
     ticket: Option<u64>,
-    /// The share is there, the whole is waited for.
+    /// Set once the share has granted its part: that permit, and the wait for the parent.
     then: Option<(Permit, Box<Acquire>)>,
 }
 
@@ -246,7 +244,7 @@ impl Future for Acquire {
 }
 
 impl Acquire {
-    /// Without the budget that it is a share of.
+    /// Polls this budget without its parent.
     fn poll_share(&mut self, cx: &mut Context<'_>) -> Poll<Permit> {
         let this = self;
         let mut state = this.budget.lock();

@@ -1,7 +1,7 @@
-//! The Gregorian calendar, also for days before it was in use: pure arithmetic, by Howard Hinnant's
-//! "chrono-Compatible Low-Level Date Algorithms".
+//! The proleptic Gregorian calendar: pure arithmetic, by Howard Hinnant's "chrono-Compatible Low-Level Date
+//! Algorithms".
 
-/// Days of a month; 0 if it is none.
+/// Days of a month; 0 for an invalid month.
 pub fn days_in(month: u32, year: i64) -> u32 {
     match month {
         2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,

@@ -33,11 +33,11 @@ impl Timestamp {
     }
 }
 
-/// Where the time comes from.
+/// A source of time.
 pub trait Clock: Send + Sync {
     /// The wall-clock time.
     fn now(&self) -> Timestamp;
-    /// Time since an arbitrary start; never goes back.
+    /// Time since an arbitrary start; never decreases.
     fn monotonic(&self) -> Duration;
 }
 
@@ -75,7 +75,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that is advanced by hand.
+/// A clock that tests advance.
 #[derive(Debug)]
 pub struct FakeClock {
     start: i64,

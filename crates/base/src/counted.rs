@@ -1,9 +1,9 @@
-//! Numbers with a noun, for people to read: `1 message`, `2 messages`.
+//! Numbers with a noun for humans: `1 message`, `2 messages`.
 
-/// The number, and what it counts: `one` if it is 1, else `many`. What is counted may bring its verb:
+/// The number with a noun: `one` if it is 1, else `many`. The noun may include a verb:
 /// `counted(n, "message is missing", "messages are missing")`.
 pub fn counted(n: impl TryInto<u64>, one: &str, many: &str) -> String {
-    // No count is larger: what does not fit is no number of things.
+    // Counts that do not fit into 64 bits do not occur.
     let n = n.try_into().unwrap_or(u64::MAX);
     format!("{n} {}", if n == 1 { one } else { many })
 }

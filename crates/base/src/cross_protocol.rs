@@ -1,30 +1,29 @@
-//! Lines that a browser sends and a mail client does not: an HTTP request line, and a header field.
+//! Detects lines that a browser sends and a mail client does not: HTTP request lines and header fields.
 //!
-//! A page can make a browser send a request to any port, and a network attacker can redirect an
-//! HTTPS request to a mail port whose certificate fits (cross-protocol attacks, "ALPACA"). A mail
-//! server that answers `500` and continues takes the request's body, which the page chose, for
-//! commands of the browser's user. So the first such line ends the session, before any later input
-//! is read, and nothing of the line is sent back.
+//! A web page can make a browser send a request to any port. A network attacker can redirect an HTTPS request
+//! to a mail port whose certificate matches (cross-protocol attacks, "ALPACA"). A mail server that replies
+//! `500` and continues then runs the request's body, which the page chose, as commands of the browser's user.
+//! So the first such line ends the session: the server reads no later input, and echoes nothing of the line.
 //!
-//! Only the first [`LOOKED_AT`] bytes of a line count, so the answer does not depend on how much of
-//! it has arrived.
+//! Only the first [`LOOKED_AT`] bytes of a line count, so the result does not depend on how much of it has
+//! arrived.
 
-/// Methods of HTTP (RFC 9110 §9.3, RFC 5789), and what HTTP/2 begins with (RFC 9113 §3.4). None is
-/// a command of SMTP or LMTP.
+/// HTTP methods (RFC 9110 §9.3, RFC 5789), and the start of HTTP/2 (RFC 9113 §3.4). None is a command of SMTP
+/// or LMTP.
 const METHODS: [&[u8]; 10] =
     [b"GET", b"POST", b"HEAD", b"PUT", b"DELETE", b"CONNECT", b"OPTIONS", b"TRACE", b"PATCH", b"PRI"];
 
 /// Bytes of a line that are checked.
 pub const LOOKED_AT: usize = 64;
 
-/// Whether the line begins with a method of HTTP, as a word of its own.
+/// Whether the line begins with an HTTP method as a separate word.
 pub fn begins_with_method(line: &[u8]) -> bool {
     METHODS.iter().any(|method| first_word(line).eq_ignore_ascii_case(method))
 }
 
-/// Whether the line begins with a method and a target that HTTP has: a path, an address, a host
-/// with its port, or `*` (RFC 9112 §3.2). For protocols whose lines may begin with any word: no
-/// command follows that looks like a target.
+/// Whether the line begins with a method and a request target: a path, a URL, a host with its port, or `*`
+/// (RFC 9112 §3.2). For protocols whose lines may begin with any word: none of their commands is followed by
+/// text that looks like a target.
 pub fn is_request_line(line: &[u8]) -> bool {
     let target = line.splitn(3, |byte| *byte == b' ').nth(1).unwrap_or_default();
     let target = &target[..target.len().min(LOOKED_AT)];

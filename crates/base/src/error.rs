@@ -1,18 +1,17 @@
-//! One error type for the storage side of the platform: what the caller can do about it, and why it
-//! happened.
+//! The error type of the storage side: a kind that tells the caller how to react, and a message.
 //!
-//! The kind decides the reply (one table per protocol maps kinds to replies); the message is for
-//! the operator and never holds a secret or message text.
+//! The kind decides the reply (each protocol has one table from kinds to replies). The message is for the
+//! operator, and never contains a secret or text of a message.
 
 use std::error::Error as StdError;
 use std::fmt;
 
-/// What the caller can do about a failure.
+/// How the caller can react to a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Temporary: the same request may succeed later (disk full, store down).
     Retry,
-    /// The request itself is wrong; repeating it will not help.
+    /// The request is invalid; repeating it cannot help.
     Invalid,
     /// Another writer was first; read the state and decide again.
     Conflict,
@@ -20,14 +19,13 @@ pub enum Kind {
     NotFound,
     /// Not allowed: wrong password, no right.
     Denied,
-    /// A named limit was passed.
+    /// A named limit was exceeded.
     Limit,
     /// Stored bytes differ from those written: a broken seal, a missing chunk.
     Corrupt,
-    /// It is not kept here, and the server that has it cannot be reached or no longer has it: an
-    /// evicted body.
+    /// An evicted body that is not stored here, and the source server is unreachable or no longer has it.
     Offloaded,
-    /// A mistake in this program.
+    /// A bug in Sealpost.
     Internal,
 }
 
@@ -42,26 +40,26 @@ pub struct Error {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// An error of `kind`, with a message that tells the operator what happened.
+    /// An error of `kind`, with a message for the operator.
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
         Error { kind, message: message.into(), source: None }
     }
 
-    /// The same error with its cause attached.
+    /// Attaches the cause.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         self.source = Some(source.into());
         self
     }
 
-    /// The same error with `context: ` put before its message.
+    /// Prepends `context: ` to the message.
     #[must_use]
     pub fn context(mut self, context: impl fmt::Display) -> Self {
         self.message = format!("{context}: {}", self.message);
         self
     }
 
-    /// What the caller can do about it.
+    /// How the caller can react.
     pub fn kind(&self) -> Kind {
         self.kind
     }

@@ -1,4 +1,4 @@
-//! Newtypes for every identifier, so that a UID is never taken for a sequence number or a position.
+//! Newtypes for all identifiers, so that the compiler keeps UIDs, sequence numbers and positions apart.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -8,7 +8,7 @@ use minicbor::{Decode, Encode};
 
 use crate::{Error, Random, Result};
 
-/// A place in an account's log. The first entry is 1; 0 is the empty log.
+/// A position in an account's log. The first entry is 1; 0 is the empty log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Encode, Decode)]
 #[cbor(transparent)]
 pub struct Position(#[n(0)] pub u64);
@@ -70,7 +70,7 @@ impl fmt::Display for UidValidity {
     }
 }
 
-/// A mailbox of an account: its number in order of creation, never reused. Survives RENAME.
+/// A mailbox of an account: its number in order of creation, never reused. It survives RENAME.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 #[cbor(transparent)]
 pub struct MailboxId(#[n(0)] pub u32);
@@ -83,7 +83,7 @@ macro_rules! random_id {
         pub struct $name(#[cbor(n(0), with = "minicbor::bytes")] pub [u8; 16]);
 
         impl $name {
-            /// A new id, drawn from `random`.
+            /// A new random id.
             pub fn random(random: &dyn Random) -> Self {
                 let mut bytes = [0; 16];
                 random.fill(&mut bytes);
@@ -127,7 +127,7 @@ macro_rules! random_id {
 }
 
 random_id! {
-    /// An account, whatever it is called: 16 random bytes, written as 32 hex digits.
+    /// An account, independent of its name: 16 random bytes, written as 32 hex digits.
     AccountId
 }
 random_id! {
@@ -136,8 +136,8 @@ random_id! {
 }
 
 impl ObjectId {
-    /// `count` consecutive new ids, from a random one on: objects stored together are then adjacent
-    /// in indexes ordered by name, too.
+    /// `count` consecutive new ids, the first of them random. Objects stored together are thus adjacent in
+    /// indexes ordered by name.
     pub fn consecutive(random: &dyn Random, count: usize) -> impl Iterator<Item = Self> + use<> {
         let first = u128::from_be_bytes(Self::random(random).0);
         (0..count as u128).map(move |nth| ObjectId(first.wrapping_add(nth).to_be_bytes()))

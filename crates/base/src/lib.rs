@@ -1,9 +1,7 @@
-//! Foundations for every other crate: ids, clock, randomness, the memory budget, limits and error
-//! kinds.
+//! Foundations of all other crates: ids, clock, randomness, the memory budget, limits and error kinds.
 //!
-//! No I/O and no runtime here. Time and randomness are traits, so that every test and simulation
-//! decides what they return; the real ones live in this crate alone (`clippy.toml` bans them
-//! elsewhere).
+//! No I/O and no runtime. Time and randomness are traits, so that tests and simulations control them. Only
+//! this crate implements the real ones (`clippy.toml` bans them elsewhere).
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 

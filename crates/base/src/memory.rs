@@ -1,9 +1,9 @@
-//! The division of the bound on memory into parts; only this module defines their sizes.
+//! Divides the memory bound into parts; only this module defines their sizes.
 //!
-//! A request that does not fit into its part waits or is refused there, whatever the others have
-//! free, so that no check of the sum is needed. One part lends to one other: memory lent by
-//! accounts to connections is not available to accounts until it is returned.
-//! `docs/decisions/0022-memory.md` has the reasons and the figures.
+//! A request that does not fit into its part waits or is refused, however much the other parts have free. So
+//! no check of the sum is needed. There is one loan: memory that accounts lend to connections is not
+//! available to accounts until it is returned. `docs/decisions/0022-memory.md` has the reasons and the
+//! figures.
 
 use std::num::TryFromIntError;
 
@@ -11,34 +11,34 @@ use crate::Budget;
 
 const MIB: usize = 1024 * 1024;
 
-/// The most that a piece of work takes which cannot do with less: a password check (Argon2id, m = 19 MiB).
+/// The largest request that cannot be trimmed: a password check (Argon2id, m = 19 MiB).
 pub const LARGEST_REQUEST: usize = 19 * MIB;
 
 /// A bound on memory, and the parts it is divided into, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryDivision {
-    /// All of it.
+    /// The whole bound.
     pub bound: usize,
-    /// The process itself: its code, threads and runtime, the store's page caches, and memory that
-    /// the allocator retains.
+    /// The process itself: its code, threads and runtime, the store's page caches, and memory that the
+    /// allocator retains.
     pub process: usize,
-    /// Connections while they wait: sockets, buffers, TLS, sessions.
+    /// Waiting connections: sockets, buffers, TLS, sessions.
     pub connections: usize,
-    /// The state of accounts that are loaded.
+    /// The state of loaded accounts.
     pub accounts: usize,
     /// Data that was read lately and may be needed again.
     pub caches: usize,
-    /// Work under way: the [`Budget`].
+    /// Work in progress: the [`Budget`].
     pub work: usize,
 }
 
 impl MemoryDivision {
     /// The bound if none is configured.
     pub const DEFAULT_BOUND: usize = 256 * MIB;
-    /// The least that a server runs with.
+    /// The smallest bound of a server.
     pub const LEAST_BOUND: usize = 48 * MIB;
 
-    /// Divides `bound`. Below [`MemoryDivision::LEAST_BOUND`] some parts are too small for any use.
+    /// Divides `bound`. Below [`MemoryDivision::LEAST_BOUND`] some parts are too small to be useful.
     pub fn of(bound: usize) -> Self {
         let process = (16 * MIB + bound / 16).min(bound);
         let left = bound - process;
@@ -50,12 +50,12 @@ impl MemoryDivision {
         MemoryDivision { bound, process, connections, accounts, caches, work }
     }
 
-    /// The part for work, as a budget. Made once.
+    /// The part for work, as a budget. Call it once.
     pub fn budget(&self) -> Budget {
         Budget::with_largest(self.work, LARGEST_REQUEST)
     }
 
-    /// For structures of single messages: the rest.
+    /// For structures of single messages: the rest of the caches.
     pub fn structures(&self) -> usize {
         self.caches - self.summaries() - self.decoded() - self.orders() - self.pieces()
     }
@@ -65,34 +65,33 @@ impl MemoryDivision {
         self.caches / 8 * 3
     }
 
-    /// For summaries of messages that are in no segment yet.
+    /// For summaries of messages that no segment has yet.
     pub fn summaries(&self) -> usize {
         self.caches / 8
     }
 
-    /// For sealed structures that came with deliveries, as part of the memory for structures; not
-    /// used on a local store.
+    /// For sealed structures that arrived with deliveries, as a part of [`MemoryDivision::structures`];
+    /// unused on a local store.
     pub fn delivered(&self) -> usize {
         self.caches / 8
     }
 
-    /// For positions at which decoding of large parts resumes.
+    /// For positions at which the decoding of large parts resumes.
     pub fn decoded(&self) -> usize {
         self.caches / 8
     }
 
-    /// For how mailboxes were sorted.
+    /// For sort orders of mailboxes.
     pub fn orders(&self) -> usize {
         self.caches / 8
     }
 
-    /// The most that accounts lend to connections, while there are many connections and few
-    /// accounts.
+    /// The most that accounts lend to connections, while there are many connections and few accounts.
     pub fn lent_to_connections(&self) -> usize {
         self.accounts / 3 * 2
     }
 
-    /// The parts by name; together they are the bound.
+    /// The parts by name; their sum is the bound.
     pub fn parts(&self) -> [(&'static str, usize); 5] {
         [
             ("process", self.process),
@@ -113,7 +112,7 @@ impl Default for MemoryDivision {
 impl TryFrom<u64> for MemoryDivision {
     type Error = TryFromIntError;
 
-    /// Divides a bound as it is written in a configuration.
+    /// Divides a bound from the configuration.
     fn try_from(bound: u64) -> Result<Self, TryFromIntError> {
         usize::try_from(bound).map(Self::of)
     }

@@ -1,19 +1,18 @@
-//! Counters and histograms that any crate may keep, independent of readers and formats.
+//! Counters and histograms for any crate, independent of readers and formats.
 //!
-//! Counting takes no lock and never waits: each value is an atomic of its own, read one after the
-//! other. So a reading is not of one moment, but no value in it ever goes back, and a histogram's
-//! count is always the sum of its buckets. There are no labels here: a crate that distinguishes
-//! cases has one value for each, which bounds their number.
+//! Counting takes no lock and never waits. Each value is a separate atomic, so a reading is not a snapshot of
+//! one moment. But no value ever decreases, and a histogram's count is always the sum of its buckets. There
+//! are no labels: a crate that distinguishes cases has one value for each, which bounds their number.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How often something happened, or how much of it there was. Never goes back; wraps after 2^64.
+/// How often something happened, or its total amount. Never decreases; wraps after 2^64.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Once more.
+    /// Adds one.
     pub fn increment(&self) {
         self.add(1);
     }
@@ -23,13 +22,13 @@ impl Counter {
         self.0.fetch_add(n, Ordering::Relaxed);
     }
 
-    /// So far.
+    /// The present value.
     pub fn read(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// How values are distributed over fixed ranges.
+/// The distribution of values over fixed ranges.
 #[derive(Debug)]
 pub struct Histogram {
     bounds: &'static [u64],
@@ -37,19 +36,18 @@ pub struct Histogram {
     sum: AtomicU64,
 }
 
-/// A histogram as it was read.
+/// The values of a histogram.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reading {
-    /// The largest value of each bucket, ascending; larger values are in one more bucket at the
-    /// end.
+    /// The largest value of each bucket, ascending. One more bucket at the end has larger values.
     pub bounds: &'static [u64],
-    /// How many values each bucket has: one more than there are bounds.
+    /// The number of values in each bucket: one more than `bounds`.
     pub buckets: Vec<u64>,
-    /// All values together.
+    /// The sum of all values.
     pub sum: u64,
 }
 
-/// Bounds for how long something takes, in nanoseconds: 100 µs to 30 s.
+/// Bounds for durations in nanoseconds: 100 µs to 30 s.
 pub const TIMES: &[u64] = &[
     100_000,
     250_000,
@@ -70,39 +68,39 @@ pub const TIMES: &[u64] = &[
     30_000_000_000,
 ];
 
-/// Bounds for how many there are of something: 1 to 65,536.
+/// Bounds for counts: 1 to 65,536.
 pub const COUNTS: &[u64] = &[1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16_384, 65_536];
 
 impl Histogram {
-    /// No values yet. `bounds` ascend.
+    /// An empty histogram. `bounds` ascend.
     pub fn new(bounds: &'static [u64]) -> Self {
         let buckets = (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect();
         Histogram { bounds, buckets, sum: AtomicU64::new(0) }
     }
 
-    /// Of times ([`TIMES`]).
+    /// A histogram of durations ([`TIMES`]).
     pub fn times() -> Self {
         Histogram::new(TIMES)
     }
 
-    /// Of numbers ([`COUNTS`]).
+    /// A histogram of counts ([`COUNTS`]).
     pub fn counts() -> Self {
         Histogram::new(COUNTS)
     }
 
-    /// One more value.
+    /// Adds a value.
     pub fn observe(&self, value: u64) {
         let bucket = self.bounds.partition_point(|bound| *bound < value);
         self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
         self.sum.fetch_add(value, Ordering::Relaxed);
     }
 
-    /// One more time, in nanoseconds.
+    /// Adds a duration, in nanoseconds.
     pub fn observe_time(&self, time: Duration) {
         self.observe(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// So far.
+    /// The present values.
     pub fn read(&self) -> Reading {
         let buckets = self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed)).collect();
         Reading { bounds: self.bounds, buckets, sum: self.sum.load(Ordering::Relaxed) }
@@ -110,7 +108,7 @@ impl Histogram {
 }
 
 impl Reading {
-    /// How many values there are.
+    /// The number of values.
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }

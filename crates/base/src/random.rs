@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-/// Where random bytes come from.
+/// A source of random bytes.
 pub trait Random: Send + Sync {
     /// Fills `out` with random bytes.
     fn fill(&self, out: &mut [u8]);
@@ -21,7 +21,7 @@ pub struct SystemRandom;
 
 impl Random for SystemRandom {
     /// # Panics
-    /// If the operating system has no randomness to give: no key made after that could be trusted.
+    /// If the operating system provides no randomness: no later key could be trusted.
     fn fill(&self, out: &mut [u8]) {
         getrandom::fill(out).expect("the operating system's random generator works");
     }
@@ -32,12 +32,12 @@ impl Random for SystemRandom {
 pub struct SeededRandom(Mutex<u64>);
 
 impl SeededRandom {
-    /// The same seed gives the same bytes.
+    /// A generator; the same seed gives the same bytes.
     pub fn new(seed: u64) -> Self {
         SeededRandom(Mutex::new(seed))
     }
 
-    /// A number below `bound` (which must not be 0).
+    /// A number below `bound`, which must not be 0.
     pub fn below(&self, bound: u64) -> u64 {
         self.next_u64() % bound
     }

@@ -1,6 +1,6 @@
-//! The existing name that a mistyped one probably means.
+//! Suggests the existing name that a mistyped one probably means.
 
-/// The nearest of `names`, if it is near enough to be meant: also the right key in the wrong section.
+/// The nearest of `names`, if it is near enough. It may be the right key in another section.
 pub fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let name = name.to_ascii_lowercase().replace('-', "_");
     let allowed = (name.len() / 3).clamp(1, 4);
@@ -8,7 +8,7 @@ pub fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&
         .map(|candidate| {
             let whole = distance(&name, candidate);
             let short = distance(short(&name), short(candidate));
-            // A section of another name costs one, as a slip of the finger does.
+            // A wrong section costs one, like a typing error.
             (whole.min(short + 1), candidate)
         })
         .filter(|(distance, _)| *distance <= allowed)
@@ -20,7 +20,7 @@ fn short(name: &str) -> &str {
     name.rsplit_once('.').map_or(name, |(_, short)| short)
 }
 
-/// The fewest insertions, removals and replacements of bytes between two names.
+/// The edit distance of two names in bytes: insertions, removals and replacements.
 fn distance(a: &str, b: &str) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.bytes().enumerate() {

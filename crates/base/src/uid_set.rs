@@ -1,7 +1,7 @@
-//! A set of UIDs as sorted ranges, with the rank of each: in events and in a session's view.
+//! A set of UIDs as sorted ranges, with ranks, for events and for a session's view.
 //!
-//! Memory goes with the number of ranges, not of UIDs; `nth` and `rank` (message sequence numbers,
-//! RFC 3501 §2.3.1.2) are binary searches.
+//! Memory grows with the number of ranges, not of UIDs. `nth` and `rank` (message sequence numbers, RFC 3501
+//! §2.3.1.2) are binary searches.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ pub struct UidSet {
 struct Range {
     first: u32,
     last: u32,
-    /// How many UIDs the ranges before this one hold.
+    /// The number of UIDs in all earlier ranges.
     before: u32,
 }
 
@@ -30,7 +30,7 @@ impl Range {
 }
 
 impl UidSet {
-    /// Memory of a range, in bytes.
+    /// Memory of one range, in bytes.
     pub const RANGE_BYTES: usize = size_of::<Range>();
 
     /// The empty set.
@@ -45,12 +45,12 @@ impl UidSet {
         set
     }
 
-    /// How many UIDs it holds.
+    /// The number of UIDs.
     pub fn len(&self) -> usize {
         self.ranges.last().map_or(0, |r| r.before as usize + r.len() as usize)
     }
 
-    /// Whether it holds none.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
@@ -65,12 +65,12 @@ impl UidSet {
         self.ranges.last().and_then(|r| Uid::new(r.last))
     }
 
-    /// Whether it holds `uid`.
+    /// Whether `uid` is in the set.
     pub fn contains(&self, uid: Uid) -> bool {
         self.rank(uid).is_some()
     }
 
-    /// How many UIDs are smaller than `uid`, if the set holds `uid`.
+    /// The number of UIDs smaller than `uid`; `None` if `uid` is not in the set.
     pub fn rank(&self, uid: Uid) -> Option<usize> {
         let uid = uid.get();
         let at = self.ranges.partition_point(|r| r.last < uid);
@@ -78,7 +78,7 @@ impl UidSet {
         Some((range.before + (uid - range.first)) as usize)
     }
 
-    /// How many UIDs are smaller than `uid`, whether or not the set holds it.
+    /// The number of UIDs smaller than `uid`, whether or not it is in the set.
     pub fn count_below(&self, uid: Uid) -> usize {
         let uid = uid.get();
         let at = self.ranges.partition_point(|r| r.last < uid);
@@ -88,7 +88,7 @@ impl UidSet {
         }
     }
 
-    /// The UID that has `index` smaller ones.
+    /// The UID at `index`, from 0.
     pub fn nth(&self, index: usize) -> Option<Uid> {
         let index = u32::try_from(index).ok()?;
         let at = self.ranges.partition_point(|r| r.before <= index).checked_sub(1)?;
@@ -97,7 +97,7 @@ impl UidSet {
         if uid <= range.last { Uid::new(uid) } else { None }
     }
 
-    /// The UIDs with so many smaller ones.
+    /// The UIDs at these indices.
     #[must_use]
     pub fn slice(&self, indices: std::ops::Range<usize>) -> UidSet {
         let last = indices.end.min(self.len()).checked_sub(1);
@@ -112,13 +112,13 @@ impl UidSet {
         self.ranges.iter().filter_map(|r| Some((Uid::new(r.first)?, Uid::new(r.last)?)))
     }
 
-    /// As [`UidSet::ranges`], those that are not wholly below `uid`.
+    /// As [`UidSet::ranges`], without those that end below `uid`.
     pub fn ranges_from(&self, uid: Uid) -> impl DoubleEndedIterator<Item = (Uid, Uid)> + '_ {
         let start = self.ranges.partition_point(|r| r.last < uid.get());
         self.ranges[start..].iter().filter_map(|r| Some((Uid::new(r.first)?, Uid::new(r.last)?)))
     }
 
-    /// How many ranges it takes.
+    /// The number of ranges.
     pub fn range_count(&self) -> usize {
         self.ranges.len()
     }
@@ -133,12 +133,12 @@ impl UidSet {
         self.insert_range(uid, uid);
     }
 
-    /// As [`UidSet::insert`], quick for one that is higher than all others.
+    /// As [`UidSet::insert`], fast for a UID above all others.
     pub fn push(&mut self, uid: Uid) {
         self.push_range(uid, uid);
     }
 
-    /// As [`UidSet::insert_range`], quick for UIDs that are higher than all others.
+    /// As [`UidSet::insert_range`], fast for UIDs above all others.
     pub fn push_range(&mut self, first: Uid, last: Uid) {
         let (from, to) = (first.get(), last.get());
         match self.ranges.last_mut() {
@@ -158,7 +158,7 @@ impl UidSet {
         if first > last {
             return;
         }
-        // Ranges that overlap or touch the new one are replaced by their union.
+        // Replace ranges that overlap or touch the new one by their union.
         let from = self.ranges.partition_point(|r| r.last.saturating_add(1) < first);
         let to = self.ranges.partition_point(|r| r.first <= last.saturating_add(1));
         if from < to {
@@ -169,7 +169,7 @@ impl UidSet {
         self.recount(from);
     }
 
-    /// Takes one UID out; whether it was there.
+    /// Removes a UID; returns whether the set had it.
     pub fn remove(&mut self, uid: Uid) -> bool {
         let held = self.contains(uid);
         if held {
@@ -178,7 +178,7 @@ impl UidSet {
         held
     }
 
-    /// Takes `first..=last` out.
+    /// Removes `first..=last`.
     pub fn remove_range(&mut self, first: Uid, last: Uid) {
         let (first, last) = (first.get(), last.get());
         let from = self.ranges.partition_point(|r| r.last < first);
@@ -199,7 +199,7 @@ impl UidSet {
         self.recount(from);
     }
 
-    /// The UIDs that both sets hold.
+    /// The UIDs in both sets.
     #[must_use]
     pub fn intersection(&self, other: &UidSet) -> UidSet {
         let mut out = UidSet::new();
@@ -219,13 +219,13 @@ impl UidSet {
         out
     }
 
-    /// The UIDs that this set holds and the other does not.
+    /// The UIDs in this set but not in the other.
     #[must_use]
     pub fn difference(&self, other: &UidSet) -> UidSet {
         let mut out = UidSet::new();
         let mut at = 0;
         for range in &self.ranges {
-            // Where the rest of the range begins; `None`: nothing is left.
+            // Where the rest of the range begins; `None` if nothing is left.
             let mut rest = Some(range.first);
             while let (Some(first), Some(taken)) = (rest, other.ranges.get(at)) {
                 if taken.first > range.last {
@@ -235,7 +235,7 @@ impl UidSet {
                     out.ranges.push(Range { first, last: taken.first - 1, before: 0 });
                 }
                 if taken.last >= range.last {
-                    // It may reach into the next range too.
+                    // The hole may reach into the next range.
                     rest = None;
                 } else {
                     rest = Some(first.max(taken.last + 1));
@@ -250,13 +250,13 @@ impl UidSet {
         out
     }
 
-    /// The UIDs that one of the sets holds, or both.
+    /// The UIDs in either set.
     #[must_use]
     pub fn union(&self, other: &UidSet) -> UidSet {
         Self::from_ranges(self.ranges().chain(other.ranges()))
     }
 
-    /// A set from ranges in any order, which may overlap; those with `first > last` are empty.
+    /// A set of ranges in any order, which may overlap; ranges with `first > last` are empty.
     pub fn from_ranges(ranges: impl IntoIterator<Item = (Uid, Uid)>) -> UidSet {
         let ranges = ranges.into_iter().filter(|(first, last)| first <= last);
         let mut ranges: Vec<Range> =
@@ -288,7 +288,7 @@ impl UidSet {
 }
 
 impl FromIterator<Uid> for UidSet {
-    /// Quick when the UIDs come in ascending order, correct in any.
+    /// Fast for UIDs in ascending order, correct in any.
     fn from_iter<I: IntoIterator<Item = Uid>>(uids: I) -> Self {
         let mut set = UidSet::new();
         uids.into_iter().for_each(|uid| set.push(uid));
@@ -303,7 +303,7 @@ impl fmt::Debug for UidSet {
 }
 
 impl fmt::Display for UidSet {
-    /// As an IMAP `sequence-set`: `1:3,7`. Empty for the empty set.
+    /// Formats an IMAP `sequence-set`: `1:3,7`. Empty for the empty set.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, range) in self.ranges.iter().enumerate() {
             if i > 0 {
@@ -320,7 +320,8 @@ impl fmt::Display for UidSet {
 }
 
 impl<C> Encode<C> for UidSet {
-    /// As `[first, length - 1, gap - 2, length - 1, …]`: small numbers, and no way to write an overlap.
+    /// Encoded as `[first, length - 1, gap - 2, length - 1, …]`: numbers stay small, and overlaps have no
+    /// encoding.
     fn encode<W: minicbor::encode::Write>(
         &self,
         e: &mut Encoder<W>,

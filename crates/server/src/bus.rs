@@ -132,7 +132,7 @@ async fn stay<Opening: Future<Output = Result<Connection>>>(
             return;
         }
         node.poll(true);
-        node.ears.standings.told(false);
+        node.ears.standings.set_bus_connected(false);
         // A bus that accepts the login and then refuses messages is retried after a pause.
         if connected && began.elapsed() >= STAYED {
             failures = 0;
@@ -273,7 +273,7 @@ impl Node<'_> {
         self.poll(missed || !settled);
         if for_long {
             // Where polling is cheap it continues: a command may not know of the bus.
-            self.ears.standings.told(self.ears.accounts.store().wants_packs());
+            self.ears.standings.set_bus_connected(self.ears.accounts.store().wants_packs());
         }
     }
 

@@ -1,6 +1,6 @@
-//! The effect of guessing from many addresses on right logins: a simulation of the policy of
-//! [`Throttle`] and [`Line`], event by event with a clock of its own, and password checks that take
-//! a fixed time. `docs/benchmarks.md` has the results of a real server.
+//! The effect of distributed password guessing on valid logins. It simulates the policy of [`Throttle`] and
+//! [`Line`], event by event, with a fake clock and password checks of a fixed duration. `docs/benchmarks.md`
+//! has the results of a real server.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -17,29 +17,29 @@ use crate::throttle::{Attempt, Name, Network, Priority, Throttle};
 /// The duration of a password check, and how many run at once.
 const CHECK: Duration = Duration::from_millis(40);
 const AT_ONCE: usize = 2;
-/// How long a guesser takes to come again.
+/// The interval between two attempts of a guesser.
 const AGAIN: Duration = Duration::from_millis(500);
-/// Between two right logins of one kind.
+/// The interval between two valid logins of one kind.
 const BETWEEN: Duration = Duration::from_millis(500);
 const RUN: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum Who {
+enum Client {
     Guesser(u32),
-    /// From where the account has logged in before.
+    /// A valid login from an address where the account has logged in before.
     Known(u32),
-    /// From an address without failures.
+    /// A valid login from an address without failures.
     New(u32),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    Comes(Who),
-    /// It may begin now, or has to wait on.
-    Looks(Who),
-    /// It has waited in the line for too long.
-    GivesUp(Who),
-    Checked(Who),
+    Arrives(Client),
+    /// The attempt may begin, or must wait longer.
+    Retries(Client),
+    /// The attempt has waited in the queue for too long.
+    TimesOut(Client),
+    Checked(Client),
 }
 
 /// The accounts that the guessers try.
@@ -53,13 +53,13 @@ struct Attack {
     target: Target,
     clock: Arc<FakeClock>,
     throttle: Throttle,
-    line: Line<Priority, Who>,
+    line: Line<Priority, Client>,
     events: BinaryHeap<Reverse<(Duration, u64, Event)>>,
     next: u64,
-    attempts: HashMap<Who, (Duration, Attempt)>,
-    places: HashMap<Who, (Priority, u64)>,
+    attempts: HashMap<Client, (Duration, Attempt)>,
+    places: HashMap<Client, (Priority, u64)>,
     guesses: u32,
-    /// How long right logins took, and how many were refused.
+    /// The durations of valid logins by kind, and the number of refused ones.
     times: HashMap<&'static str, Vec<Duration>>,
     refused: HashMap<&'static str, usize>,
 }
@@ -81,12 +81,12 @@ impl Attack {
             times: HashMap::new(),
             refused: HashMap::new(),
         };
-        // All at once, as a botnet on command.
-        (0..guessers).for_each(|n| attack.schedule(Duration::ZERO, Event::Comes(Who::Guesser(n))));
+        // All at once, like a botnet on command.
+        (0..guessers).for_each(|n| attack.schedule(Duration::ZERO, Event::Arrives(Client::Guesser(n))));
         let each = u32::try_from(RUN.as_millis() / BETWEEN.as_millis()).unwrap();
         for n in 0..each {
-            attack.schedule(BETWEEN * n + Duration::from_millis(100), Event::Comes(Who::Known(n)));
-            attack.schedule(BETWEEN * n + Duration::from_millis(350), Event::Comes(Who::New(n)));
+            attack.schedule(BETWEEN * n + Duration::from_millis(100), Event::Arrives(Client::Known(n)));
+            attack.schedule(BETWEEN * n + Duration::from_millis(350), Event::Arrives(Client::New(n)));
         }
         attack
     }
@@ -103,55 +103,55 @@ impl Attack {
             }
             self.clock.advance(at.saturating_sub(self.clock.monotonic()));
             match event {
-                Event::Comes(who) => self.comes(who, at),
-                Event::Looks(who) => self.looks(who, at),
-                Event::GivesUp(who) => {
-                    if self.places.get(&who).is_some_and(|place| self.line.give_up(*place)) {
-                        self.refuse(who, at);
+                Event::Arrives(client) => self.arrives(client, at),
+                Event::Retries(client) => self.retries(client, at),
+                Event::TimesOut(client) => {
+                    if self.places.get(&client).is_some_and(|place| self.line.give_up(*place)) {
+                        self.refuse(client, at);
                     }
                 }
-                Event::Checked(who) => self.checked(who, at),
+                Event::Checked(client) => self.checked(client, at),
             }
         }
         self
     }
 
-    fn comes(&mut self, who: Who, at: Duration) {
-        let (address, name) = match who {
-            // A network of its own each.
-            Who::Guesser(n) => {
+    fn arrives(&mut self, client: Client, at: Duration) {
+        let (address, name) = match client {
+            // Each guesser is in a network of its own.
+            Client::Guesser(n) => {
                 let name = match self.target {
                     Target::OneAccount => "victim".to_owned(),
                     Target::AnyName => format!("name {n} {at:?}"),
                 };
                 (Ipv4Addr::from(0x0a00_0007 + (n << 8)), name)
             }
-            Who::Known(n) => (Ipv4Addr::from(0xc000_0007 + (n << 8)), format!("user {n}")),
-            Who::New(n) => (Ipv4Addr::from(0xd000_0007 + (n << 8)), format!("other {n}")),
+            Client::Known(n) => (Ipv4Addr::from(0xc000_0007 + (n << 8)), format!("user {n}")),
+            Client::New(n) => (Ipv4Addr::from(0xd000_0007 + (n << 8)), format!("other {n}")),
         };
         let network = Some(Network::of(IpAddr::V4(address)));
-        match self.throttle.arrive(network, Name::of(&name), matches!(who, Who::Known(_))) {
+        match self.throttle.arrive(network, Name::of(&name), matches!(client, Client::Known(_))) {
             Ok(attempt) => {
-                self.attempts.insert(who, (at, attempt));
-                self.looks(who, at);
+                self.attempts.insert(client, (at, attempt));
+                self.retries(client, at);
             }
-            Err(_) => self.refuse(who, at),
+            Err(_) => self.refuse(client, at),
         }
     }
 
-    fn looks(&mut self, who: Who, at: Duration) {
-        let Some((_, attempt)) = self.attempts.get_mut(&who) else { return };
+    fn retries(&mut self, client: Client, at: Duration) {
+        let Some((_, attempt)) = self.attempts.get_mut(&client) else { return };
         match attempt.look() {
             Ok(None) => {}
-            Ok(Some(wait)) => return self.schedule(at + wait, Event::Looks(who)),
-            Err(_) => return self.refuse(who, at),
+            Ok(Some(wait)) => return self.schedule(at + wait, Event::Retries(client)),
+            Err(_) => return self.refuse(client, at),
         }
-        match self.line.enter(attempt.priority(), who) {
-            Entry::Now => self.schedule(at + CHECK, Event::Checked(who)),
-            Entry::Full => self.refuse(who, at),
+        match self.line.enter(attempt.priority(), client) {
+            Entry::Now => self.schedule(at + CHECK, Event::Checked(client)),
+            Entry::Full => self.refuse(client, at),
             Entry::Waits(place, put_out) => {
-                self.places.insert(who, place);
-                self.schedule(at + limits::LOGIN_QUEUE_TIMEOUT, Event::GivesUp(who));
+                self.places.insert(client, place);
+                self.schedule(at + limits::LOGIN_QUEUE_TIMEOUT, Event::TimesOut(client));
                 if let Some(other) = put_out {
                     self.refuse(other, at);
                 }
@@ -159,9 +159,9 @@ impl Attack {
         }
     }
 
-    fn checked(&mut self, who: Who, at: Duration) {
-        let Some((came, attempt)) = self.attempts.remove(&who) else { return };
-        match kind(who) {
+    fn checked(&mut self, client: Client, at: Duration) {
+        let Some((came, attempt)) = self.attempts.remove(&client) else { return };
+        match kind(client) {
             Some(kind) => {
                 attempt.succeeded();
                 self.times.entry(kind).or_default().push(at - came);
@@ -169,7 +169,7 @@ impl Attack {
             None => {
                 attempt.failed();
                 self.guesses += 1;
-                self.schedule(at + AGAIN, Event::Comes(who));
+                self.schedule(at + AGAIN, Event::Arrives(client));
             }
         }
         if let Some(next) = self.line.leave() {
@@ -178,18 +178,18 @@ impl Attack {
         }
     }
 
-    fn refuse(&mut self, who: Who, at: Duration) {
-        self.places.remove(&who);
-        if let Some((_, attempt)) = self.attempts.remove(&who) {
+    fn refuse(&mut self, client: Client, at: Duration) {
+        self.places.remove(&client);
+        if let Some((_, attempt)) = self.attempts.remove(&client) {
             attempt.failed();
         }
-        match kind(who) {
+        match kind(client) {
             Some(kind) => *self.refused.entry(kind).or_default() += 1,
-            None => self.schedule(at + AGAIN, Event::Comes(who)),
+            None => self.schedule(at + AGAIN, Event::Arrives(client)),
         }
     }
 
-    /// The times in the middle and of the slowest in a hundred, and how many were refused.
+    /// The median and the 99th percentile of the durations, and the number of refused logins.
     fn result(&mut self, kind: &'static str) -> (Duration, Duration, usize) {
         let times = self.times.entry(kind).or_default();
         times.sort_unstable();
@@ -198,11 +198,11 @@ impl Attack {
     }
 }
 
-fn kind(who: Who) -> Option<&'static str> {
-    match who {
-        Who::Guesser(_) => None,
-        Who::Known(_) => Some("known"),
-        Who::New(_) => Some("new"),
+fn kind(client: Client) -> Option<&'static str> {
+    match client {
+        Client::Guesser(_) => None,
+        Client::Known(_) => Some("known"),
+        Client::New(_) => Some("new"),
     }
 }
 
@@ -218,12 +218,12 @@ fn guessers_from_many_addresses_keep_no_right_login_out() {
                 attack.guesses
             );
             assert_eq!((known.2, new.2), (0, 0), "refused, with {guessers} guessers at {target:?}");
-            // The checks under way, and its own.
+            // The checks in progress, and its own.
             assert!(known.1 <= 2 * CHECK, "{known:?} with {guessers} guessers at {target:?}");
-            // Logins that arrive with the first wave wait until it is over: each of its addresses
-            // has failed once then.
+            // Logins that arrive with the first wave wait until it is over. By then each of its addresses has
+            // failed once.
             let wave = CHECK * guessers.min(Login::default().checks_waiting as u32) / AT_ONCE as u32;
-            // Other right logins are checked meanwhile.
+            // Other valid logins are checked meanwhile.
             let longest = wave + wave / 10 + 2 * CHECK;
             assert!(new.0 <= 2 * CHECK && new.1 <= longest, "{new:?} with {guessers} guessers at {target:?}");
         }

@@ -1,10 +1,9 @@
-//! Password checks: a few at a time, on threads of their own, with memory from the budget, the most
-//! promising first.
+//! Password checks: a few at a time, on dedicated threads, with memory from the budget, ordered by priority.
 //!
-//! Argon2 takes 19 MiB and tens of milliseconds. On the runtime's threads it would stop every
-//! session that shares them; without a bound, a handful of guessers would take all memory and all
-//! cores. Queued checks are served by [priority](crate::throttle::Priority): guessers wait behind
-//! all others, and are dropped first when there are too many.
+//! Argon2 takes 19 MiB and tens of milliseconds. On the runtime's threads it would block every session there.
+//! Without a bound, a few guessers would take all memory and all CPUs. Queued checks run by
+//! [priority](crate::throttle::Priority): guessers wait behind all others, and are the first to be displaced
+//! from a full queue.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -23,10 +22,10 @@ pub const CHECK_BYTES: usize = LARGEST_REQUEST;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Notifies a queued attempt that its check may run, or that others displaced it.
+/// Notifies a queued attempt that its check may run, or that others have displaced it.
 type CheckSender = oneshot::Sender<Result<(), Busy>>;
 
-/// The threads, and the queue of attempts that wait for them.
+/// The threads, and the queue of attempts for them.
 pub struct Checks {
     jobs: Sender<Job>,
     line: SharedLine,
@@ -45,24 +44,24 @@ pub struct CheckPermit {
     _thread: Thread,
 }
 
-/// A thread in exclusive use.
+/// The exclusive use of a thread.
 struct Thread(SharedLine);
 
-/// A place in the line; dropping it gives it up.
+/// An attempt in the queue; dropping it leaves the queue.
 struct QueuedCheck {
     line: SharedLine,
     number: (Priority, u64),
-    told: oneshot::Receiver<Result<(), Busy>>,
-    /// The answer was received.
+    granted: oneshot::Receiver<Result<(), Busy>>,
+    /// Whether the attempt has received its result.
     is_over: bool,
 }
 
-/// Too many checks wait, or ones of higher priority displaced this one.
+/// Too many checks are queued, or checks of higher priority displaced this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Busy;
 
 impl Checks {
-    /// `at_once` threads, and at most `waiting` checks waiting for one.
+    /// Starts `at_once` threads; at most `waiting` checks may queue for them.
     ///
     /// # Errors
     /// `Retry` if the threads cannot be started.
@@ -74,7 +73,7 @@ impl Checks {
             std::thread::Builder::new()
                 .name(format!("password-{n}"))
                 .spawn(move || work(&queue))
-                .map_err(|e| Error::retry("no thread for password checks").with_source(e))?;
+                .map_err(|e| Error::retry("cannot start the threads for password checks").with_source(e))?;
         }
         let line = SharedLine(Arc::new(Mutex::new(Line::new(at_once.max(1), waiting))));
         Ok(Checks {
@@ -86,33 +85,33 @@ impl Checks {
         })
     }
 
-    /// Waits for a thread and for memory, for [`limits::LOGIN_QUEUE_TIMEOUT`] at most. Cancel-safe.
+    /// Waits for a thread and for memory, at most [`limits::LOGIN_QUEUE_TIMEOUT`]. Cancel-safe.
     ///
     /// # Errors
-    /// [`Busy`] if too many wait that are served sooner, already or after a while.
+    /// [`Busy`] if the queue is full of checks that run sooner, now or during the wait.
     pub async fn turn(&self, priority: Priority) -> Result<CheckPermit, Busy> {
         let thread = self.line.thread(priority).await?;
         let memory = self.budget.acquire_whole(CHECK_BYTES).await;
         Ok(CheckPermit { _memory: memory, _thread: thread })
     }
 
-    /// Checks that wait for a thread now.
+    /// The number of checks that wait for a thread.
     pub fn waiting(&self) -> usize {
         self.line.lock().len()
     }
 
-    /// How many were begun.
+    /// The number of checks that have started.
     #[cfg(test)]
     pub(super) fn run_so_far(&self) -> usize {
         self.run.load(std::sync::atomic::Ordering::SeqCst)
     }
 
-    /// Runs `check` on one of the threads. Dropping the future does not stop it. Its permit is
-    /// released a moment after the answer: its memory is wiped and freed first, which takes
-    /// milliseconds that its client need not wait for.
+    /// Runs `check` on one of the threads. Dropping the future does not stop it. The permit is released
+    /// shortly after the result arrives: wiping and freeing the memory takes milliseconds for which the
+    /// client need not wait.
     ///
     /// # Errors
-    /// `Internal` if it panics.
+    /// `Internal` if the check panics.
     pub async fn run<T: Send + 'static>(
         &self,
         turn: CheckPermit,
@@ -124,10 +123,10 @@ impl Checks {
         let job = move || {
             let mut memory = StretchMemory::default();
             let result = check(&mut memory);
-            // The session may be gone; then no receiver is left.
+            // If the session has ended, there is no receiver.
             let _ = answer.send(result);
             drop(memory);
-            // After the memory is freed: the next check takes as much.
+            // Only after the memory is free: the next check takes as much.
             drop(turn);
         };
         let gone = || Error::internal("a password check did not finish");
@@ -142,25 +141,25 @@ impl SharedLine {
     }
 
     async fn thread(&self, priority: Priority) -> Result<Thread, Busy> {
-        let (tell, told) = oneshot::channel();
-        let number = match self.lock().enter(priority, tell) {
+        let (sender, granted) = oneshot::channel();
+        let number = match self.lock().enter(priority, sender) {
             Entry::Now => return Ok(Thread(self.clone())),
             Entry::Full => return Err(Busy),
             Entry::Waits(number, put_out) => {
-                // It may have gone.
+                // The displaced attempt may have ended.
                 put_out.map(|other| other.send(Err(Busy)));
                 number
             }
         };
-        let mut place = QueuedCheck { line: self.clone(), number, told, is_over: false };
-        let told = tokio::time::timeout(limits::LOGIN_QUEUE_TIMEOUT, &mut place.told).await;
+        let mut place = QueuedCheck { line: self.clone(), number, granted, is_over: false };
+        let granted = tokio::time::timeout(limits::LOGIN_QUEUE_TIMEOUT, &mut place.granted).await;
         // After a timeout, dropping `place` leaves the queue.
-        let told = told.map_err(|_| Busy)?;
+        let granted = granted.map_err(|_| Busy)?;
         place.is_over = true;
-        told.unwrap_or(Err(Busy)).map(|()| Thread(self.clone()))
+        granted.unwrap_or(Err(Busy)).map(|()| Thread(self.clone()))
     }
 
-    /// A thread is free: gives it to the next attempt in the queue.
+    /// Passes a free thread to the next attempt in the queue.
     fn pass_on(&self) {
         let mut line = self.lock();
         while let Some(next) = line.leave() {
@@ -182,15 +181,15 @@ impl Drop for QueuedCheck {
         if self.is_over || self.line.lock().give_up(self.number) {
             return;
         }
-        // It may have been given a thread at the last moment.
-        if let Ok(Ok(())) = self.told.try_recv() {
+        // A thread may have been granted at the last moment.
+        if let Ok(Ok(())) = self.granted.try_recv() {
             self.line.pass_on();
         }
     }
 }
 
-/// One thread: runs jobs until all senders are dropped. A panic (reported by the panic hook) costs
-/// its job, not the thread.
+/// Runs jobs on one thread until all senders are dropped. A panic ends its job, not the thread; the panic
+/// hook reports it.
 fn work(queue: &Mutex<Receiver<Job>>) {
     loop {
         let next = queue.lock().unwrap_or_else(|e| e.into_inner()).recv();
@@ -238,7 +237,7 @@ mod tests {
             task.await.unwrap();
         }
         assert!(most.load(Ordering::SeqCst) <= 2);
-        // With both threads given to others, all earlier permits are released.
+        // Others now hold both threads, so all earlier permits are released.
         let _others = [checks.turn(anyone()).await.unwrap(), checks.turn(anyone()).await.unwrap()];
         assert_eq!(budget.in_use(), 2 * CHECK_BYTES);
     }

@@ -1,6 +1,6 @@
-//! Attempts with the same secret at the same time, at one account and from one address: one of them
-//! is checked, and the others have its answer. Clients open several connections at once; a guess is
-//! one guess however often it is sent.
+//! Joins concurrent attempts with the same secret, at one account and from one address: one is checked, and
+//! all get its result. Clients open several connections at once, and a guess counts once however often it is
+//! sent.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 
 use crate::throttle::{Name, Network};
 
-/// The attempts under way. `T` is the answer.
+/// The attempts in progress. `T` is the result.
 pub struct Joined<T> {
     key: hmac::Key,
     leads: Arc<Mutex<Leads<T>>>,
@@ -20,7 +20,7 @@ pub struct Joined<T> {
 
 type Leads<T> = HashMap<Attempted, watch::Receiver<Option<T>>>;
 
-/// The identity of an attempt, without revealing the secret.
+/// The identity of an attempt; it does not reveal the secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Attempted {
     network: Option<Network>,
@@ -29,13 +29,13 @@ pub struct Attempted {
 
 /// The role of an attempt.
 pub enum Comer<T> {
-    /// The first: it is checked.
+    /// The first attempt, which is checked.
     LeadingAttempt(LeadingAttempt<T>),
-    /// Another: it waits for that answer, and enters again if there is none.
+    /// A later attempt. It waits for the result, and enters again if there is none.
     Other(watch::Receiver<Option<T>>),
 }
 
-/// The attempt that is checked. Dropped without an [answer](Lead::answer), others take its place.
+/// The attempt that is checked. If it is dropped without an [answer](Self::answer), another takes its place.
 pub struct LeadingAttempt<T> {
     attempted: Attempted,
     answer: watch::Sender<Option<T>>,
@@ -43,17 +43,17 @@ pub struct LeadingAttempt<T> {
 }
 
 impl<T: Clone> Joined<T> {
-    /// Without attempts.
+    /// Creates an empty set.
     pub fn new(random: &dyn Random) -> Self {
         let mut key = Zeroizing::new([0; 32]);
         random.fill(&mut *key);
         Joined { key: hmac::Key::new(hmac::HMAC_SHA256, &*key), leads: Arc::default() }
     }
 
-    /// The attempt with `secret` at `name`, from `network`.
+    /// Identifies the attempt with `secret` at `name` from `network`.
     pub fn attempted(&self, network: Option<Network>, name: Name, secret: &[u8]) -> Attempted {
         let mut context = hmac::Context::with_key(&self.key);
-        // The name's hash has a fixed length, so no two pairs run together.
+        // The name's hash has a fixed length, so no two pairs have the same concatenation.
         context.update(name.as_bytes());
         context.update(secret);
         let mut tag = [0; 32];
@@ -61,7 +61,7 @@ impl<T: Clone> Joined<T> {
         Attempted { network, tag }
     }
 
-    /// An attempt begins.
+    /// Adds an attempt.
     pub fn enter(&self, attempted: Attempted) -> Comer<T> {
         let mut leads = lock(&self.leads);
         if let Some(answer) = leads.get(&attempted) {
@@ -74,7 +74,7 @@ impl<T: Clone> Joined<T> {
 }
 
 impl<T> LeadingAttempt<T> {
-    /// Gives the answer to the attempts that wait.
+    /// Passes the result to the waiting attempts.
     pub fn answer(self, answer: T) {
         self.answer.send_replace(Some(answer));
     }
@@ -90,7 +90,7 @@ fn lock<T>(leads: &Mutex<Leads<T>>) -> MutexGuard<'_, Leads<T>> {
     leads.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The answer that another attempt was given; `None` if it ended without one.
+/// Waits for the result of the leading attempt; `None` if it ended without one.
 pub async fn answered<T: Clone>(mut answer: watch::Receiver<Option<T>>) -> Option<T> {
     answer.wait_for(Option::is_some).await.ok().and_then(|answer| answer.clone())
 }

@@ -1,7 +1,8 @@
-//! Addresses from which accounts have logged in before: there, an attempt is checked before all others.
+//! The addresses from which accounts have logged in before. Attempts from there are checked before all
+//! others.
 //!
-//! In memory alone, so a restarted server knows none. An account has few of them, so that one
-//! account cannot evict those of others.
+//! The table is in memory, so it is empty after a restart. Each account has few entries, so that no account
+//! can evict those of others.
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
@@ -12,7 +13,7 @@ use sealpost_base::{AccountId, limits};
 
 use crate::throttle::Network;
 
-/// The addresses of each account, the latest last.
+/// The addresses of each account, latest last.
 pub struct KnownAddresses(Mutex<LruCache<AccountId, VecDeque<Network>>>);
 
 impl Default for KnownAddresses {
@@ -23,7 +24,7 @@ impl Default for KnownAddresses {
 }
 
 impl KnownAddresses {
-    /// The account has logged in from there.
+    /// Notes a successful login from `network`.
     pub fn note(&self, account: AccountId, network: Option<Network>) {
         let Some(network) = network else { return };
         let mut table = self.lock();
@@ -38,7 +39,7 @@ impl KnownAddresses {
         known.push_back(network);
     }
 
-    /// Whether it has.
+    /// Whether the account has logged in from `network`.
     pub fn contains(&self, account: AccountId, network: Option<Network>) -> bool {
         let known = |network| self.lock().peek(&account).is_some_and(|known| known.contains(&network));
         network.is_some_and(known)

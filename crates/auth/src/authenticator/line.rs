@@ -1,11 +1,11 @@
-//! A queue by priority: the smallest is served next, then in order of arrival.
+//! A priority queue: the smallest priority first, then in order of arrival.
 
 use std::collections::BTreeMap;
 
-/// Serves so many at once, and lets so many wait. `T` notifies a waiting entry.
+/// Serves a number of entries at once, and queues a number of others. `T` notifies a waiting entry.
 #[derive(Debug)]
 pub struct Line<P, T> {
-    /// How many more may be served now.
+    /// How many more entries may be served now.
     free: usize,
     most_waiting: usize,
     waiting: BTreeMap<(P, u64), T>,
@@ -15,9 +15,9 @@ pub struct Line<P, T> {
 /// The result of entering the queue.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Entry<P, T> {
-    /// Served at once.
+    /// The entry is served at once.
     Now,
-    /// Waits, under this number; with the entry that it displaced, if the queue was full.
+    /// The entry waits under this number; `Some` is the entry that it displaced from a full queue.
     Waits((P, u64), Option<T>),
     /// The queue is full of entries that are served sooner.
     Full,
@@ -29,8 +29,8 @@ impl<P: Ord + Copy, T> Line<P, T> {
         Line { free: at_once, most_waiting, waiting: BTreeMap::new(), next: 0 }
     }
 
-    /// Enters the queue; `told` is notified if it has to wait.
-    pub fn enter(&mut self, priority: P, told: T) -> Entry<P, T> {
+    /// Enters the queue; `notify` notifies the entry if it must wait.
+    pub fn enter(&mut self, priority: P, notify: T) -> Entry<P, T> {
         if self.free > 0 {
             self.free -= 1;
             return Entry::Now;
@@ -44,25 +44,25 @@ impl<P: Ord + Copy, T> Line<P, T> {
                 _ => return Entry::Full,
             }
         }
-        self.waiting.insert(place, told);
+        self.waiting.insert(place, notify);
         Entry::Waits(place, put_out)
     }
 
-    /// One was served: the next entry, which is served now.
+    /// Ends the service of one entry and returns the next, which is served now.
     pub fn leave(&mut self) -> Option<T> {
-        let next = self.waiting.pop_first().map(|(_, told)| told);
+        let next = self.waiting.pop_first().map(|(_, notify)| notify);
         if next.is_none() {
             self.free += 1;
         }
         next
     }
 
-    /// Removes a waiting entry; false if it was served already, or displaced.
+    /// Removes a waiting entry; false if it was already served or displaced.
     pub fn give_up(&mut self, place: (P, u64)) -> bool {
         self.waiting.remove(&place).is_some()
     }
 
-    /// How many wait.
+    /// The number of waiting entries.
     pub fn len(&self) -> usize {
         self.waiting.len()
     }

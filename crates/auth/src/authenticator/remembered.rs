@@ -1,9 +1,9 @@
-//! A cache of successful logins, so that a client that polls does not pay for Argon2 each time.
+//! A cache of successful logins, so that a polling client does not pay for Argon2 each time.
 //!
-//! The table is keyed by HMAC-SHA256 (RFC 2104) under a key that lives as long as the process, over
-//! the account and the secret: the table reveals no password, and a wrong one is a cache miss. An
-//! entry counts only for the version of the account's record that it was made for, so that a
-//! changed password or a removed account takes effect at once, whichever process changed it.
+//! The key of an entry is HMAC-SHA256 (RFC 2104) over the account and the secret, under a key of this
+//! process. So the table reveals no password, and a wrong password is a cache miss. An entry is valid only
+//! for the version of the account's record that it was made for. So a changed password or a removed account
+//! takes effect at once, whichever process changed it.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -32,12 +32,12 @@ struct Login {
     slot: SlotId,
 }
 
-/// Where a login is in the table; says nothing about the secret.
+/// The key of a login in the table; it does not reveal the secret.
 #[derive(Clone, Copy)]
 pub struct Tag([u8; 32]);
 
 impl Remembered {
-    /// An empty table of at most `capacity` logins, each kept for `keep`.
+    /// An empty cache of at most `capacity` logins, each kept for `keep`.
     pub fn new(capacity: usize, keep: Duration, clock: Arc<dyn Clock>, random: &dyn Random) -> Self {
         let mut key = Zeroizing::new([0; 32]);
         random.fill(&mut *key);
@@ -49,7 +49,7 @@ impl Remembered {
     /// The tag of a login at `record`'s account with `secret`.
     pub fn tag(&self, record: &AccountRecord, secret: &[u8]) -> Tag {
         let mut context = hmac::Context::with_key(&self.key);
-        // The id has a fixed length, so no two pairs run together.
+        // The id has a fixed length, so no two pairs have the same concatenation.
         context.update(&record.id.0);
         context.update(secret);
         let mut tag = [0; 32];
@@ -57,12 +57,12 @@ impl Remembered {
         Tag(tag)
     }
 
-    /// The account's key and the slot that the secret opens, if this login succeeded lately and the
-    /// record has not changed since.
+    /// The account's root key and the slot that the secret opens, if this login is cached and the record is
+    /// unchanged.
     pub fn find(&self, tag: Tag, record: &AccountRecord) -> Option<(RootKey, SlotId)> {
         let now = self.clock.monotonic();
         let mut table = self.lock();
-        // `peek` keeps the order of insertion, so the oldest entries are evicted.
+        // `peek` keeps the order of insertion, so that the oldest entries are evicted.
         let login = table.peek(&tag.0)?;
         if login.until <= now || login.version != record.version {
             table.pop(&tag.0);
@@ -71,7 +71,7 @@ impl Remembered {
         Some((login.root.clone(), login.slot))
     }
 
-    /// Remembers a login that succeeded with `record` as it was then.
+    /// Caches a successful login for this version of `record`.
     pub fn insert(&self, tag: Tag, record: &AccountRecord, root: RootKey, slot: SlotId) {
         if self.keep.is_zero() {
             return;
@@ -80,7 +80,7 @@ impl Remembered {
         self.lock().put(tag.0, Login { version: record.version, until, root, slot });
     }
 
-    /// Wipes expired entries; the server calls it periodically, so that no key stays much longer.
+    /// Wipes expired entries. The server calls it periodically, so that no key stays much longer.
     pub fn sweep(&self) {
         let now = self.clock.monotonic();
         let mut table = self.lock();
@@ -89,7 +89,7 @@ impl Remembered {
         }
     }
 
-    /// How many logins are cached.
+    /// The number of cached logins.
     pub fn len(&self) -> usize {
         self.lock().len()
     }

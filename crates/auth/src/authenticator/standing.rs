@@ -1,14 +1,13 @@
-//! Whether the logins of open sessions are still valid: their account still exists, and so does the
-//! slot that they logged in with.
+//! Whether the logins of open sessions are still valid: the account exists, and has the slot of the login.
 //!
-//! A record is read for every login, but a session may last for weeks. One task reads the records
-//! of the accounts with sessions every [`PERIOD`]; sessions hold a [`Standing`], which costs
-//! nothing while they wait, and end when the account is removed or suspended, their token revoked
-//! or the password they used changed. A store that cannot be read ends no session.
+//! Every login reads the record, but a session may last for weeks. So one task reads the records of accounts
+//! with sessions every [`PERIOD`]. Sessions hold a [`Standing`], which costs nothing while they wait. A
+//! session ends when its account is removed or suspended, its app password revoked, or its password changed.
+//! A store that cannot be read ends no session.
 //!
-//! A store that reports changes is not read while there are none: ten thousand waiting sessions
-//! cost nothing. While a bus is connected, processes that change a record announce it on the bus;
-//! records are also read every [`SELDOM`], because a notice may be lost.
+//! If the store reports changes, the task reads it only after a change: ten thousand waiting sessions cost
+//! nothing. With a bus, processes that change a record announce it there. The task then also reads all
+//! records every [`SELDOM`], since a notice may be lost.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,18 +22,17 @@ use sealpost_vault::slot::SlotId;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// How often the records of accounts with sessions are read: how long a session may outlive its
-/// login.
+/// How often the records of accounts with sessions are read: how long a session may outlive its login.
 pub const PERIOD: Duration = Duration::from_secs(30);
 
-/// The same while a bus is connected.
+/// The same interval while a bus is connected.
 pub const SELDOM: Duration = Duration::from_secs(300);
-/// Between two reads of one record, however many notices arrive.
+/// The least interval between two reads of one record, however many notices arrive.
 const BETWEEN: Duration = Duration::from_secs(1);
-/// Records read at once.
+/// Concurrent reads of records.
 const AT_ONCE: usize = 8;
 
-/// All accounts with sessions. Cloning shares them.
+/// All accounts with sessions. Clones share them.
 #[derive(Clone)]
 pub struct Standings {
     directory: Directory,
@@ -44,8 +42,8 @@ pub struct Standings {
 #[derive(Default)]
 struct Accounts {
     table: Mutex<Table>,
-    /// A bus is connected.
-    told: AtomicBool,
+    /// Whether a bus is connected.
+    is_bus_connected: AtomicBool,
     /// Notified when a record must be read at once.
     look: Arc<Notify>,
 }
@@ -53,7 +51,7 @@ struct Accounts {
 #[derive(Default)]
 struct Table {
     watched: HashMap<AccountName, Watched>,
-    /// The task runs.
+    /// Whether the task runs.
     running: bool,
 }
 
@@ -66,9 +64,9 @@ struct Watched {
 /// When a record is to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Due {
-    /// When the store has changed.
+    /// After a change in the store.
     Changed,
-    /// With the next round in any case: it may have changed since it was read.
+    /// In the next round in any case: it may have changed since it was read.
     Next,
     /// At once.
     Now,
@@ -80,12 +78,12 @@ struct StoredAccount {
     version: u64,
     /// Empty while the account is suspended, and once it is removed.
     slots: Vec<SlotId>,
-    /// Of the root key: sessions with an earlier one must log in again, and a login refuses a
-    /// forged one.
+    /// The public part of the root key. Sessions under an earlier key must log in again, and a login refuses
+    /// a forged one.
     public: PublicKey,
 }
 
-/// The validity of a session's login. Cloning shares what is known of it.
+/// The validity of a session's login. Clones share its state.
 #[derive(Clone)]
 pub struct Standing {
     id: AccountId,
@@ -95,17 +93,17 @@ pub struct Standing {
 }
 
 impl Standings {
-    /// Without sessions.
+    /// Starts without sessions.
     pub fn new(directory: Directory) -> Self {
         Standings { directory, accounts: Arc::default() }
     }
 
-    /// Of a session that logged in with `slot` of `record`. Must be called inside a tokio runtime.
+    /// The validity of a session that logged in with `slot` of `record`. Call it inside a tokio runtime.
     pub fn begin(&self, record: &AccountRecord, slot: SlotId) -> Standing {
         let mut table = self.accounts.lock();
         let known = match table.watched.get(&record.name) {
             Some(account) => {
-                // A login reads the record too, and may know more than the task.
+                // A login reads the record too, and may have read a newer version than the task.
                 account.known.send_if_modified(|known| known.learn(record));
                 account.known.subscribe()
             }
@@ -124,16 +122,16 @@ impl Standings {
         Standing { id: record.id, slot, public: record.public, known }
     }
 
-    /// Whether a bus is connected from now on. When it disconnects, all records are read: a notice
-    /// may have been missed.
-    pub fn told(&self, told: bool) {
-        let before = self.accounts.told.swap(told, Ordering::Relaxed);
-        if before && !told {
+    /// Notes whether a bus is connected. When it disconnects, the task reads all records: a notice may have
+    /// been lost.
+    pub fn set_bus_connected(&self, is_connected: bool) {
+        let before = self.accounts.is_bus_connected.swap(is_connected, Ordering::Relaxed);
+        if before && !is_connected {
             self.look_at(|_| true);
         }
     }
 
-    /// A notice: the record of this account has changed.
+    /// Handles a notice that the record of this account has changed.
     pub fn look(&self, account: AccountId) {
         self.look_at(|known| known.id == account);
     }
@@ -150,7 +148,7 @@ impl Standings {
         }
     }
 
-    /// How many accounts are watched now.
+    /// The number of watched accounts.
     pub fn accounts(&self) -> usize {
         self.accounts.lock().watched.len()
     }
@@ -162,11 +160,11 @@ impl Standing {
         self.known.borrow().admits(self)
     }
 
-    /// Waits until it may not. Cancel-safe.
+    /// Waits until the login is no longer valid. Cancel-safe.
     pub async fn lost(&self) {
         let mut known = self.known.clone();
-        // The sender lives as long as receivers do. If it were dropped nevertheless, the session
-        // would continue.
+        // The sender lives as long as receivers do. If it were dropped nevertheless, the session would
+        // continue.
         if known.wait_for(|known| !known.admits(self)).await.is_err() {
             std::future::pending::<()>().await;
         }
@@ -180,7 +178,7 @@ impl StoredAccount {
         StoredAccount { id: record.id, version: record.version, slots, public: record.public }
     }
 
-    /// Takes over a newer record; whether it was newer.
+    /// Adopts a newer record; returns whether it was newer.
     fn learn(&mut self, record: &AccountRecord) -> bool {
         let newer = record.version > self.version;
         if newer {
@@ -194,17 +192,17 @@ impl StoredAccount {
     }
 }
 
-/// Reads records again and again, until there are no sessions or the server is gone.
+/// Reads records in rounds until no session is left or the server stops.
 async fn watch(directory: Directory, accounts: Weak<Accounts>, look: Arc<Notify>) {
     let (mut round, mut read_all, mut seen) = (Instant::now() + PERIOD, Instant::now(), None);
     loop {
         let asked = timeout_at(round, look.notified()).await.is_ok();
         let Some(accounts) = accounts.upgrade() else { return };
-        let seldom = accounts.told.load(Ordering::Relaxed) && read_all.elapsed() < SELDOM;
+        let seldom = accounts.is_bus_connected.load(Ordering::Relaxed) && read_all.elapsed() < SELDOM;
         let from = if asked || seldom {
             Due::Now
         } else {
-            // Before the records are read: changes meanwhile are for the next round.
+            // Taken before the records are read: later changes belong to the next round.
             let now = directory.seen();
             let same = now.is_some() && now == seen;
             (seen, read_all) = (now, Instant::now());
@@ -213,7 +211,7 @@ async fn watch(directory: Directory, accounts: Weak<Accounts>, look: Arc<Notify>
         if !asked {
             round = Instant::now() + PERIOD;
         }
-        // Under the lock, so that no session subscribes while the table is given up.
+        // Under the lock, so that no session subscribes while the table is dropped.
         let Some(names) = accounts.lock().due(from) else { return };
         let any = !names.is_empty();
         let read = |name| read(&directory, &accounts, name);
@@ -240,8 +238,8 @@ async fn read(directory: &Directory, accounts: &Accounts, name: AccountName) {
 }
 
 impl Table {
-    /// Takes the accounts with sessions that are at least so much due, and marks them as read.
-    /// `None`: there are no sessions, and the task ends.
+    /// The accounts with sessions that are at least as due as `from`; marks them as read. `None` if there are
+    /// no sessions, and the task ends.
     fn due(&mut self, from: Due) -> Option<Vec<AccountName>> {
         self.watched.retain(|_, watched| watched.known.receiver_count() > 0);
         if self.watched.is_empty() {

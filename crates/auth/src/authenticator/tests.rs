@@ -1,4 +1,4 @@
-//! Logins over a memory store: success, failure, cost, and changes that take effect at once.
+//! Logins with a store in memory: success, failure, cost, and changes that take effect at once.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ struct Fixture {
     budget: Budget,
 }
 
-/// Advances by hand, and with the time of a paused runtime.
+/// A clock that follows tests and the time of a paused runtime.
 struct TestClock {
     moved: FakeClock,
     start: tokio::time::Instant,
@@ -131,7 +131,7 @@ async fn logins_are_cached_until_expiry_or_a_record_change() {
     assert!(world.login("me@x", "old").await.is_ok());
     assert_eq!(world.auth.remembered(), 1);
 
-    // With all permits taken there is no password check: only cached logins work.
+    // Without permits no password check runs: only cached logins succeed.
     let turns = take_all_turns(&world).await;
     assert!(world.login("me@x", "old").await.is_ok());
     let wrong = tokio::time::timeout(Duration::from_millis(50), world.login("me@x", "wrong")).await;
@@ -180,7 +180,7 @@ async fn a_name_that_is_no_account_costs_a_check_too() {
     }
     drop(turns);
     assert!(world.refused("nobody@x", "pw").await);
-    // The answer comes first.
+    // The result arrives before the memory is released.
     while world.budget.in_use() > 0 {
         tokio::task::yield_now().await;
     }
@@ -195,7 +195,7 @@ async fn clients_that_come_at_once_pay_for_the_first() {
     assert!(all.iter().all(Result::is_ok));
 }
 
-/// As a client opens them: the same name and secret, right or wrong.
+/// A burst as clients open it: the same name and secret, valid or invalid.
 #[tokio::test]
 async fn connections_with_one_secret_cost_one_check_and_count_once() {
     let world =
@@ -216,13 +216,13 @@ async fn connections_with_one_secret_cost_one_check_and_count_once() {
     let checked = || world.auth.checks.run_so_far();
     assert_eq!((at_once("pw").await, checked()), (50, 1));
     for n in 0..4 {
-        // The first of four at least would be held back if each of fifty counted.
+        // If each of fifty counted, at least the first of four would be delayed.
         assert_eq!((at_once(&format!("wrong {n}")).await, checked()), (0, 2 + n));
     }
     assert_eq!(world.auth.held_back(), 0);
 }
 
-/// 390 guesses that come at once, each on a connection of its own.
+/// 390 concurrent guesses, each on a connection of its own.
 #[tokio::test]
 async fn guesses_that_come_at_once_are_not_all_checked() {
     let max_delay = Duration::from_millis(500);
@@ -244,7 +244,7 @@ async fn guesses_that_come_at_once_are_not_all_checked() {
             _ => panic!("none is right"),
         }
     }
-    // Four at once, four that waited, and on a slow machine a few more that waited before the first answer.
+    // Four at once, four that waited, and on a slow machine a few that waited before the first result.
     assert!(wrong <= 20 && busy >= 370, "{wrong} wrong, {busy} busy");
     assert!(start.elapsed() >= 3 * max_delay, "the attempts that waited did so one by one");
 }
@@ -269,7 +269,7 @@ async fn attempts_from_known_addresses_are_checked_first() {
             tokio::task::yield_now().await;
         }
     }
-    // The queue is full, and a guess is displaced.
+    // The queue is full, so a guess is displaced.
     let known = attempt(1, "pw");
     assert!(matches!(guesses.pop().unwrap().await.unwrap(), Err(Denied::Busy)));
     drop(turn);
@@ -451,8 +451,8 @@ async fn without_a_configured_domain_names_are_written_out() {
     assert!(world.login("jane@mail.example", "pw").await.is_ok());
 }
 
-/// While a bus is connected, records are read after a notice, and rarely besides; and at once when
-/// it disconnects.
+/// While a bus is connected, records are read after a notice, and otherwise rarely; when it disconnects, at
+/// once.
 #[tokio::test(start_paused = true)]
 async fn notices_are_checked_at_once_and_other_records_rarely() {
     let world = Fixture::new(patient()).await;
@@ -460,7 +460,7 @@ async fn notices_are_checked_at_once_and_other_records_rarely() {
     let id = world.directory.get(&name).await.unwrap().id;
     let standings = world.auth.standings();
     let enter = async || world.auth.standing(&world.login("me@x", "pw").await.unwrap());
-    standings.told(true);
+    standings.set_bus_connected(true);
     let unheard = enter().await;
     world.directory.remove(&name).await.unwrap();
     tokio::time::sleep(standing::SELDOM - 2 * standing::PERIOD).await;
@@ -473,7 +473,7 @@ async fn notices_are_checked_at_once_and_other_records_rarely() {
         world.directory.remove(&name).await.unwrap();
         assert!(session.holds());
         if gone {
-            standings.told(false)
+            standings.set_bus_connected(false)
         } else {
             standings.look(id)
         }
@@ -481,7 +481,7 @@ async fn notices_are_checked_at_once_and_other_records_rarely() {
     }
 }
 
-/// A store that reports changes is not read while there are none.
+/// A store that reports changes is read only after a change.
 #[tokio::test]
 async fn nothing_is_read_while_nothing_changes() {
     let dir = tempfile::tempdir().unwrap();
@@ -500,7 +500,7 @@ async fn nothing_is_read_while_nothing_changes() {
     standing.lost().await;
 }
 
-/// A record forged with a stolen `server.key` refuses the logins of its account.
+/// Logins to an account fail if its record was forged with a stolen `server.key`.
 #[tokio::test]
 async fn a_forged_record_refuses_logins_until_it_is_put_right() {
     let world = Fixture::new(patient()).await;
@@ -525,7 +525,7 @@ async fn a_forged_record_refuses_logins_until_it_is_put_right() {
     }
 }
 
-/// Slots from before there were tags get theirs by a login, each by its own.
+/// Slots without a tag, from older versions, get one when a login opens them; each slot separately.
 #[tokio::test]
 async fn a_login_verifies_only_the_slot_that_it_opens() {
     let world = Fixture::new(patient()).await;
@@ -554,12 +554,12 @@ async fn a_login_verifies_only_the_slot_that_it_opens() {
         world.login("me@x", right).await.unwrap();
     }
     assert_eq!(unverified().await.1, version, "once is enough");
-    // A withdrawn secret leaves no copy.
+    // No copy of a withdrawn secret remains.
     let record = world.directory.get(&name).await.unwrap();
     assert!(world.directory.withdrawn_copies(&record).await.unwrap().is_empty());
 }
 
-/// A process that has `server.key` and copies puts a withdrawn app password back into the record.
+/// An attacker with `server.key` and copies restores a withdrawn app password in the record.
 #[tokio::test]
 async fn a_withdrawn_secret_that_is_put_back_lets_nobody_in() {
     let world = Fixture::new(patient()).await;
@@ -584,7 +584,7 @@ async fn a_withdrawn_secret_that_is_put_back_lets_nobody_in() {
     assert!(matches!(world.login("me@x", &token).await, Err(Denied::Unavailable(_))));
     world.login("me@x", "pw").await.unwrap();
     assert_eq!(world.directory.get(&name).await.unwrap().version, version);
-    // With the list of its time, this node has seen a later one.
+    // This node has seen a later list than the restored one.
     put_back(true).await;
     for secret in ["pw", &token] {
         assert!(matches!(world.login("me@x", secret).await, Err(Denied::Unavailable(_))), "{secret}");

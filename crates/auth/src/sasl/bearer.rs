@@ -1,32 +1,30 @@
-//! Messages of OAUTHBEARER (RFC 7628) and its forerunner XOAUTH2: an app password of the account as
-//! a bearer token.
+//! Messages of OAUTHBEARER (RFC 7628) and its predecessor XOAUTH2, with an app password as the bearer token.
 //!
-//! Sealpost gives out its tokens itself (`sealpost account app-password add`); there is no
-//! authorization server to discover. A token says of which account it is, so that a name need not
-//! be given with it.
+//! Sealpost issues its tokens itself (`sealpost account app-password add`); there is no authorization server
+//! to discover. A token names its account, so that a client need not send a name with it.
 
 use sealpost_vault::slot::account_of_app_password;
 use zeroize::Zeroizing;
 
 use super::Credentials;
 
-/// Which of the two.
+/// The mechanisms with bearer tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mechanism {
     /// RFC 7628.
     OAuthBearer,
-    /// Google's forerunner.
+    /// Google's predecessor.
     XOAuth2,
 }
 
-/// Why a message is refused before any token is checked.
+/// Why a message is refused before its token is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wrong {
-    /// It is not a message of the mechanism.
+    /// It is malformed.
     Syntax,
-    /// It asks for something unsupported.
+    /// It requests an unsupported feature.
     Request,
-    /// It shows no bearer token, or a wrong one.
+    /// It has no bearer token, or one of a wrong form.
     NoToken,
 }
 
@@ -34,7 +32,7 @@ pub enum Wrong {
 const INVALID_TOKEN: &str = "eyJzdGF0dXMiOiJpbnZhbGlkX3Rva2VuIiwic2NoZW1lcyI6ImJlYXJlciJ9";
 /// `{"status":"invalid_request","schemes":"bearer"}`
 const INVALID_REQUEST: &str = "eyJzdGF0dXMiOiJpbnZhbGlkX3JlcXVlc3QiLCJzY2hlbWVzIjoiYmVhcmVyIn0=";
-/// `{"status":"401","schemes":"bearer","scope":"mail"}`: what XOAUTH2 clients know.
+/// `{"status":"401","schemes":"bearer","scope":"mail"}`: the form that XOAUTH2 clients understand.
 const STATUS_401: &str = "eyJzdGF0dXMiOiI0MDEiLCJzY2hlbWVzIjoiYmVhcmVyIiwic2NvcGUiOiJtYWlsIn0=";
 /// `{"status":"400","schemes":"bearer","scope":"mail"}`
 const STATUS_400: &str = "eyJzdGF0dXMiOiI0MDAiLCJzY2hlbWVzIjoiYmVhcmVyIiwic2NvcGUiOiJtYWlsIn0=";
@@ -43,7 +41,7 @@ const STATUS_400: &str = "eyJzdGF0dXMiOiI0MDAiLCJzY2hlbWVzIjoiYmVhcmVyIiwic2NvcG
 const SEPARATOR: u8 = 1;
 
 impl Mechanism {
-    /// The mechanism of that name, in capitals.
+    /// The mechanism with that name in capitals.
     pub fn named(name: &str) -> Option<Self> {
         match name {
             "OAUTHBEARER" => Some(Mechanism::OAuthBearer),
@@ -52,11 +50,11 @@ impl Mechanism {
         }
     }
 
-    /// Name and token of a message. `server_name` is the server's name in the client's TLS
-    /// handshake: the message must not contradict it (RFC 7628 §3.2).
+    /// Parses a message into name and token. `server_name` is the server name from the client's TLS
+    /// handshake, which the message must not contradict (RFC 7628 §3.2).
     ///
     /// # Errors
-    /// Why it is wrong; [`Mechanism::challenge`] reports it to the client, except for `Syntax`.
+    /// Why it is refused; [`Mechanism::challenge`] reports it to the client, except for `Syntax`.
     pub fn read(self, message: &[u8], server_name: Option<&str>) -> Result<Credentials, Wrong> {
         match self {
             Mechanism::OAuthBearer => oauthbearer(message, server_name),
@@ -64,7 +62,7 @@ impl Mechanism {
         }
     }
 
-    /// The name in a message, if there is one: for the log alone.
+    /// The name in a message, if any; for the log only.
     pub fn name_in(self, message: &[u8]) -> Option<String> {
         match self {
             Mechanism::OAuthBearer => gs2_name(split(message, SEPARATOR)?.0).ok()?,
@@ -75,7 +73,8 @@ impl Mechanism {
         }
     }
 
-    /// The error that the server sends as a challenge, in base64, before it fails (RFC 7628 §3.2.3).
+    /// The error that the server sends as a challenge, in base64, before the exchange fails (RFC 7628
+    /// §3.2.3).
     pub fn challenge(self, wrong: Wrong) -> &'static str {
         match (self, wrong) {
             (Mechanism::OAuthBearer, Wrong::NoToken) => INVALID_TOKEN,
@@ -88,9 +87,8 @@ impl Mechanism {
 
 /// `client-resp = (gs2-header kvsep *kvpair kvsep) / kvsep` (RFC 7628 §3.1)
 ///
-/// `server_name` is the server's name in the client's TLS handshake: `host` must not contradict it
-/// (RFC 7628 §3.2). The port that a client connected to is not known here, as a proxy may forward
-/// connections.
+/// `server_name` is the server name from the client's TLS handshake, which `host` must not contradict (RFC
+/// 7628 §3.2). `port` is not checked, since a proxy may forward connections.
 fn oauthbearer(message: &[u8], server_name: Option<&str>) -> Result<Credentials, Wrong> {
     if message == [SEPARATOR] {
         return Err(Wrong::Request);
@@ -103,7 +101,7 @@ fn oauthbearer(message: &[u8], server_name: Option<&str>) -> Result<Credentials,
             b"auth" if auth.is_some() => return Err(Wrong::Syntax),
             b"auth" => auth = Some(value),
             b"host" => host = Some(value),
-            // RFC 7628 §3.1: unknown ones are skipped.
+            // RFC 7628 §3.1: ignore unknown keys.
             _ => {}
         }
     }
@@ -132,7 +130,7 @@ fn xoauth2(message: &[u8]) -> Result<Credentials, Wrong> {
     Ok(Credentials { name, secret: bearer(auth)? })
 }
 
-/// `gs2-header = [gs2-nonstd-flag ","] gs2-cb-flag "," [gs2-authzid] ","` (RFC 5801 §4): the name of `a=`.
+/// `gs2-header = [gs2-nonstd-flag ","] gs2-cb-flag "," [gs2-authzid] ","` (RFC 5801 §4): the name after `a=`.
 fn gs2_name(header: &[u8]) -> Result<Option<String>, Wrong> {
     let (binding, rest) = split(header, b',').ok_or(Wrong::Syntax)?;
     let (name, rest) = split(rest, b',').ok_or(Wrong::Syntax)?;
@@ -141,7 +139,7 @@ fn gs2_name(header: &[u8]) -> Result<Option<String>, Wrong> {
     }
     match binding {
         b"n" | b"y" => {}
-        // Channel binding, or a mechanism that is not GS2.
+        // Channel binding, or a mechanism outside GS2.
         [b'p', b'=', ..] | b"F" => return Err(Wrong::Request),
         _ => return Err(Wrong::Syntax),
     }
@@ -170,7 +168,7 @@ type Pair<'a> = (&'a [u8], &'a [u8]);
 
 /// `*kvpair kvsep`, where `kvpair = key "=" value kvsep`
 fn pairs(text: &[u8]) -> Result<Vec<Pair<'_>>, Wrong> {
-    // The separator of the last pair and the one at the end; with no pairs there is only the latter.
+    // The separator of the last pair and the final one; without pairs only the latter.
     let text = match text {
         [SEPARATOR] => return Ok(Vec::new()),
         _ => text.strip_suffix(&[SEPARATOR, SEPARATOR]).ok_or(Wrong::Syntax)?,

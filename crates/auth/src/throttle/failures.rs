@@ -8,31 +8,31 @@ use tokio::sync::Notify;
 
 use crate::settings::Login;
 
-/// Failures that are counted of an address: the longest delay is reached long before, and one that
-/// many share is forgiven some day.
+/// The most failures counted for one address. The delay reaches its maximum long before, and the count of a
+/// shared address must be able to expire.
 const MOST: u32 = 120;
 
-/// How many addresses' worth of failures and attempts something may have.
+/// How many addresses' worth of failures and attempts a network may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Scale(pub u32);
 
 impl Scale {
-    /// An address, or an account.
+    /// The scale of one address, or of an account.
     pub const ONE: Scale = Scale(1);
 }
 
-/// The failures of one network or account. Times are the monotonic clock's.
+/// The failures of one network or account. Times are on the monotonic clock.
 #[derive(Debug)]
 pub(super) struct Failures {
     /// Failed attempts that have not expired.
     pub count: u32,
-    /// Attempts that have begun and not ended.
+    /// Attempts in progress.
     under_way: u32,
-    /// When the next of the failures expires, less one period.
+    /// When the next failure expires, minus one period.
     since: Duration,
     /// When an attempt last began or failed.
     last: Option<Duration>,
-    /// Attempts that wait, in order; of an address alone.
+    /// Delayed attempts, in order; used for an address only.
     line: VecDeque<u64>,
     changed: Option<Arc<Notify>>,
 }
@@ -42,40 +42,40 @@ impl Failures {
         Failures { count: 0, under_way: 0, since: now, last: None, line: VecDeque::new(), changed: None }
     }
 
-    /// With those that may still fail.
+    /// The failures, including attempts in progress.
     pub fn effective(&self) -> u32 {
         self.count.saturating_add(self.under_way)
     }
 
-    /// Whether more has failed than costs nothing.
+    /// Whether there are more failures than are free.
     pub fn is_failing(&self, settings: &Login) -> bool {
         self.count > settings.free_failures
     }
 
-    /// An attempt begins.
+    /// Starts an attempt.
     pub fn begin(&mut self, now: Duration) {
         self.under_way += 1;
         self.last = Some(now);
     }
 
-    /// An attempt has ended, with any outcome.
+    /// Ends an attempt, with any outcome.
     pub fn end(&mut self) {
-        // The table may have evicted the entry since it began.
+        // The table may have evicted the entry since the attempt began.
         self.under_way = self.under_way.saturating_sub(1);
     }
 
-    /// An attempt has failed.
+    /// Counts a failed attempt.
     pub fn fail(&mut self, scale: Scale, now: Duration) {
         self.refuse(scale);
         self.last = Some(now);
     }
 
-    /// An attempt was refused: it counts as a failure, without a longer delay for those that wait.
+    /// Counts a refused attempt as a failure, but does not extend the delay of waiting attempts.
     pub fn refuse(&mut self, scale: Scale) {
         self.count = self.count.saturating_add(1).min(MOST.saturating_mul(scale.0));
     }
 
-    /// Removes one failure for each period that has passed.
+    /// Expires one failure for each elapsed period.
     pub fn forgive(&mut self, now: Duration, settings: &Login) {
         let period = settings.failure_decay.as_millis().max(1);
         let periods = now.saturating_sub(self.since).as_millis() / period;
@@ -85,7 +85,7 @@ impl Failures {
             self.since += settings.failure_decay.saturating_mul(periods);
         }
         if self.count == 0 {
-            // The first failure will expire a whole period after it.
+            // The first failure expires a whole period later.
             self.since = now;
         }
     }
@@ -95,7 +95,7 @@ impl Failures {
         self.last.map_or(Duration::ZERO, |last| last + self.delay(scale, settings))
     }
 
-    /// The delay between two attempts: doubles with every failure that is not free.
+    /// The delay between two attempts; it doubles with each failure that is not free.
     pub fn delay(&self, scale: Scale, settings: &Login) -> Duration {
         let free = settings.free_failures.saturating_mul(scale.0);
         match self.effective().checked_sub(free.saturating_add(1)) {
@@ -107,8 +107,7 @@ impl Failures {
         }
     }
 
-    /// The place of the attempt of that number in the line, 0 being the first; at the end of it if
-    /// it was not there.
+    /// The position of an attempt in the queue, from 0; appends the attempt if it is new.
     pub fn place(&mut self, number: u64) -> usize {
         self.line.iter().position(|waiting| *waiting == number).unwrap_or_else(|| {
             self.line.push_back(number);
@@ -116,12 +115,12 @@ impl Failures {
         })
     }
 
-    /// It does not wait any more.
+    /// Removes an attempt from the queue.
     pub fn leave(&mut self, number: u64) {
         self.line.retain(|waiting| *waiting != number);
     }
 
-    /// Notified when the queue, or the count, has changed.
+    /// Notifies of changes of the queue or the count.
     pub fn changed(&mut self) -> Arc<Notify> {
         self.changed.get_or_insert_default().clone()
     }

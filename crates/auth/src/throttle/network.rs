@@ -1,34 +1,34 @@
-//! Networks that failures are counted for: an address's own, and those around it.
+//! The networks that share failure counts: an address's own, and larger ones around it.
 
 use std::net::IpAddr;
 
 use super::failures::Scale;
 
-/// Sizes of networks that are counted.
+/// The number of network sizes.
 pub(super) const LEVELS: usize = 3;
-/// Networks around an address may fail so many times more often, and begin attempts so much sooner.
+/// How much more often larger networks may fail, and how much sooner they may begin attempts.
 const MIDDLE: Scale = Scale(4);
 const WIDE: Scale = Scale(16);
 
-/// An IPv4 address, or the first 64 bits of an IPv6 address: the least that a provider assigns to
-/// one customer.
+/// An IPv4 address, or the first 64 bits of an IPv6 address: the least that a provider assigns to one
+/// customer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Network(u128);
 
-/// One of the networks that an address is in.
+/// A network around an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Level {
     pub network: Network,
     pub scale: Scale,
-    /// Which size it has.
+    /// The index of its size.
     pub index: usize,
 }
 
 impl Network {
-    /// The network that `address` belongs to.
+    /// The network of `address`.
     pub fn of(address: IpAddr) -> Self {
         match address.to_canonical() {
-            // Distinct from every IPv6 network, which has zeros in the low half.
+            // Distinct from every IPv6 network, whose low half is zero.
             IpAddr::V4(v4) => Network(u128::from(v4.to_ipv6_mapped())),
             IpAddr::V6(v6) => Network(u128::from(v6) & !u128::from(u64::MAX)),
         }
@@ -38,7 +38,7 @@ impl Network {
         Level { network: self, scale: Scale::ONE, index: 0 }
     }
 
-    /// The networks around it: the /24 of an IPv4 address; the /56 and the /48 of an IPv6 network,
+    /// The larger networks around it: the /24 of an IPv4 address; the /56 and the /48 of an IPv6 network,
     /// which providers assign to customers.
     pub(super) fn wider(self) -> impl Iterator<Item = Level> {
         let without = |bits: u32| Network(self.0 & (u128::MAX << bits));
@@ -48,7 +48,7 @@ impl Network {
         (!is_v4).then_some(middle).into_iter().chain([wide])
     }
 
-    /// All that count an attempt from there.
+    /// All networks that count an attempt from here.
     pub(super) fn levels(self) -> impl Iterator<Item = Level> {
         std::iter::once(self.narrow()).chain(self.wider())
     }

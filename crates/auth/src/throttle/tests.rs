@@ -1,4 +1,4 @@
-//! Delays by a clock that is advanced by hand.
+//! Delays on a fake clock.
 
 use sealpost_base::{FakeClock, Timestamp};
 
@@ -24,7 +24,7 @@ impl Fixture {
         wait(&mut self.arrive(from, name).unwrap())
     }
 
-    /// An attempt that is made however long it has to wait.
+    /// Starts an attempt, however long it must wait.
     fn begin(&self, from: &str, name: &str) -> Attempt {
         let mut attempt = self.arrive(from, name).unwrap();
         while let Step::Wait(wait) = attempt.step().unwrap() {
@@ -87,7 +87,7 @@ fn a_burst_of_guesses_is_no_quicker_than_a_sequence() {
     assert_eq!(first.len(), 4, "three free failures, and the one that may not be");
     assert!(began(&mut attempts).is_empty());
     first.into_iter().for_each(Attempt::failed);
-    // Now the address has failures: all but a few attempts are refused.
+    // The address now has failures: all but a few attempts are refused.
     let crowded = attempts.extract_if(.., |attempt| attempt.step() == Err(Crowded)).count();
     assert_eq!((crowded, attempts.len()), (386 - 4, 4));
     let mut in_a_minute = 0;
@@ -130,7 +130,7 @@ fn networks_around_an_address_slow_its_neighbours_down_later() {
         let world = Fixture::new(Login::default());
         let free = neighbours.iter().enumerate().take_while(|(n, address)| {
             let is_free = world.wait(address, "x").is_zero();
-            // Each with an account of its own, without failures.
+            // Each at a different account, without failures.
             world.fail(address, &format!("{n}"));
             is_free
         });
@@ -160,7 +160,7 @@ fn attempts_queue_per_address_but_not_per_account() {
     assert_eq!(world.throttle.delayed(), 0);
     assert!(world.arrive("192.0.2.1", "you").is_ok());
 
-    // The owner, from elsewhere, never waits longer than one delay, however many guesses there are.
+    // The owner, at another address, never waits longer than one delay, however many guesses there are.
     let mut owner = world.arrive("203.0.113.9", "me").unwrap();
     let others: Vec<_> = (0..50).map(|n| world.arrive(&format!("198.51.{n}.7"), "me").unwrap()).collect();
     assert_eq!(wait(&mut owner), secs(5));
@@ -209,7 +209,7 @@ fn tables_are_bounded_and_delayed_attempts_are_counted() {
     let held = [99, 98].map(|n| world.arrive(&address(n), "x").unwrap());
     assert!(world.arrive(&address(97), "x").is_err());
     assert!(world.arrive("203.0.113.1", "x").is_ok(), "an attempt without delay is not refused");
-    // Nor is a delayed attempt from an address without failures.
+    // A delayed attempt from an address without failures is not refused either.
     world.fail("203.0.113.77", "attacked");
     let mut clean = world.arrive("198.51.100.1", "attacked").unwrap();
     assert!(wait(&mut clean) > ms(0));
@@ -238,7 +238,7 @@ fn addresses_that_have_failed_come_after_those_that_have_not() {
     assert_eq!(unix, clean);
 }
 
-/// A notification between two looks at the tables must not be missed.
+/// An attempt must not miss a notification between two checks of the tables.
 #[tokio::test(start_paused = true)]
 async fn a_delayed_attempt_begins_when_those_before_it_succeed() {
     let world = Fixture::new(Login { first_delay: secs(3600), max_delay: secs(3600), ..Login::default() });
