@@ -1,9 +1,8 @@
-//! Log objects under retired keys: they count if they existed when the keys were retired.
+//! Log objects under retired keys. They count if they existed when the keys were retired.
 //!
-//! Log entries and manifests are never rewritten, so they outlive the key they are under; and an
-//! attacker with that key and write access to the store can forge others. So before keys are
-//! retired, an object under the new key names all objects under older ones, by their hashes
-//! (decision 61). Any other object under a retired key is ignored.
+//! Log entries and manifests are never rewritten, so they outlive their key. An attacker with that key and
+//! write access to the store could forge more. So before keys are retired, an object under the new key lists
+//! the hashes of all objects under older ones (decision 61). Any other object under a retired key is ignored.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -18,9 +17,9 @@ use crate::noise::Judge;
 use crate::read::Object;
 use crate::{EntryName, Journal};
 
-/// The error text for other objects under a retired key.
+/// Why any other object under a retired key does not count.
 pub(crate) const NOT_VOUCHED_FOR: &str =
-    "it is under a server key that was retired, and was not there when that was retired";
+    "it is under a retired server key, and did not exist when that key was retired";
 
 /// The objects under retired keys that count.
 #[derive(Default)]
@@ -37,7 +36,7 @@ impl Vouched {
 }
 
 impl Judge {
-    /// The objects that attestations vouch for, read once.
+    /// The objects that attestations list, read once.
     pub(crate) async fn vouched(&self) -> Result<Arc<Vouched>> {
         if let Some(vouched) = self.known_vouched() {
             return Ok(vouched);
@@ -49,14 +48,14 @@ impl Judge {
         for name in names {
             match self.name_of(name) {
                 NameVerdict::Authentic => ours.push(name),
-                // It vouched for the objects at an earlier retirement of keys.
+                // An attestation from an earlier retirement of keys.
                 NameVerdict::Retired => {}
                 NameVerdict::Unknown => others.push(name),
             }
         }
         let mut vouched = Vouched::default();
-        // The last rotation listed everything. Without one there are attestations of an older
-        // version, among names that an attacker with write access may have planted.
+        // The last rotation listed every object. Without one, only attestations of an older version remain,
+        // among names that an attacker with write access may have planted.
         if !self.vouched_by(&ours, &mut vouched).await? {
             let beyond = others.split_off(others.len().min(limits::LOG_GAP as usize));
             self.note_unread(beyond.len());
@@ -67,7 +66,7 @@ impl Judge {
         Ok(vouched)
     }
 
-    /// Adds the objects that these attestations list to `vouched`; returns whether one was
+    /// Adds the objects that these attestations list to `vouched`. Returns whether any attestation was
     /// authentic.
     async fn vouched_by(&self, names: &[Name], vouched: &mut Vouched) -> Result<bool> {
         let mut found = false;
@@ -94,7 +93,7 @@ impl Judge {
 }
 
 impl Journal {
-    /// The hashes of all entries that are not under the current key.
+    /// The hashes of all entries under keys older than the current one.
     pub(crate) async fn entries_under_older_keys(&self) -> Result<Vec<Hash>> {
         let mut found = Vec::new();
         let places: Vec<EntryName> = self.chain.list(Position::ZERO).await?;

@@ -1,5 +1,5 @@
-//! Names of log entries where several may have one position: each contains its writer's ballot and
-//! the ballot of the entry before, so that a listing alone shows which of them follow each other.
+//! Names of log entries in stores where one position may have several. A name contains the writer's ballot
+//! and the ballot of the previous entry, so that a listing alone shows which entry follows which.
 
 use minicbor::{Decode, Encode};
 use sealpost_base::{Position, Random};
@@ -8,36 +8,35 @@ use sealpost_base::{Position, Random};
 const POSITION_DIGITS: usize = 16;
 /// Hexadecimal digits of a ballot.
 const BALLOT_DIGITS: usize = 24;
-/// The prefix of the name of an object that records that a ballot was begun; after all positions in
-/// a listing.
+/// The prefix of the name of an object that records the begin of a ballot; after all positions in a listing.
 const BEGUN: char = 'w';
 
-/// From this round on ballots carry a tag, so that no writer without the key can begin the greatest
-/// ballot, after which there is none.
+/// From this round on, ballots carry a tag. So a writer without the key cannot begin the greatest ballot,
+/// after which there would be none.
 const TAGGED_ROUNDS: u32 = 1 << 31;
 
-/// A writer's numbered claim to append, as in Paxos: greater ones take precedence.
+/// A writer's numbered claim to append, as in Paxos: greater ballots take precedence.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
 pub struct Ballot {
-    /// Greater than all that the writer knew.
+    /// Greater than every round that the writer knew.
     #[n(0)]
     round: u32,
-    /// Random: no two are the same.
+    /// Random, so that no two ballots are equal.
     #[n(1)]
     writer: u64,
 }
 
 impl Ballot {
-    /// The ballot of an entry that was written without one, by a conditional create.
+    /// The ballot of an entry that a conditional create wrote, without a ballot.
     pub const NONE: Ballot = Ballot { round: 0, writer: 0 };
 
-    /// A greater ballot; `None` if there is none, after four thousand million of them.
+    /// A greater ballot. `None` after four thousand million rounds.
     pub(crate) fn above(self, random: &dyn Random) -> Option<Self> {
         Some(Ballot { round: self.round.checked_add(1)?, writer: random.next_u64() })
     }
 
-    /// The same, for a log whose writers have keys: from [`TAGGED_ROUNDS`] on, the half of the
-    /// number that is not random is the `tag` of round and nonce.
+    /// A greater ballot for a log whose writers have keys. From [`TAGGED_ROUNDS`] on, half of the writer's
+    /// number is random, and the other half is the `tag` of round and nonce.
     pub(crate) fn above_tagged(self, random: &dyn Random, tag: impl Fn(u32, u32) -> u32) -> Option<Self> {
         let above = self.above(random)?;
         if above.round < TAGGED_ROUNDS {
@@ -47,8 +46,8 @@ impl Ballot {
         Some(Ballot { writer: u64::from(nonce) << 32 | u64::from(tag(above.round, nonce)), ..above })
     }
 
-    /// Whether a writer with keys may have begun it, where `is_tag` checks round, nonce and tag.
-    /// Writers reach rounds that need tags only after a planted ballot.
+    /// Whether a writer with keys may have begun it; `is_tag` checks round, nonce and tag. Writers reach
+    /// rounds that need tags only after a planted ballot.
     pub(crate) fn may_count(self, is_tag: impl Fn(u32, u32, u32) -> bool) -> bool {
         self.round < TAGGED_ROUNDS || is_tag(self.round, (self.writer >> 32) as u32, self.writer as u32)
     }
@@ -58,7 +57,7 @@ impl Ballot {
         format!("{BEGUN}{self:x}")
     }
 
-    /// The ballot whose begin an object of this name records.
+    /// The ballot whose begin an object with this name records.
     pub fn of_file(name: &str) -> Option<Self> {
         Self::parse(name.strip_prefix(BEGUN)?)
     }
@@ -86,9 +85,9 @@ impl std::fmt::LowerHex for Ballot {
 pub struct EntryName {
     /// Its position in the log.
     pub position: Position,
-    /// The ballot that it was written in.
+    /// The ballot in which it was written.
     pub(crate) ballot: Ballot,
-    /// The ballot of the entry before it.
+    /// The ballot of the previous entry.
     pub(crate) parent: Ballot,
 }
 

@@ -1,9 +1,8 @@
-//! Checkpoints: the state up to a position, in chunks, and trimming the log below.
+//! Checkpoints: the state up to a position, in chunks; and trimming the log below.
 //!
-//! A checkpoint is a manifest and a folder of chunks, and needs nothing outside them, so that
-//! removing an old one, however late, takes nothing from a newer one that another writer wrote
-//! meanwhile. Its manifest is written last and removed first: a checkpoint with a manifest is
-//! complete.
+//! A checkpoint is a manifest and a folder of chunks, and refers to nothing outside them. So removing an old
+//! checkpoint, however late, cannot damage a newer one that another writer has written meanwhile. The
+//! manifest is written last and removed first: a checkpoint with a manifest is complete.
 
 use bytes::Bytes;
 use futures::stream::{self, StreamExt, TryStreamExt};
@@ -17,10 +16,10 @@ use crate::{EntryName, Journal, Tail};
 
 /// The name under which a manifest is sealed.
 const MANIFEST: &str = "manifest";
-/// Chunks written at once, so that they share commits.
+/// Chunks written at once, so that they share database commits.
 const WRITES_AT_ONCE: usize = 8;
 
-/// A checkpoint's manifest.
+/// The manifest of a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Checkpoint {
     /// The last entry that it includes.
@@ -37,17 +36,17 @@ pub struct ChunkRef {
     /// Its name.
     #[n(0)]
     pub name: String,
-    /// SHA-256 of its plaintext; readable only with the manifest's key.
+    /// SHA-256 of its plaintext; only readers with the manifest's key see it.
     #[n(1)]
     pub digest: Hash,
-    /// What its object is called, which says nothing of what is in it; `None` in checkpoints of
-    /// earlier versions: its name.
+    /// The name of its object, which reveals nothing of its content. `None` in checkpoints of earlier
+    /// versions, where the object has the chunk's name.
     #[n(2)]
     pub(crate) object: Option<String>,
 }
 
 impl ChunkRef {
-    /// What its object is called, in the folder of the checkpoint.
+    /// The name of its object in the folder of the checkpoint.
     pub fn file_name(&self) -> &str {
         self.object.as_deref().unwrap_or(&self.name)
     }
@@ -57,7 +56,7 @@ impl Journal {
     /// The positions that have a checkpoint, newest first.
     ///
     /// # Errors
-    /// The store's errors.
+    /// Store errors.
     pub async fn checkpoints(&self) -> Result<Vec<Position>> {
         self.checkpoints_after(None).await
     }
@@ -67,7 +66,7 @@ impl Journal {
         Ok(self.marked(after).await?.checkpoints)
     }
 
-    /// The positions above `after` that have a checkpoint, and those that are passed over.
+    /// The positions above `after` that have a checkpoint, and the skipped ones.
     pub(crate) async fn marked_after(&self, after: Position) -> Result<Marked> {
         self.marked(Some(after)).await
     }
@@ -75,7 +74,7 @@ impl Journal {
     /// When the last checkpoint was written, by the store's clock.
     ///
     /// # Errors
-    /// The store's errors.
+    /// Store errors.
     pub async fn last_checkpoint_written(&self) -> Result<Option<Timestamp>> {
         let listed = self.store.list(&self.manifest_prefix(), None);
         listed.try_fold(None, |last, object| async move { Ok(last.max(Some(object.modified))) }).await
@@ -84,7 +83,7 @@ impl Journal {
     /// Whether the entry at `position` may have been removed, now or earlier.
     ///
     /// # Errors
-    /// The store's errors.
+    /// Store errors.
     pub async fn is_trimmed(&self, position: Position) -> Result<bool> {
         Ok(self.marked_after(position).await?.is_trimmed(position))
     }
@@ -92,7 +91,7 @@ impl Journal {
     /// The manifest of the checkpoint at `position`.
     ///
     /// # Errors
-    /// `NotFound`, `Corrupt`, `Denied` if it is under a later key than these, or the store's errors.
+    /// `NotFound`, `Corrupt`, `Denied` if it is under a later key than `keys`, or store errors.
     pub async fn checkpoint(&self, keys: &AccountKeys, position: Position) -> Result<Checkpoint> {
         if self.judge.key().has_retired() {
             self.judge.vouched().await?;
@@ -109,7 +108,7 @@ impl Journal {
     /// The plaintext of a chunk of the checkpoint at `position`.
     ///
     /// # Errors
-    /// `NotFound`, `Corrupt`, or the store's errors.
+    /// `NotFound`, `Corrupt`, or store errors.
     pub async fn chunk(
         &self,
         keys: &AccountKeys,
@@ -127,14 +126,14 @@ impl Journal {
         self.store.read_opened(&self.snap_path(position, chunk.file_name()), open).await
     }
 
-    /// Writes a checkpoint of the state at `tail`; durable on return. `chunk` returns the bytes of
-    /// a chunk, and is called once for each of `names`. Two writers of the same position write the
-    /// same bytes, so either one's chunks will do; chunks that a copy of another store left are of
-    /// another history, and yield no checkpoint.
+    /// Writes a checkpoint of the state at `tail`; durable on return. `chunk` returns the bytes of a chunk;
+    /// it is called once for each of `names`. Two writers at the same position write the same bytes, so the
+    /// chunks of either are valid. Chunks from an interrupted copy of another store belong to another
+    /// history, and the checkpoint fails.
     ///
     /// # Errors
-    /// `Conflict` if another object is there already; the store's errors. Nothing refers to the
-    /// written objects until the manifest.
+    /// `Conflict` if another object is at one of the paths; store errors. Nothing refers to the written
+    /// objects before the manifest exists.
     pub async fn write_checkpoint(
         &self,
         keys: &AccountKeys,
@@ -176,8 +175,8 @@ impl Journal {
             }
         }
         self.judge.knows(Name::Checkpoint(position));
-        // It is complete without a witness: readers then read its manifest, until the next
-        // checkpoint adds one.
+        // The checkpoint is complete without a witness. Until the next one adds it, readers read the
+        // manifest.
         let vouched = async {
             self.witness(position).await?;
             self.adopt().await
@@ -199,18 +198,18 @@ impl Journal {
         seal(keys, self.account, position, name, plain, &*self.random)
     }
 
-    /// Removes what the last two checkpoints make superfluous: older checkpoints, and log entries
-    /// below the older one's last entry.
+    /// Removes objects that the last two checkpoints make unnecessary: older checkpoints, and log entries
+    /// below the last entry of the older of the two.
     ///
     /// # Errors
-    /// The store's errors. The rest is removed the next time.
+    /// Store errors. The next trim removes the rest.
     pub async fn trim(&self) -> Result<()> {
         self.trim_below(Position(u64::MAX)).await
     }
 
-    /// The same, but nothing from `most` on: for a log whose state refers to entries, so that which
-    /// of them it still needs does not follow from the checkpoints. Other writers, or another start
-    /// of this one, may have written those.
+    /// As [`Journal::trim`], but removes nothing from `most` on. For a log whose state refers to entries, so
+    /// that the checkpoints alone do not decide which entries it still needs. Another writer, or an earlier
+    /// run of this one, may have written the checkpoints.
     ///
     /// # Errors
     /// As [`Journal::trim`].
@@ -219,8 +218,8 @@ impl Journal {
         let [_, older] = checkpoints[..] else { return Ok(()) };
         let end = older.min(most);
         if self.store.append_mode() == AppendMode::Siblings {
-            // A manifest that is still being written, or was never acknowledged, may be listed:
-            // nothing is removed before all readers see it.
+            // The listing may show a manifest that is still being written or was never acknowledged. Remove
+            // nothing before all readers see it.
             for position in &checkpoints {
                 let path = self.manifest_path(*position);
                 self.store.put_again(&path, &path).await?;
@@ -238,7 +237,7 @@ impl Journal {
         self.store.delete_in_order(self.below(&self.snap_prefix(), 1, end).await?).await
     }
 
-    /// The newest checkpoints, at most two, whose manifests are authentic at present.
+    /// The newest checkpoints, at most two, whose manifests are authentic now.
     pub(crate) async fn newest_two(&self) -> Result<Vec<Position>> {
         let mut newest = Vec::new();
         for position in self.checkpoints().await? {
@@ -267,7 +266,7 @@ impl Journal {
     }
 }
 
-/// The objects of a checkpoint differ from those to be written.
+/// The error for a path of a checkpoint that holds a different object.
 fn taken(position: Position, why: Error) -> Error {
     match why.kind() {
         Kind::Corrupt | Kind::NotFound => {

@@ -1,23 +1,21 @@
-//! Agreement on one sequence of objects in a store whose creates overwrite: of the writers that
-//! want one position, exactly one gets it, for any delays, losses and repetitions of requests and
-//! any pauses of writers, without any clock.
+//! Agreement on one sequence of objects in a store whose creates overwrite. Of the writers that want one
+//! position, exactly one gets it, with any delays, losses and repetitions of requests, any pauses of writers,
+//! and without a clock.
 //!
-//! This is Paxos with the store as its only acceptor, a disk (Gafni and Lamport, "Disk Paxos",
-//! 2003), on a growing chain. A writer begins a *ballot*, greater than all it knows of, by writing
-//! an object of that name. Then it lists the entries and follows what it finds: the last entry of
-//! the greatest ballot, which it writes once more in its own. From then on it appends by writing an
-//! entry and listing the ballots: **if none is greater, the entry counts**. A writer that begins a
-//! greater one later lists the entries after that, finds this one, and follows it. If one is
-//! greater, the entry counts only if that one followed it. Every object is written under a name of
-//! its own and never changed, so requests may be repeated, and arrive late.
+//! This is Paxos with the store as its only acceptor, a disk (Gafni and Lamport, "Disk Paxos", 2003), on a
+//! growing chain. A writer begins a *ballot*, greater than all that it knows, by writing an object of that
+//! name. Then it lists the entries, takes the last entry of the greatest ballot, and writes it again in its
+//! own ballot. From then on it appends by writing an entry and listing the ballots: **if none is greater, the
+//! entry counts**. A writer that begins a greater ballot later lists the entries after that, finds this
+//! entry, and follows it. If a ballot is greater, the entry counts only if that ballot's writer followed it.
+//! Every object has a name of its own and never changes, so requests may be repeated and may arrive late.
 //!
-//! The store must guarantee: a write that was acknowledged is seen by every request that begins
-//! after that. A write that was not acknowledged may be seen by one reader and not by the next; so
-//! a process that reads an end of the chain by another writer writes it once more, unchanged,
-//! before it relies on it.
+//! The store must guarantee that every request sees the writes acknowledged before it begins. A write without
+//! an acknowledgement may be visible to one reader and invisible to the next. So a process that finds another
+//! writer's entry at the end of the chain writes it again, unchanged, before it relies on it.
 //!
-//! A sole writer needs one write and one list for an entry. A change of writers costs five requests
-//! more. Two concurrent writers may defeat each other; they back off for random, growing times.
+//! A sole writer needs one write and one list per entry. A change of writers costs five more requests. Two
+//! concurrent writers may defeat each other; they back off for random, growing times.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -45,35 +43,35 @@ mod outcome;
 #[cfg(test)]
 mod tests;
 
-/// How often a request with unknown outcome is repeated.
+/// Attempts at a request with unknown outcome.
 const ATTEMPTS: usize = 3;
-/// How often an end that another writer is deciding is looked at before this process decides it.
+/// How often this process lists again while another writer decides the end, before it decides itself.
 const PATIENT_ROUNDS: u32 = 4;
 /// Rounds that other writers may win before the log is reported as too busy.
 const ROUNDS: u32 = 24;
-/// The longest first wait; each further one may be twice as long, up to `WAIT_DOUBLINGS` times.
+/// The longest first wait; each later one may be twice as long, up to `WAIT_DOUBLINGS` times.
 const WAIT: Duration = Duration::from_millis(20);
 const WAIT_DOUBLINGS: u32 = 6;
 
-/// One chain of objects. Cloning shares what is known of it.
+/// One chain of objects. Clones share what is known of it.
 #[derive(Clone)]
 pub struct DiskPaxos {
     store: Store,
     /// The folder of the entries.
     entries: String,
-    /// The folder that records which ballots were begun; it may hold other objects with names
-    /// before theirs.
+    /// The folder that records the ballots that were begun. It may hold other objects whose names sort before
+    /// theirs.
     ballots: String,
     random: Arc<dyn Random>,
     cache: Arc<ChainCache>,
-    /// Decides what is an entry; without it, every object with the name of one is.
+    /// Distinguishes entries from other objects; without it, every object with the name of an entry is one.
     judge: Option<Judge>,
 }
 
 /// What this process knows of a chain.
 #[derive(Default)]
 struct ChainCache {
-    /// The ballot in which this process can append at once, taken out while it does.
+    /// The ballot in which this process can append at once. Taken out while in use.
     lead: AsyncMutex<Option<Leadership>>,
     /// An entry that all readers see.
     settled: Mutex<Option<EntryName>>,
@@ -84,9 +82,9 @@ struct ChainCache {
 #[derive(Clone, Copy)]
 struct Leadership {
     ballot: Ballot,
-    /// The end of the chain in it.
+    /// The end of the chain in this ballot.
     tail: Tail,
-    /// A checkpoint covers entries after that end, which are missing.
+    /// Whether a checkpoint covers entries after that end, which are missing.
     lacks_end: bool,
 }
 
@@ -100,33 +98,32 @@ pub(crate) struct Begun {
     known: Position,
 }
 
-/// Selects the manifests of checkpoints, in the folder of ballots, that matter to a process that
-/// knows the log up to some position.
+/// Selects the checkpoint manifests, in the folder of ballots, that matter to a process that knows the log up
+/// to some position.
 pub(crate) struct Marks {
-    /// The path of the manifest at that position: those after it matter.
+    /// The path of the manifest at that position; only later ones matter.
     pub after: String,
-    /// That position. Two checkpoints after the next position mean that entries there may be
-    /// trimmed.
+    /// That position. Two checkpoints above the next position mean that entries there may be trimmed.
     pub known: Position,
 }
 
 /// The last entry, as far as it is readable.
 enum End {
-    /// There is none after the known one.
+    /// There is no entry after the known one.
     Known,
-    /// This one, and all readers see it.
+    /// This entry, which all readers see.
     Whole(EntryName),
-    /// It is listed, but cannot be read.
+    /// The listing shows an entry that cannot be read.
     Unseen,
 }
 
-/// The result of writing an entry once more.
+/// The result of writing an entry again.
 enum Again {
-    /// It was written.
+    /// The entry was written.
     Written(Bytes, Generation),
-    /// It cannot be read.
+    /// The object cannot be read.
     Unseen,
-    /// It is no entry, and was not written.
+    /// The object is no entry, and was not written.
     Unfit,
 }
 
@@ -134,17 +131,17 @@ enum Again {
 pub(crate) enum ChainScan {
     /// The entries after the known end, in order; they count.
     Entries(Vec<EntryName>),
-    /// Too many checkpoints are after the known end: entries after it may be gone.
+    /// Too many checkpoints are above the known end: entries after it may have been removed.
     Trimmed,
 }
 
 impl DiskPaxos {
-    /// The chain with its entries in one folder and its ballots in another, which may be the same.
+    /// A chain with its entries in one folder and its ballots in another, which may be the same.
     pub fn new(store: Store, entries: String, ballots: String, random: Arc<dyn Random>) -> Self {
         DiskPaxos { store, entries, ballots, random, cache: Arc::default(), judge: None }
     }
 
-    /// The same, counting only authentic entries.
+    /// Counts only authentic entries.
     pub(crate) fn judged_by(self, judge: Judge) -> Self {
         DiskPaxos { judge: Some(judge), ..self }
     }
@@ -157,7 +154,7 @@ impl DiskPaxos {
     /// The end of the chain and its object; `None` if there is no entry.
     ///
     /// # Errors
-    /// The store's errors; `Retry` if others keep appending.
+    /// Store errors; `Retry` if others keep appending.
     pub async fn last(&self) -> Result<Option<(EntryName, Bytes)>> {
         for round in 0..ROUNDS {
             let places = match self.behind(&Tail::EMPTY, None).await? {
@@ -169,7 +166,7 @@ impl DiskPaxos {
             let Some(last) = places.last() else { return Ok(None) };
             match self.store.read(&self.path(last)).await {
                 Ok(object) => return Ok(Some((*last, object))),
-                // Other writers continued, and removed it.
+                // Other writers appended and trimmed it.
                 Err(e) if e.kind() == Kind::NotFound => self.wait(round).await,
                 Err(e) => return Err(e),
             }
@@ -177,20 +174,18 @@ impl DiskPaxos {
         Err(busy())
     }
 
-    /// The end according to a listing, for a store in which ballots are no longer used: their
-    /// entries remain.
+    /// The end by a listing, for a store that no longer uses ballots but still has entries with ballots.
     ///
     /// # Errors
-    /// The store's errors.
+    /// Store errors.
     pub async fn listed_last(&self) -> Result<Option<EntryName>> {
         Ok(last_of(&self.list(Position::ZERO).await?, &Tail::EMPTY))
     }
 
-    /// All entries according to the names in a listing: the last one may not count yet, or never,
-    /// and any may be noise.
+    /// All entries by the names in a listing. The last one may not count yet, or never, and any may be noise.
     ///
     /// # Errors
-    /// The store's errors.
+    /// Store errors.
     pub async fn listed(&self) -> Result<Vec<EntryName>> {
         let places = self.list(Position::ZERO).await?;
         let last = last_of(&places, &Tail::EMPTY);
@@ -200,7 +195,7 @@ impl DiskPaxos {
     /// Appends `object` after the entry at `position`, if that is the end of the chain.
     ///
     /// # Errors
-    /// `Retry` if it is unknown whether it counts; the store's errors.
+    /// `Retry` if the outcome is unknown; store errors.
     pub async fn append_at(&self, position: Position, object: Sealed) -> Result<Append> {
         let mut slot = self.cache.lead.lock().await;
         let Some(lead) = self.begin(&Tail::EMPTY, None).await? else { return Ok(Append::Trimmed) };
@@ -212,15 +207,14 @@ impl DiskPaxos {
         self.follow_up(lead, object, None).await
     }
 
-    /// Appends `object` right after `after`, which `marks` is about too.
+    /// Appends `object` directly after `after`, to which `marks` refers too.
     ///
     /// # Errors
-    /// As [`DiskPaxos::append_at`]; `Corrupt` if a checkpoint covers entries after it that are
-    /// missing.
+    /// As [`DiskPaxos::append_at`]; `Corrupt` if a checkpoint covers later entries that are missing.
     pub(crate) async fn append(&self, after: &Tail, object: Sealed, marks: &Marks) -> Result<Append> {
         let mut slot = self.cache.lead.lock().await;
-        // Taken out of the slot while it is used: an interrupted append leaves no ballot in which
-        // one position might be written twice.
+        // Taken out while in use: an interrupted append must not leave a ballot in which one position could
+        // be written twice.
         let lead = match slot.take() {
             Some(lead) if lead.tail.position > after.position => {
                 *slot = Some(lead);
@@ -244,7 +238,7 @@ impl DiskPaxos {
         self.follow_up(lead, object, Some(marks)).await
     }
 
-    /// Writes the entry after the leadership's end, and finds out whether it counts.
+    /// Writes the entry after the leadership's end, and determines whether it counts.
     async fn follow_up(&self, lead: Leadership, object: Sealed, marks: Option<&Marks>) -> Result<Append> {
         let generation = self.generation_of(object.as_ref());
         let parent = lead.tail.ballot.unwrap_or(Ballot::NONE);
@@ -262,13 +256,13 @@ impl DiskPaxos {
         self.resolve_outcome(lead, (place, tail), marks).await
     }
 
-    /// The entries after `known` that count. Ensures that all other readers will find the same.
+    /// The entries after `known` that count. Ensures that all later readers find the same ones.
     pub(crate) async fn behind(&self, known: &Tail, marks: Option<&Marks>) -> Result<ChainScan> {
         let listed = self.list(known.position).await?;
         self.behind_as_listed(listed, known, marks).await
     }
 
-    /// The same for a caller that has listed the entries after `known`.
+    /// As `behind`, for a caller that has listed the entries after `known`.
     pub(crate) async fn behind_as_listed(
         &self,
         listed: Vec<EntryName>,
@@ -276,7 +270,7 @@ impl DiskPaxos {
         marks: Option<&Marks>,
     ) -> Result<ChainScan> {
         let mut listed = Some(listed);
-        // The first position that the last listing omitted, and how many listings in a row did.
+        // The first position that the last listing omitted, and how many consecutive listings did.
         let mut missing = (Position::ZERO, 0);
         for round in 0..ROUNDS {
             let mut places = match listed.take() {
@@ -291,7 +285,7 @@ impl DiskPaxos {
                     continue;
                 }
             };
-            // Read after the listing: a ballot that is not begun by now will find the same.
+            // Read after the listing: a ballot begun later will find the same entries.
             let begun = self.begun(marks).await?;
             if begun.is_trimmed() {
                 return Ok(ChainScan::Trimmed);
@@ -299,9 +293,9 @@ impl DiskPaxos {
             let Some(last) = last else { return Ok(ChainScan::Entries(Vec::new())) };
             if last.is_plain() || begun.greatest <= last.ballot {
                 let found = leading_to(&places, last, known.position);
-                // A list has pages of different moments: an entry before the last one may have
-                // appeared after its page was read. A list that begins after a later entry was seen
-                // includes it, so an entry that several lists omit is missing.
+                // The pages of a list are of different moments, so an entry may have appeared after its page
+                // was read. But a list that begins after a later entry was seen includes it. So an entry that
+                // several lists omit is missing.
                 if let Some(first) = first_missing(&found, known.position).filter(|_| marks.is_some()) {
                     missing = (first, if missing.0 == first { missing.1 + 1 } else { 1 });
                     if missing.1 <= PATIENT_ROUNDS {
@@ -311,7 +305,7 @@ impl DiskPaxos {
                 }
                 return Ok(ChainScan::Entries(found));
             }
-            // A greater ballot was begun, and may follow the last entry or not.
+            // A greater ballot has begun; its writer may follow the last entry or not.
             if round < PATIENT_ROUNDS {
                 self.wait(round).await;
             } else if let Some(lead) = self.begin(known, marks).await? {
@@ -332,8 +326,8 @@ impl DiskPaxos {
         begun
     }
 
-    /// Begins a ballot: after this no smaller ballot gets an entry that counts. `None` if the log
-    /// was trimmed.
+    /// Begins a ballot. From then on, no entry in a smaller ballot can start to count. `None` if the log was
+    /// trimmed.
     async fn begin(&self, known: &Tail, marks: Option<&Marks>) -> Result<Option<Leadership>> {
         let mut least = known.ballot.unwrap_or(Ballot::NONE);
         for round in 0..ROUNDS {
@@ -371,7 +365,7 @@ impl DiskPaxos {
                     self.wait(round).await;
                     continue;
                 }
-                // It is no longer in the list.
+                // The next listing omits it.
                 Again::Unfit => continue,
             };
             self.settle(mine);
@@ -383,8 +377,7 @@ impl DiskPaxos {
         Err(busy())
     }
 
-    /// The end of the chain among `places`, according to [`last_of`], without objects that are not
-    /// entries.
+    /// The end of the chain among `places` by [`last_of`], without objects that are no entries.
     async fn end_of(&self, places: &mut Vec<EntryName>, known: &Tail) -> Result<End> {
         for _ in 0..=limits::LOG_GAP {
             let Some(last) = last_of(places, known) else { return Ok(End::Known) };
@@ -410,7 +403,7 @@ impl DiskPaxos {
         Ok(again)
     }
 
-    /// Writes the object under one name to another, which may be the same, if it is an entry.
+    /// Copies the object of one name to another, or to itself, if it is an entry.
     async fn write_again(&self, from: &EntryName, to: &EntryName) -> Result<Again> {
         let mut generation = Generation::default();
         let (from_path, to_path) = (self.path(from), self.path(to));
@@ -454,7 +447,7 @@ impl DiskPaxos {
         header.map_or(Generation::default(), |(_, header)| header.generation)
     }
 
-    /// All entries from `position` on, its own siblings included, without those known to be noise.
+    /// All entries from `position` on, with all siblings there, without known noise.
     pub(crate) async fn list(&self, position: Position) -> Result<Vec<EntryName>> {
         let after = self.path(&EntryName::plain(position));
         let mut listed = self.store.list(&self.entries, Some(&after));
@@ -471,8 +464,7 @@ impl DiskPaxos {
         Ok(places)
     }
 
-    /// The ballots that were begun, and the other objects in their folder; with `None`, only the
-    /// ballots.
+    /// The ballots that were begun, and the other objects in their folder; with `None`, only the ballots.
     pub(crate) async fn begun(&self, marks: Option<&Marks>) -> Result<Begun> {
         for round in manifests::listings() {
             let (all, names) = self.listed_begun(marks).await?;
@@ -513,8 +505,7 @@ impl DiskPaxos {
         Ok((all, names))
     }
 
-    /// Removes the names of ballots below the greatest, if there are many: no writer needs them any
-    /// more.
+    /// Removes the names of smaller ballots if there are many: no writer needs them any more.
     async fn forget_small(&self, begun: &Begun) {
         if begun.all.len() < limits::BALLOTS {
             return;
@@ -560,7 +551,7 @@ impl DiskPaxos {
     }
 }
 
-/// The first position after `known` that is not among `places`, the last of which ends a chain.
+/// The first position after `known` that is missing among `places`, the last of which ends a chain.
 fn first_missing(places: &[EntryName], known: Position) -> Option<Position> {
     let mut expected = known.next();
     for place in places {
@@ -582,7 +573,7 @@ fn unknown(position: Position) -> Error {
     Error::retry(format!("log entry {position}: concurrent append; outcome unknown, retry"))
 }
 
-/// The error of a log with a checkpoint at or after `position`, and no entry there.
+/// The error of a log that has a checkpoint at or above `position`, and no entry there.
 pub(crate) fn lacks_its_end(position: Position) -> Error {
     Error::corrupt(format!(
         "log entry {position} is missing, but a checkpoint at or after it exists: nothing is appended at its \

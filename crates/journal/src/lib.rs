@@ -2,19 +2,18 @@
 //!
 //! The contents of entries are opaque here. The invariants:
 //!
-//! - An entry is durable when [`Journal::append`] returns `Done`; at most one entry ever counts at
-//!   a position. Where the store creates conditionally there is only one; elsewhere its writers
-//!   agree on one ([`DiskPaxos`]).
-//! - Each entry carries the hash of the one before, so none can be swapped, reordered or dropped
-//!   undetected, and a MAC, so that no other object passes for one. An object without one is
-//!   reported, skipped, and never appended to. [`Replay`] decides which entries count. Manifests
-//!   and marks of skipped positions have such a MAC too, and count only with it.
-//! - A writer that is behind finds out: [`Append::Lost`] when others appended, [`Append::Trimmed`]
-//!   when the entry it would have followed was covered by checkpoints and removed. Neither leaves
-//!   anything that replay would count.
-//! - An entry is removed only when two checkpoints exist at or above the position after it, and the
-//!   newest two checkpoints are never removed. So manifests show all processes, for ever, up to
-//!   where the log may be removed.
+//! - An entry is durable when [`Journal::append`] returns `Done`, and at most one entry ever counts at a
+//!   position. With conditional create there is only one; otherwise the writers agree on one ([`DiskPaxos`]).
+//! - Each entry carries the hash of the previous one, so that no swap, reorder or loss goes undetected, and a
+//!   MAC, so that no other object passes for an entry. An object without a valid MAC is reported, skipped,
+//!   and never appended to. [`Replay`] decides which entries count. Manifests and marks of skipped positions
+//!   have such a MAC too, and count only with it.
+//! - A stale writer learns that it is stale: [`Append::Lost`] if others appended, [`Append::Trimmed`] if
+//!   checkpoints cover the entry that it would have followed and a trim removed it. Neither leaves an object
+//!   that replay would count.
+//! - A trim removes an entry only when two checkpoints exist at or above the next position, and never removes
+//!   the newest two checkpoints. So the manifests always show every process up to which position the log may
+//!   have been removed.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
@@ -65,16 +64,16 @@ pub struct Journal {
     account: AccountId,
     /// The folder of all its objects.
     folder: Arc<str>,
-    /// Its contents are sealed without compression.
+    /// Whether its contents are sealed without compression.
     raw: bool,
     random: Arc<dyn Random>,
-    /// The entries, and the writers that may append.
+    /// The entries, and agreement between their writers.
     chain: DiskPaxos,
-    /// Decides what is an entry.
+    /// Distinguishes entries from other objects.
     judge: Judge,
-    /// Up to where nothing was trimmed at the last check.
+    /// The position from which nothing was trimmed at the last check.
     trim_watermark: Arc<TrimWatermark>,
-    /// Where an append lost last, and how often in a row.
+    /// The position of the last lost append, and the number of consecutive losses.
     lost: Arc<Lost>,
     metrics: Arc<JournalMetrics>,
 }
@@ -85,8 +84,8 @@ impl Journal {
         Self::in_folder(format!("acct/{account}"), false, store, account, key, random)
     }
 
-    /// The log of the queue of `node`, whose entries `key` authenticates. An entry holds mail of
-    /// several senders, so it is not compressed: sizes would reveal one sender's data to another.
+    /// The log of the queue of `node`, whose entries `key` authenticates. An entry holds mail of several
+    /// senders, so it is not compressed: sizes would reveal one sender's data to another.
     pub fn of_queue(store: Store, node: AccountId, key: &LogKey, random: Arc<dyn Random>) -> Self {
         Self::in_folder(format!("queue/{node}"), true, store, node, key, random)
     }
@@ -106,21 +105,20 @@ impl Journal {
         Journal { store, account, folder, raw, random, chain, judge, trim_watermark, lost, metrics }
     }
 
-    /// The same, for a frequent writer: before an append, the check for a trim is skipped if it was
-    /// made recently.
+    /// For a frequent writer: skips the check for a trim before an append if a recent one exists.
     #[must_use]
     pub fn timed(self, clock: Arc<dyn Clock>) -> Self {
         Journal { trim_watermark: Arc::new(TrimWatermark::by(clock)), ..self }
     }
 
-    /// The same, with metrics shared with other logs.
+    /// Shares metrics with other logs.
     #[must_use]
     pub fn counted(self, metrics: Arc<JournalMetrics>) -> Self {
         self.judge.counted(metrics.clone());
         Journal { metrics, ..self }
     }
 
-    /// The same, for entries that free space: on a full disk they may use the reserve for that.
+    /// For entries that free space: on a full disk they may use the reserve.
     #[must_use]
     pub fn freeing(&self) -> Self {
         Journal { store: self.store.freeing(), ..self.clone() }
@@ -161,23 +159,22 @@ impl Journal {
     }
 }
 
-/// The entries of the log of `account`, for callers that only list them: no key checks whether they
-/// are authentic.
+/// The entries of the log of `account`, for callers that only list them. No key checks their authenticity.
 pub fn entries_of(store: Store, account: AccountId, random: Arc<dyn Random>) -> DiskPaxos {
     chain_below(&format!("acct/{account}"), store, random)
 }
 
-/// The same for the queue of `node`.
+/// As [`entries_of`], for the queue of `node`.
 pub fn queue_entries_of(store: Store, node: AccountId, random: Arc<dyn Random>) -> DiskPaxos {
     chain_below(&format!("queue/{node}"), store, random)
 }
 
 fn chain_below(folder: &str, store: Store, random: Arc<dyn Random>) -> DiskPaxos {
-    // Ballots are in the folder of manifests: one listing shows both.
+    // Ballots are in the folder of manifests, so that one listing shows both.
     DiskPaxos::new(store, format!("{folder}/log"), format!("{folder}/manifest"), random)
 }
 
-/// The account and position of the log entry with that path.
+/// The account and position of the log entry at a path.
 pub fn log_entry(path: &str) -> Option<(AccountId, Position)> {
     let (account, position) = path.strip_prefix("acct/")?.split_once("/log/")?;
     Some((account.parse().ok()?, EntryName::parse(position)?.position))

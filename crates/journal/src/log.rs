@@ -1,9 +1,9 @@
 //! Appending to the log.
 //!
-//! An entry goes to the position after the last one that its writer knows. The object that is there
-//! already decides: an entry means that others were first; after an object that is no entry the log
-//! continues ([`crate::skip`]); after a damaged entry nothing is appended. So nothing is ever
-//! acknowledged after an object that is not an entry, and writers need not look first.
+//! A writer creates its entry at the position after the last one that it knows. The object already there
+//! decides. An entry means that others were first. After an object that is no entry, the log continues
+//! ([`crate::skip`]). After a damaged entry, nothing is appended. So no append is ever acknowledged behind an
+//! object that is no entry, and writers need not check beforehand.
 
 use std::time::Duration;
 
@@ -19,27 +19,27 @@ use crate::noise::{Unfit, damaged_end};
 use crate::read::Object;
 use crate::{EntryName, Journal, Tail};
 
-/// How often an append with unknown outcome is repeated.
+/// Attempts at an append with unknown outcome.
 const APPEND_ATTEMPTS: usize = 3;
 
-/// The seal of an entry.
+/// How an entry is sealed.
 #[derive(Clone, Copy)]
 pub enum Seal<'a> {
-    /// The owner's: any event.
+    /// With the owner's keys: any event.
     Owner(&'a AccountKeys),
-    /// Sealed to the account's public key, without its keys: deliveries only.
+    /// To the account's public key, without its keys: deliveries only.
     Delivery(&'a PublicKey),
 }
 
 /// The result of an append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Append {
-    /// The entry is durable; this is the end of the log now.
+    /// The entry is durable; this is the new end of the log.
     Done(Tail),
     /// Another writer's entry is at that position. Catch up from the known end, and decide again.
     Lost,
-    /// The known end is no longer in the log: it is older than the checkpoints. Nothing was
-    /// written; load the account again.
+    /// The known end is older than the checkpoints and no longer in the log. Nothing was written; load the
+    /// account again.
     Trimmed,
 }
 
@@ -58,11 +58,11 @@ pub(crate) fn trimmed_while_written(position: Position) -> Error {
 }
 
 impl Journal {
-    /// Appends one entry right after `after`; durable when it returns `Done`.
+    /// Appends one entry directly after `after`; durable when it returns `Done`.
     ///
     /// # Errors
-    /// `Limit` if it is too large; `Retry` when the store did not accept it, or when others trimmed
-    /// the log meanwhile. It may still count then: the next append must be ready to lose to it.
+    /// `Limit` if it is too large; `Retry` if the store did not accept it, or if others trimmed the log
+    /// meanwhile. After `Retry` it may still count, so the next append must be ready to lose to it.
     pub async fn append(&self, after: &Tail, seal: Seal<'_>, plaintext: &[u8]) -> Result<Append> {
         if plaintext.len() > ENTRY_BYTES {
             return Err(Error::limit(format!("a log entry holds at most {ENTRY_BYTES} bytes")));
@@ -89,10 +89,10 @@ impl Journal {
         Ok(appended)
     }
 
-    /// A writer that loses catches up and retries, unless there is nothing to catch up with.
+    /// After a loss, the writer catches up and retries, unless there is nothing to catch up with.
     ///
     /// # Errors
-    /// `Corrupt` if the object at `position` was not listed for several rounds; the store's errors.
+    /// `Corrupt` if no listing showed the object at `position` for several rounds; store errors.
     async fn lost_at(&self, position: Position) -> Result<()> {
         let loss = self.lost.at(position);
         if loss == Loss::First {
@@ -130,8 +130,7 @@ impl Journal {
     async fn append_conditionally(&self, after: &Tail, sealed: Sealed) -> Result<Append> {
         let position = after.position.next();
         let hash = entry::hash(sealed.as_ref());
-        // Avoids leaving an entry that no process reads, and the unknown outcome; the deciding
-        // check comes below.
+        // Avoids an unread entry and an unknown outcome. The check that decides follows below.
         if !self.trim_watermark.is_recent(position) {
             let marked = self.marked_after(after.position).await?;
             if !marked.checkpoints.is_empty() {
@@ -150,32 +149,32 @@ impl Journal {
         self.counts(after, tail).await
     }
 
-    /// Whether the entry at `tail`, which this process created after the one at `after`, counts.
+    /// Whether the entry at `tail`, which this process created after `after`, counts.
     pub(crate) async fn counts(&self, after: &Tail, tail: Tail) -> Result<Append> {
         let asked = self.trim_watermark.now();
         let marked = self.marked_after(Position(tail.position.0.saturating_sub(1))).await?;
         if marked.passed_over.contains(&tail.position) {
             return self.claim(after, tail).await;
         }
-        // If no process may have removed this position yet, ours is the only entry that was ever
-        // there. Otherwise others continued while it was written: from ours, or long before it.
+        // If no process may have removed this position yet, ours is the only entry that was ever there.
+        // Otherwise others continued meanwhile: after ours, or long before it existed.
         let is_behind_all = marked.checkpoints.iter().all(|at| *at <= tail.position);
-        // A mark above it has to be looked at again before anything is written there.
+        // A mark above it requires another check before anything is written there.
         if is_behind_all && marked.passed_over.is_empty() {
             self.trim_watermark.note(tail.position, asked);
         }
         let stands = match marked.is_trimmed(tail.position) {
             true => self.is_followed(tail.position, tail.hash).await?,
-            // Noise at the paths of checkpoints is no evidence; if manifests were destroyed, the
-            // log itself has to decide.
+            // Noise at the paths of checkpoints proves nothing. If manifests were destroyed, the log itself
+            // decides.
             false if marked.may_be_trimmed(tail.position) => self.is_of_log(after, &tail).await?,
             false => true,
         };
         if stands { Ok(Append::Done(tail)) } else { Err(trimmed_while_written(tail.position)) }
     }
 
-    /// Whether the entry at `tail` is followed, or the one before it still exists, which a trim
-    /// removes first: then its position never held another entry.
+    /// Whether the entry at `tail` has a follower, or its predecessor still exists. A trim removes the
+    /// predecessor first, so in that case the position never held another entry.
     async fn is_of_log(&self, after: &Tail, tail: &Tail) -> Result<bool> {
         if self.is_followed(tail.position, tail.hash).await? || self.has(after).await? {
             return Ok(true);
@@ -200,8 +199,8 @@ impl Journal {
         Ok(false)
     }
 
-    /// Why nothing is written at `position`, given these checkpoints at or after it: others
-    /// continued, or the log has lost its end, and no process would read the new entry.
+    /// Why nothing is written at `position`, given these checkpoints at or above it. Either others continued,
+    /// or the log has lost its end, and no process would read the new entry.
     async fn passed(&self, position: Position, marked: &[Position]) -> Result<Append> {
         if marked.iter().filter(|at| **at > position).count() >= 2 {
             return Ok(Append::Trimmed);
@@ -209,7 +208,7 @@ impl Journal {
         match self.store.size(&self.log_path(position)).await {
             Ok(_) => Ok(Append::Lost),
             Err(e) if e.kind() != Kind::NotFound => Err(e),
-            // Asked once more: it may have been trimmed before the lookup.
+            // Checked again: it may have been trimmed before the lookup.
             Err(_) if self.is_trimmed(position).await? => Ok(Append::Trimmed),
             Err(_) => Err(lacks_its_end(position)),
         }
@@ -222,9 +221,9 @@ impl Journal {
         Ok(self.holds_by(&marked, position, asked))
     }
 
-    /// The same from marks after `position` that were read at that time.
+    /// The same check on marks after `position` that were read at the time `asked`.
     pub(crate) fn holds_by(&self, marked: &Marked, position: Position, asked: Option<Duration>) -> bool {
-        // A checkpoint above it has to be looked at again before anything is written there.
+        // A checkpoint above it requires another check before anything is written there.
         if marked.checkpoints.is_empty() {
             self.trim_watermark.note(position, asked);
         }
@@ -237,9 +236,9 @@ impl Journal {
         Ok(matches!(next, Object::Entry(_, _, header) if header.prev == hash))
     }
 
-    /// Takes the position, or finds that it is taken. When the outcome is unknown the same bytes
-    /// are put again: the position holds either them or another writer's. Even the first attempt
-    /// may find its own bytes there, since proxies repeat requests too.
+    /// Takes the position, or finds it taken. After an unknown outcome it puts the same bytes again: the
+    /// position then holds them or another writer's. Even the first attempt may find its own bytes, since
+    /// proxies repeat requests too.
     pub(crate) async fn put(&self, position: Position, sealed: Sealed, hash: Hash) -> Result<Took> {
         let path = self.log_path(position);
         let mut attempt = 1;
@@ -247,7 +246,7 @@ impl Journal {
             match self.store.put_new(&path, sealed.clone()).await {
                 Ok(Put::Created) => return Ok(Took::Ours),
                 Ok(Put::Exists) => match self.object(&EntryName::plain(position), true).await? {
-                    // Trimmed by now, whichever entry it was.
+                    // It has been trimmed, whichever entry it was.
                     Object::Gone => return Err(trimmed_while_written(position)),
                     Object::Entry(found, ..) if entry::hash(&found) == hash => return Ok(Took::Ours),
                     Object::Entry(..) => return Ok(Took::Theirs),

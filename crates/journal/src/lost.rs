@@ -1,16 +1,16 @@
-//! Appends that lose again and again at one position: to an entry that no listing shows.
+//! Repeated losses of an append at one position, to an entry that no listing shows.
 //!
-//! A writer that loses catches up and retries. Where an index of the store is damaged, there is
-//! nothing to catch up with, and it would retry for ever.
+//! A writer that loses catches up and retries. If an index of the store is damaged, there is nothing to catch
+//! up with, and the writer would retry forever.
 
 use std::sync::{Mutex, PoisonError};
 
 use sealpost_base::Position;
 
-/// Losses in a row at one position before a listing is checked for the object there.
+/// Consecutive losses at one position before a listing is checked for the object there.
 const DOUBTFUL: u32 = 4;
-/// Losses in a row to an unlisted object before that counts as damage. A store may list an object a
-/// moment after it was written.
+/// Consecutive losses to an unlisted object before it counts as damage. A store may list an object shortly
+/// after it was written.
 const DAMAGE: u32 = 10;
 
 /// The position of the last loss, and the number of losses in a row.
@@ -22,14 +22,14 @@ pub(crate) struct Lost(Mutex<(Position, u32)>);
 pub(crate) enum Loss {
     /// Catch up.
     First,
-    /// Catch up if a listing shows the object, else wait a moment, longer each round.
+    /// Catch up if a listing shows the object; else wait, longer each round.
     Doubtful(u32),
-    /// The same, but fail if it does not.
+    /// Catch up if a listing shows the object; else fail.
     Last,
 }
 
 impl Lost {
-    /// An append lost at `position`.
+    /// Notes that an append lost at `position`.
     pub(crate) fn at(&self, position: Position) -> Loss {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if last.0 != position {
@@ -43,7 +43,7 @@ impl Lost {
         }
     }
 
-    /// There is an entry to catch up with.
+    /// Notes that there is an entry to catch up with.
     pub(crate) fn forget(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (Position::ZERO, 0);
     }

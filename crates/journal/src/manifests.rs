@@ -1,12 +1,11 @@
-//! The folder of manifests: the checkpoints of a log, the skipped positions, and the attestations
-//! for older keys.
+//! The folder of manifests: the checkpoints of a log, marks of skipped positions, and attestations for older
+//! keys.
 //!
-//! A listing gives names; an object counts only with a MAC of the installation
-//! ([`sealpost_vault::mark`]). One without is noise: reported, and ignored by everything that acts
-//! on this folder. Most names carry a tag under `server.key` and need no reading; a checkpoint has
-//! a *witness*, whose name does. Only objects of older versions, and noise, are read: once for as
-//! long as a log is in use, because no object is ever changed, and never more than a few. Only a
-//! trim, which removes data permanently, reads again.
+//! A listing gives names; an object counts only with a MAC of the installation ([`sealpost_vault::mark`]). An
+//! object without one is noise: it is reported, and every user of this folder ignores it. Most names carry a
+//! tag under `server.key`, so their objects need not be read. For a checkpoint, a *witness* has such a name.
+//! Only noise and objects of older versions are read, at most a few, and once as long as a log is in use,
+//! since objects never change. Only a trim, which removes data permanently, reads again.
 
 use std::collections::BTreeSet;
 
@@ -21,31 +20,30 @@ use crate::Journal;
 use crate::ballot::position_in;
 use crate::noise::Judge;
 
-/// The prefix of the name of a mark that a position of the log is skipped: after those of all
-/// checkpoints.
+/// The prefix of the names of marks of skipped positions; they sort after those of all checkpoints.
 const PASSED_OVER: char = 's';
-/// The prefix of the name of an attestation: after those of all checkpoints too.
+/// The prefix of the names of attestations; they sort after those of all checkpoints too.
 const ATTESTATION: char = 'k';
-/// The prefix of the name of a witness: after those of all checkpoints too.
+/// The prefix of the names of witnesses; they sort after those of all checkpoints too.
 const WITNESS: char = 'm';
 /// Objects read at once.
 pub(crate) const READ_AHEAD: usize = 16;
-/// Objects that one attestation names: as many hashes as a manifest may hold.
+/// Objects that one attestation lists: as many hashes as a manifest may hold.
 const ATTESTED_TOGETHER: usize = (limits::MANIFEST_BYTES - limits::SEALING_BYTES) / size_of::<Hash>();
-/// How often the list is repeated because a listed object went: newer checkpoints exist then.
+/// How often a listing is repeated because a listed object is missing: newer checkpoints exist then.
 const LISTINGS: u32 = 6;
 
-/// The name of an object in the folder of manifests that is not a ballot's.
+/// The name of an object in the folder of manifests, ballots excluded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Name {
     /// A checkpoint's manifest.
     Checkpoint(Position),
-    /// A mark that a position is skipped. The number is a [tag](mark::number), so that no attacker
-    /// can occupy the name; older versions chose a random one.
+    /// A mark of a skipped position. The number is a [tag](mark::number), so that no attacker can occupy the
+    /// name; older versions chose it at random.
     PassedOver(Position, u64),
-    /// An attestation for objects under older keys, with such a number too.
+    /// An attestation for objects under older keys, with such a number.
     Attestation(u64),
-    /// Its name shows that the checkpoint at that position is authentic.
+    /// A witness: its name shows that the checkpoint at that position is authentic.
     Witness(Position, u64),
 }
 
@@ -102,29 +100,29 @@ impl Name {
     }
 }
 
-/// Whether that is the name of an object beside checkpoints and ballots in the folder of manifests.
+/// Whether an object in the folder of manifests with this name is neither a checkpoint nor a ballot.
 pub fn is_mark(name: &str) -> bool {
     matches!(Name::parse(name), Some(Name::PassedOver(..) | Name::Attestation(_) | Name::Witness(..)))
 }
 
-/// What the folder of manifests says about positions.
+/// Positions in the folder of manifests.
 #[derive(Debug, Default)]
 pub(crate) struct Marked {
-    /// Positions with checkpoints; newest first.
+    /// Positions with checkpoints, newest first.
     pub checkpoints: Vec<Position>,
     /// Skipped positions: entries written there do not count.
     pub passed_over: Vec<Position>,
-    /// Positions with an object at the path of their checkpoint that is none.
+    /// Positions whose checkpoint path holds an object that is no checkpoint.
     pub noise: Vec<Position>,
 }
 
 impl Marked {
-    /// Whether so many checkpoints are after `position` that its entry may have been removed.
+    /// Whether enough checkpoints are above `position` that its entry may have been removed.
     pub(crate) fn is_trimmed(&self, position: Position) -> bool {
         above(&self.checkpoints, position) >= 2
     }
 
-    /// The same if noise objects were once manifests of checkpoints, and only then.
+    /// Whether that holds only if noise objects were once manifests of checkpoints.
     pub(crate) fn may_be_trimmed(&self, position: Position) -> bool {
         let checkpoints = above(&self.checkpoints, position);
         checkpoints < 2 && checkpoints + above(&self.noise, position) >= 2
@@ -137,20 +135,20 @@ fn above(positions: &[Position], position: Position) -> usize {
 
 /// The result of reading a mark.
 pub(crate) enum MarkRead {
-    /// It is what its name says.
+    /// The object matches its name.
     Authentic(Bytes),
-    /// It is not; the reason, for the operator.
+    /// It does not; the reason, for the operator.
     Noise(String),
-    /// It vouched for the objects at an earlier retirement of keys.
+    /// An attestation from an earlier retirement of keys.
     Superseded,
-    /// It does not exist.
+    /// The object does not exist.
     Gone,
 }
 
-/// Which of the objects with these names count; `None` if one of them was removed by now, unless it
-/// is `withheld`: then an object that the store does not return is noise. Skipped positions are of
-/// interest only as far behind `known` as the next entry may be. Names decide most of it. Of the
-/// others so many are read as earlier versions may have left; the rest is noise.
+/// The objects with these names that count. `None` if one of them has been removed, unless it is `withheld`:
+/// an object that the store lists and does not return is noise. Skipped positions matter only as far behind
+/// `known` as the next entry may be. Names decide most of this. Of the other objects, as many are read as
+/// earlier versions may have left; the rest is noise.
 pub(crate) async fn judged(
     judge: &Judge,
     names: &[Name],
@@ -210,13 +208,12 @@ pub(crate) fn listings() -> std::ops::Range<u32> {
     0..LISTINGS
 }
 
-/// Whether it is not repeated after that: an object that the store still does not return is
-/// withheld.
+/// Whether this is the last round. An object that the store still does not return is withheld.
 pub(crate) fn is_last(round: u32) -> bool {
     round + 1 == LISTINGS
 }
 
-/// The names in a folder of manifests behind `after`, without those of ballots.
+/// The names in a folder of manifests after `after`, without ballots.
 pub(crate) async fn names(store: &Store, folder: &str, after: Option<&str>) -> Result<Vec<Name>> {
     let listed = store.list(folder, after);
     let name = |path: &str| path.rsplit('/').next().and_then(Name::parse);
@@ -224,7 +221,7 @@ pub(crate) async fn names(store: &Store, folder: &str, after: Option<&str>) -> R
 }
 
 impl Journal {
-    /// What the folder says about all positions, or about those after one.
+    /// The positions in the folder: all, or those after one.
     pub(crate) async fn marked(&self, after: Option<Position>) -> Result<Marked> {
         let folder = self.manifest_prefix();
         let from = after.map(|position| self.manifest_path(position));
@@ -255,8 +252,8 @@ impl Journal {
         mark::number(self.judge.key(), self.account, position, kind, &*self.random)
     }
 
-    /// Vouches for the checkpoint at `position`, whose manifest exists, by a name that a listing
-    /// shows.
+    /// Adds a witness for the checkpoint at `position`, whose manifest exists, so that a listing vouches for
+    /// it.
     pub(crate) async fn witness(&self, position: Position) -> Result<()> {
         let name = Name::Witness(position, self.number(position, mark::Kind::Witness));
         let sealed = mark::witness(self.judge.key(), self.account, position);
@@ -264,8 +261,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Gives objects of older versions, or under keys that were replaced since, names that a
-    /// listing can tell from noise: checkpoints get witnesses, and an attestation a second name.
+    /// Gives objects of older versions, or under replaced keys, names that a listing can distinguish from
+    /// noise. Checkpoints get witnesses, and an attestation a second name.
     pub(crate) async fn adopt(&self) -> Result<()> {
         let names = names(&self.store, &self.manifest_prefix(), None).await?;
         let is_authentic = |name: &Name| self.judge.name_of(*name) == NameVerdict::Authentic;
@@ -292,7 +289,7 @@ impl Journal {
         Ok(())
     }
 
-    /// The paths of all marks that positions before `end` are skipped, by any writer.
+    /// The paths of all marks of skipped positions before `end`, by any writer.
     pub(crate) async fn marks_below(&self, end: Position) -> Result<Vec<String>> {
         self.marked_below(PASSED_OVER, end).await
     }
@@ -310,12 +307,12 @@ impl Journal {
         Ok(old.map(|name| self.judge.mark_path(name)).collect())
     }
 
-    /// Vouches for everything in the log that is under older keys, because those are about to be
-    /// retired: from then on an attacker with one of them can add nothing. No process may write
-    /// under them any more. Returns for how many objects.
+    /// Attests every object of the log under older keys, because those are about to be retired. From then on
+    /// an attacker with one of these keys can add nothing. No process may write under them any more. Returns
+    /// the number of objects.
     ///
     /// # Errors
-    /// The store's errors. It can be repeated.
+    /// Store errors. The call can be repeated.
     pub async fn attest(&self) -> Result<usize> {
         self.look_again();
         let old = names(&self.store, &self.manifest_prefix(), None).await?;
@@ -336,10 +333,10 @@ impl Journal {
             let sealed = mark::attestation(self.judge.key(), self.account, some);
             self.store.put_new(&self.judge.mark_path(name), sealed).await?;
         }
-        // The new ones cover all of them.
+        // The new attestations cover all of them.
         let old = old.into_iter().filter(|name| matches!(name, Name::Attestation(_)));
         self.store.delete_in_order(old.map(|name| self.judge.mark_path(name)).collect()).await?;
-        // Witnesses under the old key count for nothing from then on.
+        // Witnesses under the old key no longer count.
         for position in self.newest_two().await? {
             self.witness(position).await?;
         }
@@ -358,7 +355,7 @@ impl Judge {
         mark::judge_name(self.key(), self.account(), name.position(), name.kind(), number)
     }
 
-    /// The checkpoints and marks of positions among `names` that a tag vouches for, and the others.
+    /// Splits `names` into checkpoints and marks with a valid tag, and the others.
     fn likely(&self, names: &[Name]) -> (Vec<Name>, Vec<Name>) {
         let is_authentic = |name: &Name| self.name_of(*name) == NameVerdict::Authentic;
         let witnesses = names.iter().filter(|name| matches!(name, Name::Witness(..)) && is_authentic(name));
@@ -370,15 +367,15 @@ impl Judge {
         })
     }
 
-    /// How often each of so many objects is read before it counts as noise. No log has as many
-    /// without tags as are read at once, so then most of them are noise, and retrying each would
-    /// delay the first caller.
+    /// How often to read each of this many objects before it counts as noise. No log has more objects without
+    /// tags than are read at once. So with more, most are noise, and repeated reads of each would delay the
+    /// first caller.
     fn attempts(&self, objects: usize) -> u32 {
         let is_local = self.store().directory().is_some();
         if is_local || objects > READ_AHEAD { 1 } else { super::read::READ_ATTEMPTS }
     }
 
-    /// Whether the object of that name counts, `None` if it does not exist. It is read once.
+    /// Whether the object with that name counts; `None` if it does not exist. Reads it once.
     async fn is_mark(&self, name: Name, attempts: u32) -> Result<Option<bool>> {
         if let Some(known) = self.known_mark(name) {
             return Ok(Some(known));
@@ -386,7 +383,7 @@ impl Judge {
         self.is_mark_as_read(name, attempts).await
     }
 
-    /// The same, read again.
+    /// As `is_mark`, with a new read.
     pub(crate) async fn is_mark_now(&self, name: Name) -> Result<Option<bool>> {
         self.is_mark_as_read(name, self.attempts(1)).await
     }
@@ -406,8 +403,8 @@ impl Judge {
         })
     }
 
-    /// The object of that name. One that does not count is read several times, over half a second,
-    /// like entries.
+    /// Reads the object with that name. Like an entry, one that does not count is read several times, over
+    /// half a second.
     pub(crate) fn read_mark(&self, name: Name) -> BoxFuture<'_, Result<MarkRead>> {
         self.read_mark_often(name, self.attempts(1)).boxed()
     }
@@ -416,7 +413,7 @@ impl Judge {
         let path = self.mark_path(name);
         let store = self.store();
         let is_local = store.directory().is_some();
-        // An object that was noise a minute ago may count now, but hardly ever does.
+        // An object that was noise a minute ago hardly ever counts now.
         let attempts = if self.was_noise(name) { 1 } else { attempts };
         let mut found = MarkRead::Gone;
         for round in 0..=attempts {
@@ -446,13 +443,13 @@ impl Judge {
         matches!((name, judged), (Name::Attestation(_), mark::Verdict::Retired(_)))
     }
 
-    /// Why an object is not what its name says; `None` if it is.
+    /// Why an object does not match its name; `None` if it does.
     async fn is_wrong(&self, name: Name, object: &Bytes) -> Result<Option<String>> {
         Ok(match mark::judge(self.key(), self.account(), name.position(), name.kind(), object) {
             mark::Verdict::Authentic(_) => None,
             mark::Verdict::Noise(why) => Some(why),
             mark::Verdict::Retired(_) if matches!(name, Name::Attestation(_)) => {
-                Some("it was written under a server key that was retired".to_owned())
+                Some("it was written under a retired server key".to_owned())
             }
             mark::Verdict::Retired(_) => {
                 let vouched = self.vouched().await?;

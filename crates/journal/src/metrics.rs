@@ -11,8 +11,8 @@ pub struct JournalMetrics {
     pub conflicts: Counter,
     /// Entries read, to load accounts or to catch up.
     pub replayed: Counter,
-    /// Objects in logs that are neither entries nor marks of this installation, or are damaged;
-    /// each once for each time that a log is opened.
+    /// Damaged objects in logs, and objects that are neither entries nor marks of this installation; each
+    /// counts once per opening of its log.
     pub noise: Counter,
     /// Entries removed because two checkpoints include them.
     pub trimmed: Counter,

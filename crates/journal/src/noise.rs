@@ -1,11 +1,11 @@
-//! Objects at the paths of log entries that are not entries: misplaced, damaged, or written without
+//! Objects at the paths of log entries that are no entries: misplaced, damaged, or written without
 //! `server.key`.
 //!
-//! [`Judge`] tells them from entries. They are remembered ([`Noise`]), so that they are not read
-//! and reported each time; the store may return something else later, so a process that loads an
-//! account, or finds its log broken, forgets them first, and after a minute they are read again.
-//! Only the number of reads depends on that memory: an entry that is taken for noise by mistake has
-//! others after it that do not chain without it, or is what an append finds at its position.
+//! [`Judge`] distinguishes them from entries. It caches them ([`Noise`]), so that they are not read and
+//! reported each time. The store may return something else later. So a process that loads an account, or
+//! finds its log broken, clears the cache first, and cached objects expire after a minute. Only the number of
+//! reads depends on the cache. If it wrongly holds an entry as noise, later entries do not chain without it,
+//! or an append finds it at its position.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,21 +21,20 @@ use crate::attested::{NOT_VOUCHED_FOR, Vouched};
 use crate::ballot::{Ballot, EntryName};
 use crate::manifests::Name;
 
-/// How long it is not read again. A store or a proxy may answer wrongly for longer than reading it
-/// six times takes.
+/// How long an object is cached as noise. A store or proxy may return wrong data for longer than six reads
+/// take.
 const REMEMBERED: Duration = Duration::from_secs(60);
 
 /// Why an object is no entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unfit {
-    /// It never was the entry of that position.
+    /// It never was the entry at that position.
     Noise,
-    /// It claims to be, but was changed: an entry may have been lost.
+    /// Its header is that of the entry, but it was changed: an entry may have been lost.
     Damaged,
 }
 
-/// Tells the entries of one log from other objects at their paths. Cloning shares what it
-/// remembers.
+/// Distinguishes the entries of one log from other objects at their paths. Clones share the cache.
 #[derive(Clone)]
 pub(crate) struct Judge {
     store: Store,
@@ -52,7 +51,7 @@ struct Noise(Mutex<NoiseCache>);
 struct NoiseCache {
     places: BTreeMap<EntryName, (Unfit, Instant)>,
     reported: BTreeSet<EntryName>,
-    /// Whether marks count, and since when that is known.
+    /// Whether marks count, and when that was determined.
     marks: BTreeMap<Name, (bool, Instant)>,
     reported_marks: BTreeSet<Name>,
     /// Whether unread marks were reported.
@@ -62,7 +61,7 @@ struct NoiseCache {
     vouched: Option<Arc<Vouched>>,
 }
 
-/// The header of an object at the path of an entry, if it is one; else why not, for the operator.
+/// The header of an object at the path of an entry, if it is the entry; else why not, for the operator.
 pub(crate) type Judged = std::result::Result<(Origin, Header), (Unfit, String)>;
 
 impl Judge {
@@ -102,7 +101,7 @@ impl Judge {
         ballot.may_count(|round, nonce, tag| mark::is_ballot_tag(&self.key, self.account, round, nonce, tag))
     }
 
-    /// The header of the entry at `place`, if `object` is it.
+    /// The header of `object`, if it is the entry at `place`.
     pub(crate) async fn entry(&self, place: &EntryName, object: &[u8]) -> Result<Judged> {
         if self.key.has_retired() && self.known_vouched().is_none() {
             self.vouched().await?;
@@ -110,18 +109,17 @@ impl Judge {
         Ok(self.entry_now(place, object))
     }
 
-    /// The same for a caller that has loaded [the attested objects](Judge::vouched).
+    /// As `entry`, for a caller that has loaded [the attested objects](Judge::vouched).
     pub(crate) fn entry_now(&self, place: &EntryName, object: &[u8]) -> Judged {
         let is_vouched_for = || self.known_vouched().is_some_and(|vouched| vouched.names(object));
         match entry::judge(&self.key, self.account, place.position, object) {
             Verdict::Authentic(origin, header) => Ok((origin, header)),
             Verdict::Retired(origin, header) if is_vouched_for() => Ok((origin, header)),
-            // A writer that does not know of the new keys yet may have written it, and others may
-            // have read it.
+            // A writer that does not know the new keys yet may have written it, and others may have read it.
             Verdict::Retired(..) => Err((Unfit::Damaged, NOT_VOUCHED_FOR.to_owned())),
             Verdict::Damaged(why) => Err((Unfit::Damaged, why)),
-            // Where writers agree by ballots only the name identifies the last entry: an object
-            // with such a name was an entry, unless its header says that it belongs elsewhere.
+            // Where writers agree by ballots, only the name identifies the last entry. So an object with such
+            // a name was an entry, unless its header belongs elsewhere.
             Verdict::Noise(why) if !place.is_plain() && entry::header(object).is_err() => {
                 Err((Unfit::Damaged, why))
             }
@@ -129,13 +127,12 @@ impl Judge {
         }
     }
 
-    /// Whether `object`, at `place`, may be the rest of an entry or may have been written as one
-    /// under another key.
+    /// Whether `object`, at `place`, may be the rest of an entry, or an entry under another key.
     pub(crate) fn may_have_been(&self, place: &EntryName, object: &[u8]) -> bool {
         !matches!(entry::judge(&self.key, self.account, place.position, object), Verdict::Noise(_))
     }
 
-    /// The object at `place` is no entry, however often it is read. Reports it, once.
+    /// Caches and reports, once, that the object at `place` is no entry in any read.
     pub(crate) fn note(&self, place: EntryName, unfit: Unfit, why: &str) {
         let mut known = self.lock();
         if known.places.len() >= limits::LOG_NOISE {
@@ -157,11 +154,11 @@ impl Judge {
         }
     }
 
-    /// The sealed manifest of the checkpoint at `position`, from the object at its path.
+    /// The sealed manifest of the checkpoint at `position`, from the object at its path. For a caller that
+    /// has loaded [the attested objects](Judge::vouched).
     ///
     /// # Errors
-    /// `Corrupt` if it is none. For a caller that has loaded [the attested
-    /// objects](Judge::vouched).
+    /// `Corrupt` if the object is no such manifest.
     pub(crate) fn manifest<'a>(&self, position: Position, object: &'a [u8]) -> Result<&'a [u8]> {
         let judged = mark::judge(&self.key, self.account, position, mark::Kind::Checkpoint, object);
         let is_vouched_for = || self.known_vouched().is_some_and(|vouched| vouched.names(object));
@@ -174,14 +171,14 @@ impl Judge {
         Err(Error::corrupt(format!("this is no manifest of a checkpoint: {why}")))
     }
 
-    /// Whether the mark of that name counts, if that is known.
+    /// Whether the mark with that name counts, if that is cached.
     pub(crate) fn known_mark(&self, name: Name) -> Option<bool> {
         let known = self.lock();
         let (counts, since) = *known.marks.get(&name)?;
         (counts || is_recent(since)).then_some(counts)
     }
 
-    /// The mark of that name counts.
+    /// Caches that the mark with that name counts.
     pub(crate) fn knows(&self, name: Name) {
         self.know_mark(name, true);
     }
@@ -195,7 +192,7 @@ impl Judge {
         known.marks.insert(name, (counts, Instant::now()));
     }
 
-    /// The object of that name is no mark, however often it is read. Reports it, once.
+    /// Caches and reports, once, that the object with that name is no mark in any read.
     pub(crate) fn note_mark(&self, name: Name, why: &str) {
         self.know_mark(name, false);
         let mut known = self.lock();
@@ -210,7 +207,7 @@ impl Judge {
         }
     }
 
-    /// Whether the mark of that name was read before and did not count.
+    /// Whether the mark with that name was read before and did not count.
     pub(crate) fn was_noise(&self, name: Name) -> bool {
         self.lock().marks.get(&name).is_some_and(|(counts, _)| !counts)
     }
@@ -220,8 +217,8 @@ impl Judge {
         self.lock().places.contains_key(place)
     }
 
-    /// So many objects in the folder of manifests are not read, because no older version can have
-    /// left so many. Reports it, once.
+    /// Reports, once, how many objects in the folder of manifests stay unread: more than any older version
+    /// can have left.
     pub(crate) fn note_unread(&self, objects: usize) {
         if objects == 0 || std::mem::replace(&mut self.lock().reported_unread, true) {
             return;
@@ -241,17 +238,17 @@ impl Judge {
         self.lock().vouched = Some(vouched);
     }
 
-    /// There is an entry at `place`, whatever an earlier read returned.
+    /// Notes that `place` has an entry, whatever earlier reads returned.
     pub(crate) fn is_entry(&self, place: &EntryName) {
         self.lock().places.remove(place);
     }
 
-    /// Whether `place` may have an entry, as far as remembered.
+    /// Whether `place` may have an entry, by the cache.
     pub(crate) fn may_be_entry(&self, place: &EntryName) -> bool {
         self.lock().places.get(place).is_none_or(|(_, since)| !is_recent(*since))
     }
 
-    /// A remembered damaged entry where the one after `position` may be.
+    /// A cached damaged entry at a possible position of the entry after `position`.
     pub(crate) fn damaged_after(&self, position: Position) -> Option<Position> {
         let next = position.next()..=Position(position.0.saturating_add(limits::LOG_GAP));
         let known = self.lock();
@@ -261,7 +258,7 @@ impl Judge {
             .map(|(place, _)| place.position)
     }
 
-    /// Objects at all paths are read again; none is reported again.
+    /// Clears the cache: objects at all paths are read again, and none is reported again.
     pub(crate) fn forget(&self) {
         let mut known = self.lock();
         known.places.clear();
@@ -271,7 +268,7 @@ impl Judge {
         }
     }
 
-    /// The operator decides that the log continues without damaged entries.
+    /// Notes the operator's decision that the log continues without damaged entries.
     pub(crate) fn pass_over_damage(&self) {
         for (unfit, _) in self.lock().places.values_mut() {
             *unfit = Unfit::Noise;
@@ -287,7 +284,7 @@ fn is_recent(since: Instant) -> bool {
     since.elapsed() < REMEMBERED
 }
 
-/// A pause before an object is read again, longer each round; all of them take half a second.
+/// Pauses before an object is read again, longer each round; all pauses together take half a second.
 pub(crate) async fn pause(round: u32) {
     tokio::time::sleep(Duration::from_millis(8 << round.min(5))).await;
 }

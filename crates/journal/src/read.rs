@@ -16,25 +16,24 @@ use crate::{Ballot, Cover, EntryName, Journal, Tail};
 
 /// Entries read ahead during replay.
 pub(crate) const READ_AHEAD: usize = 16;
-/// How often an object is read that is listed and not returned, or is no entry: for about half a
-/// second.
+/// How often an object is read that is listed and not returned, or is no entry: for about half a second.
 pub(crate) const READ_ATTEMPTS: u32 = 6;
-/// How often the end is looked for while others trim it.
+/// How often the end is searched for while others trim the log.
 const TAIL_ATTEMPTS: usize = 8;
 
-/// One entry as replay gets it: as written by a process of this installation.
+/// One entry for replay, as a process of this installation wrote it.
 pub struct Entry {
     /// Its position.
     pub position: Position,
     /// Its hash, which the next entry carries.
     pub hash: Hash,
-    /// The hash that it carries.
+    /// The hash of the previous entry, which it carries.
     pub prev: Hash,
     /// Its generation of UIDs.
     pub generation: Generation,
-    /// Of which epoch the account's key is that it is sealed under.
+    /// The epoch of the account key under which it is sealed.
     pub epoch: Epoch,
-    /// The ballot that it was written in, if any.
+    /// The ballot in which it was written, if any.
     pub ballot: Option<Ballot>,
     /// Its contents.
     pub content: Content,
@@ -42,7 +41,7 @@ pub struct Entry {
 
 /// The contents of an entry.
 pub enum Content {
-    /// It could be opened.
+    /// The decrypted plaintext.
     Plain(Origin, Zeroizing<Vec<u8>>),
     /// How the log continues after damage.
     Renumbering(Renumbering),
@@ -59,7 +58,7 @@ impl Entry {
 }
 
 impl Entry {
-    /// From which position on it states what counts, if it does.
+    /// The position from which a renumbering decides what counts; `None` for other entries.
     pub(crate) fn renumbered_from(&self) -> Option<Position> {
         match &self.content {
             Content::Renumbering(renumbering) => Some(renumbering.from),
@@ -72,11 +71,11 @@ impl Entry {
 pub enum Read {
     /// An entry; [`crate::Replay`] decides whether it counts.
     Entry(Entry),
-    /// An object that is none. It was reported.
+    /// An object that is no entry. It has been reported.
     Noise(Position),
-    /// An object that claims to be the entry of that position, but was changed. It was reported.
+    /// A changed object with the header of that position's entry. It has been reported.
     Damaged(Position),
-    /// Nothing, although it was listed: it was trimmed since, or is lost.
+    /// A listed entry that was not returned: it has been trimmed since, or is lost.
     Gone(Position),
 }
 
@@ -89,13 +88,12 @@ pub(crate) enum Object {
 }
 
 impl Journal {
-    /// The possible places of the entries after `known`, ascending. `None` if entries after it may
-    /// have been removed. Entries read there are the appended ones only if the log [reaches
-    /// back](Journal::reaches_back) to `known` after they were read. An empty list: `known` is the
-    /// end.
+    /// The possible places of the entries after `known`, ascending; an empty list if `known` is the end.
+    /// `None` if entries after it may have been removed. Entries read at these places are the appended ones
+    /// only if the log [reaches back](Journal::reaches_back) to `known` after the read.
     ///
     /// # Errors
-    /// The store's errors.
+    /// Store errors.
     pub async fn places_after(&self, known: &Tail) -> Result<Option<Vec<EntryName>>> {
         match self.store.append_mode() {
             AppendMode::Siblings => {
@@ -104,7 +102,8 @@ impl Journal {
                     ChainScan::Trimmed => Ok(None),
                 }
             }
-            // The end of a log is never removed, so something is listed if anything after `known` was.
+            // The end of a log is never removed, so the listing shows it if anything after `known` was
+            // appended.
             AppendMode::Conditional => {
                 let places = self.listed_after(known).await?;
                 self.without_far(known.position, places).await.map(Some)
@@ -112,23 +111,23 @@ impl Journal {
         }
     }
 
-    /// The damaged entry after `tail`, if one was found, perhaps by another reader.
+    /// The damaged entry after `tail`, if this or another reader has found one.
     pub fn damaged_end(&self, tail: &Tail) -> Option<Position> {
         self.judge.damaged_after(tail.position)
     }
 
-    /// Makes all paths of entries be read again, also those found to have none.
+    /// Makes all paths be read again, also those cached as having no entry.
     pub fn look_again(&self) {
         self.judge.forget();
     }
 
-    /// Whether nothing after `known` was ever removed. Otherwise a stale writer, or a repeated
-    /// request, may have left another entry, which chains and opens like the one that counts; so
-    /// entries count only once this was checked after reading them. Without conditional create no
-    /// name is used for two entries, and nothing is checked.
+    /// Whether nothing after `known` was ever removed. Otherwise a stale writer, or a repeated request, may
+    /// have left another entry that chains and opens like the one that counts. So entries count only if this
+    /// check succeeds after they were read. Without conditional create no name is used for two entries, and
+    /// there is nothing to check.
     ///
     /// # Errors
-    /// The store's errors.
+    /// Store errors.
     pub async fn reaches_back(&self, known: &Tail) -> Result<bool> {
         match self.store.append_mode() {
             AppendMode::Siblings => Ok(true),
@@ -144,12 +143,11 @@ impl Journal {
         }
     }
 
-    /// The places of the entries after `known` according to a listing: on a store without
-    /// conditional create the last one may not count yet, or never; and any object may be no entry.
-    /// For callers that only list.
+    /// The places of the entries after `known` by a listing, for callers that only list. Without conditional
+    /// create the last one may not count yet, or never; any object may be no entry.
     ///
     /// # Errors
-    /// The store's errors.
+    /// Store errors.
     pub async fn listed_after(&self, known: &Tail) -> Result<Vec<EntryName>> {
         let places = self.chain.list(known.position).await?;
         let last = last_of(&places, known);
@@ -159,7 +157,7 @@ impl Journal {
     /// Whether all entries exist from the first one on: nothing was trimmed, and none is missing.
     ///
     /// # Errors
-    /// The store's errors.
+    /// Store errors.
     pub async fn is_whole(&self) -> Result<bool> {
         let places = self.listed_after(&Tail::EMPTY).await?;
         Ok(!places.is_empty()
@@ -171,9 +169,9 @@ impl Journal {
         self.chain.path(place)
     }
 
-    /// The objects at `places`, which follow `known`, and at the positions between them that a
-    /// listing may have omitted: entries, opened, and noise. Ends after as many positions without
-    /// an entry as may be passed over.
+    /// The objects at `places`, which follow `known`, and at positions between them that a listing may have
+    /// omitted: opened entries, and noise. Ends after the maximum number of skipped positions without an
+    /// entry.
     pub fn entries<'a>(
         &'a self,
         keys: &'a AccountKeys,
@@ -207,17 +205,17 @@ impl Journal {
                     }
                     Err(_) => *last,
                 };
-                // A log whose beginning was trimmed may begin anywhere.
+                // A log whose start was trimmed may begin anywhere.
                 let is_far = *last > Position::ZERO && position.0 - last.0 > limits::LOG_GAP;
                 std::future::ready((!is_far && *others <= limits::LOG_GAP).then_some(read))
             })
     }
 
-    /// The renumbering after `position`, where the log is broken, that states which entries count
-    /// there: the last one, if there are several.
+    /// The renumbering after `position`, where the log is broken, that decides which entries count there. If
+    /// there are several, the last one.
     ///
     /// # Errors
-    /// The store's errors.
+    /// Store errors.
     pub async fn cover_of(&self, position: Position, places: &[EntryName]) -> Result<Option<Cover>> {
         let later: Vec<EntryName> =
             places.iter().filter(|place| place.position > position).copied().collect();
@@ -252,8 +250,8 @@ impl Journal {
         wanted
     }
 
-    /// Drops places that are further away than the next entry can be, if no entry is there. If one
-    /// is, the log is broken, and replay finds out.
+    /// Drops places further away than the next entry can be, if they have no entry. If one has, the log is
+    /// broken, and replay detects it.
     pub(crate) async fn without_far(
         &self,
         known: Position,
@@ -268,8 +266,8 @@ impl Journal {
         Ok(places.into_iter().take(end).collect())
     }
 
-    /// The last of `places` that has an entry, and its object. Looks at as many as may be at the
-    /// end of a log without being entries.
+    /// The last of `places` that has an entry, and its object. Checks at most as many places as the end of a
+    /// log may have without entries.
     pub(crate) async fn last_entry(
         &self,
         places: &[EntryName],
@@ -324,8 +322,8 @@ impl Journal {
         }
     }
 
-    /// The object at a place. One that is no entry is read several times, over half a second: the
-    /// store, or a proxy, may answer wrongly for a while.
+    /// Reads the object at a place. One that is no entry is read several times, over half a second: the store
+    /// or a proxy may return wrong data for a while.
     pub(crate) async fn object(&self, place: &EntryName, is_listed: bool) -> Result<Object> {
         let path = self.path(place);
         let read = || self.store.read(&path);
@@ -347,7 +345,7 @@ impl Journal {
             Err(e) if e.kind() == Kind::Corrupt => unread(place, &e),
             Err(e) => return Err(e),
         };
-        // An object that was none a minute ago may be an entry now, but hardly ever is.
+        // An object that was no entry a minute ago hardly ever is one now.
         let is_known = self.judge.was_unfit(place);
         let attempts = if is_known || self.store.directory().is_some() { 1 } else { READ_ATTEMPTS };
         for round in 0..attempts {
@@ -368,11 +366,10 @@ impl Journal {
         Ok(Object::Unfit(unfit.0))
     }
 
-    /// What `read` gives of a place; `None` if it was trimmed, or is lost. There are stores that
-    /// tell of an object a moment before they give it out. One that goes on to tell of it
-    /// contradicts itself, or something between us and it does: that is no reason to call the entry
-    /// missing, which would change what everything after it means. It is damaged, if the store gives
-    /// out others: `NotFound`.
+    /// The result of `read` for a place; `None` if the entry was trimmed or is lost. Some stores list an
+    /// object shortly before they return it. A store that keeps listing it contradicts itself, or a proxy
+    /// does. Then the entry must not count as missing, which would change the meaning of all later ones. It
+    /// is damaged if the store returns others: `NotFound`.
     async fn give_out<F: Future<Output = Result<Bytes>>>(
         &self,
         place: &EntryName,
@@ -398,10 +395,10 @@ impl Journal {
         Ok(None)
     }
 
-    /// The entry at `position`, which is known to count, opened.
+    /// The opened entry at `position`, which is known to count.
     ///
     /// # Errors
-    /// `NotFound` if it does not exist any more; `Corrupt` if it was changed; the store's errors.
+    /// `NotFound` if it does not exist any more; `Corrupt` if it was changed; store errors.
     pub async fn entry(&self, keys: &AccountKeys, position: Position) -> Result<Entry> {
         let place = match self.store.append_mode() {
             AppendMode::Conditional => EntryName::plain(position),
@@ -421,10 +418,10 @@ impl Journal {
         }
     }
 
-    /// The end of the log for a caller without keys, from a known earlier end.
+    /// The end of the log for a caller without keys, starting from a known earlier end.
     ///
     /// # Errors
-    /// The store's errors; `Corrupt` if no end is found in the listing.
+    /// Store errors; `Corrupt` if the listing shows no end.
     pub async fn tail(&self, known: Tail) -> Result<Tail> {
         for _ in 0..TAIL_ATTEMPTS {
             let places = match self.store.append_mode() {
@@ -439,13 +436,13 @@ impl Journal {
                 if places.len() >= limits::LOG_GAP as usize {
                     return Err(too_noisy());
                 }
-                // No listed object is an entry, or all were trimmed since.
+                // No listed object is an entry, or all have been trimmed since.
                 if self.store.append_mode() == AppendMode::Siblings || self.holds(last.position).await? {
                     return Ok(known);
                 }
                 continue;
             };
-            // Checked after reading: see [`Journal::reaches_back`].
+            // Checked after the read: see [`Journal::reaches_back`].
             if self.store.append_mode() == AppendMode::Siblings || self.holds(place.position).await? {
                 let ballot = (!place.is_plain()).then_some(place.ballot);
                 let (hash, generation) = (entry::hash(&object), header.generation);
@@ -458,7 +455,7 @@ impl Journal {
     /// The position of the last entry; `known` if there is none after it, which takes one listing.
     ///
     /// # Errors
-    /// The store's errors.
+    /// Store errors.
     pub async fn last_after(&self, known: Position) -> Result<Position> {
         let tail = Tail { position: known, ..Tail::EMPTY };
         let places = match self.store.append_mode() {
@@ -484,14 +481,13 @@ impl Journal {
     /// How many entries a listing shows after `position`.
     ///
     /// # Errors
-    /// The store's errors.
+    /// Store errors.
     pub async fn count_after(&self, position: Position) -> Result<usize> {
         Ok(self.chain.list(position).await?.len())
     }
 }
 
-/// The fault of an object that cannot be read: one that is larger than any entry was never one,
-/// unless only its name can tell.
+/// The fault of an unreadable object. One larger than any entry was never one, unless only its name can tell.
 pub(crate) fn unread(place: &EntryName, e: &Error) -> (Unfit, String) {
     let unfit = if place.is_plain() && is_too_large(e) { Unfit::Noise } else { Unfit::Damaged };
     (unfit, e.to_string())

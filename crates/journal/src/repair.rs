@@ -1,6 +1,5 @@
-//! Repairs a broken log: an entry is missing that others have read, or the last one is damaged. The
-//! operator accepts its loss; it is recorded in the log, so that all nodes treat the rest in the
-//! same way. Needs no key of the account.
+//! Repairs a broken log: an entry that others have read is missing, or the last one is damaged. The operator
+//! accepts the loss, and the log records it, so that all nodes treat the rest alike. Needs no account key.
 
 use sealpost_base::{Error, Position, Result, limits};
 use sealpost_vault::AppendMode;
@@ -12,7 +11,7 @@ use crate::read::Object;
 use crate::replay::{Cover, Replay, Step};
 use crate::{Append, EntryName, Journal, Tail};
 
-/// How often it starts again because of concurrent appends.
+/// How often the repair restarts because of concurrent appends.
 const ATTEMPTS: usize = 8;
 
 /// A break in a log.
@@ -20,11 +19,11 @@ const ATTEMPTS: usize = 8;
 pub enum Break {
     /// The entry at this position does not follow the last readable one before it.
     Unchained(Position),
-    /// The entry at this position is damaged, and was the last one.
+    /// The entry at this position, the last one, is damaged.
     DamagedEnd(Position),
 }
 
-/// A log that continues.
+/// The result of a repair.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Repaired {
     /// The breaks.
@@ -36,21 +35,21 @@ pub struct Repaired {
 /// The rest of a broken log.
 struct Left {
     breaks: Vec<Break>,
-    /// From which position on it has to be stated what counts.
+    /// The position from which the renumbering must state what counts.
     from: Position,
     counted: CountedEntries,
     /// The last entry.
     tail: Tail,
-    /// The position for the renumbering: after all objects that follow the last entry.
+    /// The position for the renumbering: after all objects behind the last entry.
     free: Position,
 }
 
 impl Journal {
-    /// Records that the log continues with its readable entries; `None` if nothing is wrong with
-    /// it. `without_checkpoints`: ignores the existing checkpoints, because they are unreadable.
+    /// Records that the log continues with its readable entries. `None` if the log is not broken.
+    /// `without_checkpoints` ignores the existing checkpoints, because they are unreadable.
     ///
     /// # Errors
-    /// The store's errors; `Retry` if others keep appending.
+    /// Store errors; `Retry` if others keep appending.
     pub async fn repair(&self, without_checkpoints: bool) -> Result<Option<Repaired>> {
         for _ in 0..ATTEMPTS {
             self.look_again();
@@ -84,11 +83,11 @@ impl Journal {
         Ok(matches!(took, Took::Ours).then_some(tail.position))
     }
 
-    /// The rest of the log, `None` if it is not broken.
+    /// The rest of the log; `None` if it is not broken.
     async fn left(&self, without_checkpoints: bool) -> Result<Option<Left>> {
         let mut checkpoints = self.checkpoints().await?;
         checkpoints.retain(|_| !without_checkpoints);
-        // Entries below the older of the last two are not needed.
+        // Entries below the older of the last two checkpoints are not needed.
         let needed = checkpoints.get(1).copied().unwrap_or_default();
         let listed: Vec<EntryName> = self.listed_after(&Tail::EMPTY).await?;
         let listed: Vec<EntryName> = listed.into_iter().filter(|place| place.position >= needed).collect();
@@ -121,7 +120,7 @@ impl Journal {
             if step != Step::Counts
                 && let Some(cover) = self.cover_of(entry.position, &places).await?
             {
-                replay.go_on_by(cover);
+                replay.continue_by(cover);
                 step = replay.next(&entry);
             }
             if step == Step::Counts {
@@ -131,10 +130,10 @@ impl Journal {
             let renumbered = entry.renumbered_from().map_or(fork, |stated| stated.min(fork));
             from = Some(from.map_or(renumbered, |from| from.min(renumbered)));
             breaks.push(Break::Unchained(entry.position));
-            // From here on everything counts.
+            // Everything from here on counts.
             let everything = Renumbering::of(fork, CountedEntries::NONE);
             let position = Position(u64::MAX);
-            replay.go_on_by(Cover { position, generation: entry.generation, renumbering: everything });
+            replay.continue_by(Cover { position, generation: entry.generation, renumbering: everything });
             replay.next(&entry);
         }
         let replay = replay.unwrap_or_else(|| Replay::after(Tail::EMPTY));

@@ -1,9 +1,8 @@
-//! Decides which entries of a log count, from their contents: no store, no keys.
+//! Decides from their contents which entries of a log count, without store or keys.
 //!
-//! An entry counts if it carries the hash of the last one that counts; positions may have been
-//! skipped between the two. If it carries another hash, an entry is missing that others have read:
-//! the meaning of UIDs is not known, and replay stops until a renumbering states which entries
-//! count (`docs/format/log-entry.md`).
+//! An entry counts if it carries the hash of the last one that counts; there may be skipped positions between
+//! the two. If it carries another hash, an entry that others have read is missing. Then the meaning of UIDs
+//! is unknown, and replay stops until a renumbering states which entries count (`docs/format/log-entry.md`).
 
 use std::collections::VecDeque;
 
@@ -13,7 +12,7 @@ use sealpost_vault::entry::{CountedEntries, Generation, Renumbering};
 
 use crate::{Content, Entry, Tail};
 
-/// Goes through the entries of a log, in order, from after a known end.
+/// Processes the entries of a log in order, starting after a known end.
 #[derive(Debug, Clone)]
 pub struct Replay {
     tail: Tail,
@@ -39,14 +38,14 @@ pub struct Cover {
 pub enum Step {
     /// It counts.
     Counts,
-    /// It does not follow the last entry that counts: one is missing between the two.
+    /// It does not follow the last entry that counts: an entry between the two is missing.
     Broken,
     /// It states that other entries count than those that were read.
     Disputed,
 }
 
 impl Replay {
-    /// From after `tail`.
+    /// Starts after `tail`.
     pub fn after(tail: Tail) -> Self {
         Replay { tail, counted: VecDeque::new(), begun: tail.position, cover: None }
     }
@@ -56,17 +55,17 @@ impl Replay {
         self.tail
     }
 
-    /// Whether a break was passed whose renumbering is still to come.
+    /// Whether replay has passed a break whose renumbering is still ahead.
     pub fn is_covered(&self) -> bool {
         self.cover.is_some()
     }
 
-    /// This process appended the entry at `tail`, after the last one that counts.
+    /// Notes that this process appended the entry at `tail`, after the last one that counts.
     pub fn appended(&mut self, tail: Tail) {
         self.count(tail);
     }
 
-    /// Classifies the next entry. If it counts, it is the last one from now on.
+    /// Classifies the next entry. If it counts, it becomes the last one.
     pub fn next(&mut self, entry: &Entry) -> Step {
         if let Some(cover) = self.cover
             && entry.position < cover.position
@@ -88,14 +87,13 @@ impl Replay {
         Step::Counts
     }
 
-    /// The log is broken, and continues by that renumbering. The entry that does not follow is the
-    /// next one again.
-    pub fn go_on_by(&mut self, cover: Cover) {
+    /// Continues a broken log by that renumbering. The next entry is again the one that does not follow.
+    pub fn continue_by(&mut self, cover: Cover) {
         self.tail.generation = cover.generation;
         self.cover = Some(cover);
     }
 
-    /// Whether the entry at `tail` counted; `None` if that is not remembered.
+    /// Whether the entry at `tail` counted; `None` if that is too long ago.
     pub fn counted(&self, tail: &Tail) -> Option<bool> {
         if tail.position <= self.begun {
             return None;
@@ -103,8 +101,8 @@ impl Replay {
         Some(self.counted.contains(&(tail.position, tail.hash)))
     }
 
-    /// The position from which on a renumbering has to state what counts when an entry that carries
-    /// `prev` does not follow: no process may have read another entry before it.
+    /// The position from which a renumbering must state what counts, if an entry that carries `prev` does not
+    /// follow. No process may have read a different entry before it.
     pub(crate) fn fork_of(&self, prev: &Hash) -> Position {
         let known = self.counted.iter().rev().find(|(_, hash)| hash == prev);
         known.map_or(self.tail.position, |(position, _)| *position).next()

@@ -1,16 +1,13 @@
-//! Continues after an object at the next position that is no entry, where the store creates
-//! conditionally.
+//! Continues after an object at the next position that is no entry, where the store creates conditionally.
 //!
-//! The position is skipped: a renumbering takes the next free one and carries the hash of the last
-//! entry. The object may have been an entry once, which others have read, so UIDs get a new
-//! generation (decision 50).
+//! The position is skipped: a renumbering takes the next free one and carries the hash of the last entry. The
+//! object may have been an entry once, which others have read, so UIDs get a new generation (decision 50).
 //!
-//! Writers detect concurrent appends because the next position is taken. A passed-over position may
-//! become free again when the object there is removed; so that no writer takes it then, it is
-//! marked first, in the folder that every writer lists after it has written, with a MAC, because a
-//! position that others mark is lost to the log. The order decides: the mark, then a last look at
-//! the position, then the renumbering. A writer that creates an entry there too late for that look
-//! sees the mark.
+//! Writers detect concurrent appends because the next position is taken. A skipped position may become free
+//! again when its object is removed. So that no writer takes it then, it is marked first, in the folder that
+//! every writer lists after it has written. The mark has a MAC, because the log never uses a marked position.
+//! The order decides: the mark, a last check of the position, the renumbering. A writer that creates an entry
+//! there too late for that check sees the mark.
 
 use sealpost_base::{Error, Position, Result, limits};
 use sealpost_vault::entry::{self, CountedEntries, Renumbering};
@@ -20,17 +17,16 @@ use crate::noise::{Unfit, damaged_end, too_noisy};
 use crate::read::Object;
 use crate::{Append, EntryName, Journal, Tail};
 
-/// How often to wait for others that are about to continue.
+/// How often to wait for other writers that are about to continue.
 const CLAIM_ATTEMPTS: u32 = 6;
 
 impl Journal {
-    /// Continues after an object that is no entry and follows the one at `after`, or after a
-    /// position that is marked already. `Lost` once any writer has done that: there are entries to
-    /// catch up with.
+    /// Continues after the object at the position after `after`, which is no entry, or after a position that
+    /// is already marked. `Lost` once any writer has done that: there are entries to catch up with.
     pub(crate) async fn pass_over(&self, after: &Tail, is_marked: bool) -> Result<Append> {
         let renumbering = Renumbering::of(after.position.next(), CountedEntries::NONE);
         let mut position = renumbering.from;
-        // The renumbering is at most so far after the last entry: readers look no further.
+        // The renumbering is at most this far after the last entry: readers search no further.
         for _ in 1..limits::LOG_GAP {
             if self.is_free(position).await? && !(is_marked && position == renumbering.from) {
                 return Ok(Append::Lost);
@@ -60,8 +56,8 @@ impl Journal {
         }
     }
 
-    /// Appends a renumbering at `position`, after the entry at `after`; returns the result, and the
-    /// end of the log if it was written.
+    /// Appends a renumbering at `position`, after the entry at `after`. Returns the result, and the new end
+    /// of the log if it was written.
     pub(crate) async fn renumber(
         &self,
         after: &Tail,
@@ -76,9 +72,9 @@ impl Journal {
         Ok((took, Tail { position, hash, ballot: None, generation }))
     }
 
-    /// Whether the entry at `tail` counts, which this process created at a position that another
-    /// writer passes over: it does if the next entry follows it. If there is none, this process
-    /// decides, by appending a renumbering itself.
+    /// Whether the entry at `tail` counts, which this process created at a position that another writer
+    /// skips. It does if the next entry follows it. If there is no next entry, this process decides by
+    /// appending a renumbering itself.
     pub(crate) async fn claim(&self, after: &Tail, tail: Tail) -> Result<Append> {
         for round in 0..CLAIM_ATTEMPTS {
             self.chain.wait(round).await;
@@ -97,7 +93,7 @@ impl Journal {
         self.claimed(after, tail).await?.ok_or_else(unknown)
     }
 
-    /// The same, if there is a next entry.
+    /// As `claim`, if there is a next entry.
     async fn claimed(&self, after: &Tail, tail: Tail) -> Result<Option<Append>> {
         let places = self.listed_after(&tail).await?;
         for place in places.iter().take(limits::LOG_GAP as usize) {

@@ -17,22 +17,22 @@ const READ_AHEAD: usize = 16;
 /// The objects of a log.
 #[derive(Debug, Default)]
 pub struct Survey {
-    /// Its entries, in order; their contents show whether each follows the one before.
+    /// Its entries, in order; their contents show whether each follows its predecessor.
     pub entries: Vec<EntryName>,
     /// Objects that are no entries, by position.
     pub unfit: Vec<Unfit>,
 }
 
-/// An object at the path of an entry that is none.
+/// An object at the path of an entry that is no entry.
 #[derive(Debug)]
 pub struct Unfit {
     /// Its path.
     pub path: String,
     /// The position in its path.
     pub position: Position,
-    /// It claims to be the entry there, but was changed.
+    /// Whether its header is that of the entry there, but it was changed.
     pub is_damaged: bool,
-    /// It begins like the entry of that position.
+    /// Whether it begins like the entry of that position.
     pub may_be_entry: bool,
     /// The reason, for the operator.
     pub why: String,
@@ -51,11 +51,11 @@ impl Survey {
 }
 
 impl Journal {
-    /// Objects in the folder of manifests with names of marks that count for nothing: the paths,
-    /// and why.
+    /// Objects in the folder of manifests that are named like marks and do not count: their paths, and the
+    /// reasons.
     ///
     /// # Errors
-    /// The store's errors.
+    /// Store errors.
     pub async fn survey_marks(&self) -> Result<Vec<(String, String)>> {
         let unfit = self.unfit_marks().await?;
         Ok(unfit.into_iter().map(|(name, why)| (self.judge.mark_path(name), why)).collect())
@@ -71,7 +71,7 @@ impl Journal {
         Ok(unfit)
     }
 
-    /// Why a mark counts for nothing; `None` if it counts, or did before keys were retired.
+    /// Why a mark does not count; `None` if it counts, or did before keys were retired.
     async fn unfit_mark(&self, name: Name) -> Result<Option<String>> {
         match (name, self.judge.name_of(name)) {
             (Name::Witness(..) | Name::PassedOver(..), NameVerdict::Authentic)
@@ -89,15 +89,15 @@ impl Journal {
         })
     }
 
-    /// Removes objects that this installation never wrote: those that count for nothing in the
-    /// folder of manifests, and those after the end of the log. The first of the latter stays, and
-    /// so do those at positions that are skipped already, so that the next entry is written after
-    /// it and gives UIDs a new meaning (decision 50): it may have been an entry once. Returns the
-    /// paths of the removed objects. The caller must be sure of `server.key`: under an old copy,
-    /// objects that other nodes wrote under the next key look alike.
+    /// Removes objects that this installation never wrote: those in the folder of manifests that do not
+    /// count, and those after the end of the log. The first of the latter stays, since it may have been an
+    /// entry once: the next entry is then written after it and starts a new generation of UIDs (decision 50).
+    /// Objects at skipped positions stay too. Returns the paths of the removed objects. The caller must be
+    /// sure of `server.key`: under an old copy, objects that other nodes wrote under the next key look like
+    /// noise.
     ///
     /// # Errors
-    /// The store's errors. It can be repeated.
+    /// Store errors. The call can be repeated.
     pub async fn remove_noise(&self) -> Result<Vec<String>> {
         let mut paths = Vec::new();
         for (name, _) in self.unfit_marks().await? {
@@ -121,8 +121,7 @@ impl Journal {
         Ok(paths)
     }
 
-    /// Whether a damaged manifest is there: it shows writers that the log may be trimmed, readable
-    /// or not.
+    /// Whether a damaged manifest is there. Readable or not, it shows writers that the log may be trimmed.
     async fn may_have_been_manifest(&self, name: Name, path: &str) -> Result<bool> {
         let Name::Checkpoint(position) = name else { return Ok(false) };
         match self.store.read_confirmed(path).await {
@@ -136,7 +135,7 @@ impl Journal {
     /// Reads the objects at all paths of entries from `from` on.
     ///
     /// # Errors
-    /// The store's errors.
+    /// Store errors.
     pub async fn survey(&self, from: Position) -> Result<Survey> {
         self.look_again();
         let listed = self.chain.list(Position(from.0.saturating_sub(1))).await?;
@@ -156,7 +155,7 @@ impl Journal {
         Ok(survey)
     }
 
-    /// The object at the path of an entry before the first one.
+    /// An object at the position before the first one.
     async fn before_the_first(&self) -> Result<Option<Unfit>> {
         let path = self.log_path(Position::ZERO);
         match self.store.size(&path).await {
@@ -175,8 +174,7 @@ impl Journal {
         }
     }
 
-    /// `None` if it is an entry; else what is wrong with it, and `Some(None)` if it was trimmed
-    /// meanwhile.
+    /// `None` if it is an entry; else the fault, or `Some(None)` if it has been trimmed meanwhile.
     async fn look_at(&self, place: EntryName) -> Result<Option<Option<Unfit>>> {
         let unfit = match self.object(&place, true).await {
             Ok(Object::Entry(..)) => return Ok(None),

@@ -15,7 +15,7 @@ pub struct Tail {
     /// The last entry's hash; [`Hash::ZERO`] for an empty log.
     #[n(1)]
     pub hash: Hash,
-    /// The ballot that the last entry was written in, on a store without conditional create.
+    /// The ballot of the last entry, on a store without conditional create.
     #[n(2)]
     pub ballot: Option<Ballot>,
     /// The generation of UIDs after it.

@@ -43,7 +43,7 @@ fn world_of(append_mode: AppendMode) -> Fixture {
 }
 
 impl Fixture {
-    /// The same for a process without any knowledge of it.
+    /// The same store for a process without any knowledge of it.
     fn again(&self) -> Fixture {
         let keys = AccountKeys::derive(&RootKey::generate(&SeededRandom::new(1)), ACCOUNT);
         let (store, random) = (self.store.clone(), Arc::new(SeededRandom::new(2)));
@@ -92,7 +92,7 @@ impl Fixture {
                 && let Some(cover) = self.journal.cover_of(entry.position, &places).await.unwrap()
             {
                 out.push("repaired".to_owned());
-                replay.go_on_by(cover);
+                replay.continue_by(cover);
                 step = replay.next(&entry);
             }
             let broken = if step == Step::Counts { "" } else { "!" };
@@ -150,7 +150,7 @@ impl Fixture {
 }
 
 #[tokio::test]
-async fn what_is_appended_is_read_back_in_order() {
+async fn appended_entries_are_read_back_in_order() {
     let w = world();
     let tail = w.fill(Tail::EMPTY, &["one", "two"]).await;
     w.fill(tail, &["three"]).await;
@@ -241,8 +241,7 @@ async fn a_checkpoint_is_read_back_and_written_twice_without_harm() {
     assert!(w.journal.chunk(&w.keys, Position(1), &other).await.is_err(), "another one's digest");
 }
 
-/// A copy of another store was interrupted: parts of its checkpoints may exist, or one without its
-/// log.
+/// A copy of another store was interrupted: parts of its checkpoints may exist, or one without its log.
 #[tokio::test]
 async fn a_checkpoint_is_not_made_of_another_historys_parts() {
     let w = world();
@@ -264,8 +263,8 @@ async fn a_checkpoint_is_not_made_of_another_historys_parts() {
     assert_eq!(w.journal.checkpoint(&w.keys, Position(2)).await.unwrap().tail, two);
 }
 
-/// The last `lost` entries are gone from a log with entries up to the third, and a checkpoint of
-/// all of it.
+/// The last `lost` entries are missing from a log with entries up to the third, and a checkpoint of all of
+/// it.
 #[tokio::test]
 async fn a_log_without_its_end_accepts_no_append() {
     for append_mode in [AppendMode::Conditional, AppendMode::Siblings] {
@@ -275,15 +274,15 @@ async fn a_log_without_its_end_accepts_no_append() {
             let three = w.fill(one, &["two", "three"]).await;
             w.checkpoint(three, &[("head", "h")]).await;
             let begun = w.again();
-            // Another writer may have continued: that is all it knows.
+            // Another writer may have continued; the process knows no more than that.
             assert_eq!(begun.append(&one, "also two").await, Append::Lost);
             let log = w.paths("log/").await;
             for entry in &log[3 - lost..] {
                 w.store.delete(&format!("acct/{ACCOUNT}/log/{entry}")).await.unwrap();
             }
             let begun = w.again();
-            // It would be acknowledged, and readers that start from the checkpoint would never read
-            // it.
+            // Such an append would be acknowledged, and readers that start from the checkpoint would never
+            // read it.
             let end = begun.journal.tail(Tail::EMPTY).await.unwrap();
             assert_eq!(end.position.0, 3 - lost as u64);
             let public = w.keys.public();
@@ -292,13 +291,13 @@ async fn a_log_without_its_end_accepts_no_append() {
             let left = w.paths("log/").await;
             let behind = format!("{:016x}", end.position.next().0);
             assert!(left.iter().all(|entry| **entry < *behind), "nor is anything left there: {left:?}");
-            // A process that knows the end, because it was there, continues.
+            // A process that knows the end from before continues.
             w.fill(three, &["four"]).await;
         }
     }
 }
 
-/// Chunks of earlier versions have their names as objects; names of objects tell nothing now.
+/// In earlier versions the objects of chunks have the chunks' names; now object names reveal nothing.
 #[tokio::test]
 async fn chunks_are_found_by_both_kinds_of_names() {
     let w = world();
@@ -360,7 +359,7 @@ async fn trimming_stops_where_its_caller_says() {
     w.journal.trim_below(Position(2)).await.unwrap();
     assert_eq!(w.journal.checkpoints().await.unwrap(), [Position(6), Position(4), Position(2)]);
     assert_eq!(w.paths("log").await.len(), 5, "the entry before that position alone is gone");
-    // The last two checkpoints limit it all the same.
+    // The last two checkpoints still limit it.
     w.journal.trim_below(Position(6)).await.unwrap();
     assert_eq!(w.journal.checkpoints().await.unwrap(), [Position(6), Position(4)]);
     assert_eq!(w.paths("log").await.len(), 3);
@@ -387,7 +386,7 @@ async fn stale_writer_detects_trim() {
     assert_eq!(w.journal.tail(Tail::EMPTY).await.unwrap(), three);
 }
 
-/// A writer whose clock was stopped as well, so that it does not check before it writes.
+/// The clock of this writer was stopped too, so it does not check before it writes.
 #[tokio::test]
 async fn stale_writer_with_stopped_clock_gets_unknown_outcome() {
     let w = world();
@@ -464,8 +463,8 @@ async fn an_entry_that_exists_but_returns_404_is_awaited() {
     assert!(matches!(&first.content, Content::Plain(_, text) if &text[..] == b"one"));
 }
 
-/// A store, or a proxy before it, lists an entry and returns 404 for it: no process continues as if
-/// it were lost.
+/// A store or its proxy lists an entry and returns 404 for it: no process continues as if the entry were
+/// lost.
 #[tokio::test(start_paused = true)]
 async fn a_listed_entry_that_returns_404_is_not_missing() {
     for append_mode in [AppendMode::Conditional, AppendMode::Siblings] {
@@ -531,7 +530,7 @@ async fn nothing_is_appended_behind_a_far_position() {
     }
 }
 
-/// Noise that is removed while a stale writer believes that its position is the next one.
+/// Noise is removed while a stale writer believes that its position is the next one.
 #[tokio::test(start_paused = true)]
 async fn a_position_that_was_passed_over_is_never_used() {
     for knows_the_time in [false, true] {
@@ -567,7 +566,7 @@ async fn as_many_positions_as_the_limit_says_are_passed_over() {
 
     let w = world();
     let one = w.fill(Tail::EMPTY, &["one"]).await;
-    // One more, and the next entry would be further away than readers look.
+    // One more, and the next entry would be further away than readers search.
     for position in 2..limits::LOG_GAP + 2 {
         w.plant(position, b"noise").await;
     }
@@ -624,7 +623,7 @@ async fn a_repair_continues_without_a_missing_entry() {
         let expected = ["one", "repaired", "three", "four", "five", "renumbered 1", "six"];
         assert_eq!(w.again().read(Tail::EMPTY).await, expected, "{append_mode:?}");
         assert_eq!(w.again().journal.repair(false).await.unwrap(), None);
-        // It comes back: a reader sees that others do not count it, and reports that.
+        // It reappears: a reader sees that others do not count it, and reports that.
         let location = object_store::path::Path::parse(&missing).unwrap();
         w.objects.put(&location, bytes.into()).await.unwrap();
         let read = w.again().read(Tail::EMPTY).await;

@@ -1,17 +1,17 @@
-//! The last check that a log was not trimmed, with its time: so that writers that continue after
-//! their own entries need not check again before each.
+//! The time and position of the last check that a log was not trimmed. A writer that appends after its own
+//! entries need not repeat the check before each.
 //!
-//! Correctness does not depend on it. Whether an entry counts is determined after it was written,
-//! with any clock; a process that relies on an old check only learns of a trim later, as an unknown
-//! outcome instead of [`crate::Append::Trimmed`].
+//! Correctness does not depend on it. With any clock, a check after the write determines whether an entry
+//! counts. A process that relies on an old check only learns of a trim later, as an unknown outcome instead
+//! of [`crate::Append::Trimmed`].
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use sealpost_base::{Clock, Position};
 
-/// How long a check holds. Others would have to write two checkpoints, of hundreds of events each,
-/// in that time.
+/// How long a check is valid. Within that time, others would have to write two checkpoints of hundreds of
+/// events each.
 const BELIEVED: Duration = Duration::from_secs(60);
 
 /// The last check, and the position from which nothing was trimmed then.
@@ -22,7 +22,7 @@ pub(crate) struct TrimWatermark {
 }
 
 impl TrimWatermark {
-    /// Checks hold for a while by this clock; without one, never.
+    /// With this clock checks are valid for a while; without a clock, never.
     pub(crate) fn by(clock: Arc<dyn Clock>) -> Self {
         TrimWatermark { clock: Some(clock), last: Mutex::default() }
     }
@@ -32,7 +32,7 @@ impl TrimWatermark {
         self.clock.as_ref().map(|clock| clock.monotonic())
     }
 
-    /// Nothing from `position` on was trimmed at that time.
+    /// Notes that nothing from `position` on was trimmed at that time.
     pub(crate) fn note(&self, position: Position, at: Option<Duration>) {
         let Some(at) = at else { return };
         let mut last = self.lock();
@@ -41,7 +41,7 @@ impl TrimWatermark {
         }
     }
 
-    /// Whether `position` was recently found not to be trimmed.
+    /// Whether a recent check found that `position` was not trimmed.
     pub(crate) fn is_recent(&self, position: Position) -> bool {
         let (Some(now), Some((from, at))) = (self.now(), *self.lock()) else { return false };
         position >= from && now.saturating_sub(at) <= BELIEVED
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_clock_nothing_is() {
+    fn without_a_clock_no_check_is_valid() {
         let seen = TrimWatermark::default();
         seen.note(Position(1), seen.now());
         assert!(!seen.is_recent(Position(1)));

@@ -318,7 +318,7 @@ impl Loading<'_> {
             if step != Step::Counts
                 && let Some(cover) = self.journal.cover_of(entry.position, self.places).await?
             {
-                self.go_on_by(cover, entry.position);
+                self.continue_by(cover, entry.position);
                 step = self.work.replay.next(&entry);
             }
             let at = entry.position;
@@ -356,12 +356,12 @@ impl Loading<'_> {
     }
 
     /// The log is broken before the entry at `position`, and a renumbering says what counts.
-    fn go_on_by(&mut self, cover: Cover, position: Position) {
+    fn continue_by(&mut self, cover: Cover, position: Position) {
         tracing::error!(
             account = %self.scale.id, %position, renumbering = %cover.position,
             "the log is broken here and was repaired; mailboxes have a new UIDVALIDITY"
         );
-        self.work.replay.go_on_by(cover);
+        self.work.replay.continue_by(cover);
         self.state.apply_renumbering(position, cover.generation);
     }
 }

@@ -1,15 +1,15 @@
-//! The order of the entries in a listing, and the last one, from their names alone.
+//! The order of entries in a listing, and the last entry, from their names alone.
 
 use sealpost_base::Position;
 
 use crate::Tail;
 use crate::ballot::{Ballot, EntryName};
 
-/// The end of the chain among `places`, according to their names: the last of the greatest ballot.
-/// `None` if it is `known`.
+/// The end of the chain among `places`, by their names: the last entry of the greatest ballot. `None` if it
+/// is `known`.
 pub(crate) fn last_of(places: &[EntryName], known: &Tail) -> Option<EntryName> {
     let plain = places.iter().filter(|place| place.is_plain()).map(|place| place.position).max();
-    // Entries of conditional creates count; one with a ballot came before them, or follows them.
+    // Entries of conditional creates count. An entry with a ballot precedes or follows them.
     let (position, ballot) = match plain {
         Some(plain) if plain > known.position => (plain, Ballot::NONE),
         _ => (known.position, known.ballot.unwrap_or(Ballot::NONE)),
@@ -23,8 +23,8 @@ pub(crate) fn last_of(places: &[EntryName], known: &Tail) -> Option<EntryName> {
     }
 }
 
-/// The entries after `known` that lead to `last`, in order, as far as they are among `places`,
-/// which are sorted by position. Steps from one listed position to the next, at any distance.
+/// The entries after `known` that lead to `last`, in order, as far as they are among `places`, which are
+/// sorted by position. The time depends on the number of listed positions, not on their distance.
 pub(crate) fn leading_to(places: &[EntryName], last: EntryName, known: Position) -> Vec<EntryName> {
     let mut found = vec![last];
     let mut child = last;
@@ -43,8 +43,8 @@ pub(crate) fn leading_to(places: &[EntryName], last: EntryName, known: Position)
         } else {
             there.iter().find(|place| place.ballot == child.parent)
         };
-        // A missing one was trimmed, or is lost: the hash in its child shows which. Its parent may
-        // be its child's.
+        // A missing entry was trimmed or is lost; the hash in its child shows which. Assume that its parent's
+        // ballot is the parent's ballot of its child.
         child = parent.copied().unwrap_or(EntryName { position, ballot: child.parent, parent: child.parent });
         found.extend(parent);
     }
@@ -57,8 +57,7 @@ mod tests {
     use super::*;
     use sealpost_base::{Random, SeededRandom};
 
-    /// For any listing, the result is ascending from after the known end, and ends with the last
-    /// entry.
+    /// For any listing, the result ascends from after the known end to the last entry.
     #[test]
     fn any_listing_gives_a_chain_or_its_end() {
         let random = SeededRandom::new(1);

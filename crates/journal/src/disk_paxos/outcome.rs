@@ -9,8 +9,8 @@ use crate::ballot::EntryName;
 use crate::{Append, Tail};
 
 impl DiskPaxos {
-    /// The outcome of the entry at `place`, which all readers see, after another writer began a
-    /// greater ballot.
+    /// The outcome of the entry at `place`, which all readers see, after another writer began a greater
+    /// ballot.
     pub(super) async fn resolve_outcome(
         &self,
         lead: Leadership,
@@ -22,9 +22,8 @@ impl DiskPaxos {
             if let Some(there) = places.first() {
                 return self.compare(place, tail, there).await;
             }
-            // The end before it was written once more in a greater ballot. Once all readers see
-            // that, and every writer that has not seen it has a smaller ballot, no writer will
-            // follow this entry any more.
+            // The previous end was written again in a greater ballot. All readers see that copy, and every
+            // writer that has not seen it has a smaller ballot. So no writer will follow this entry any more.
             let places = self.list(lead.tail.position).await?;
             let Some(end) = places.into_iter().max_by_key(|end| (end.ballot, end.position)) else { break };
             let before = end.position < place.position && end.ballot > place.ballot;
@@ -50,7 +49,7 @@ impl DiskPaxos {
         Err(unknown(place.position))
     }
 
-    /// Whether the entry that counts is the one that was written to `place`.
+    /// Whether the entry that counts is the one written to `place`.
     async fn compare(&self, place: EntryName, tail: Tail, there: &EntryName) -> Result<Append> {
         let tail = Tail { ballot: Some(there.ballot), ..tail };
         if there.position != place.position {
@@ -59,7 +58,7 @@ impl DiskPaxos {
         if *there == place {
             return Ok(Append::Done(tail));
         }
-        // A writer that followed it wrote it once more in another ballot, or it is a different one.
+        // Either a copy in another ballot, by a writer that followed this entry, or a different entry.
         match self.store.read_confirmed(&self.path(there)).await {
             Ok(object) if Hash::of(&object) == tail.hash => Ok(Append::Done(tail)),
             Ok(_) => Ok(Append::Lost),

@@ -46,7 +46,7 @@ impl Fixture {
         }
     }
 
-    /// Appends at the end, wherever that is by then.
+    /// Appends at the present end.
     async fn add(&self, journal: &Journal, text: &str) {
         loop {
             let tail = journal.tail(Tail::EMPTY).await.unwrap();
@@ -56,7 +56,7 @@ impl Fixture {
         }
     }
 
-    /// What a new process reads.
+    /// Reads the log as a new process does.
     async fn read(&self, append_mode: AppendMode) -> String {
         let journal = self.writer(append_mode);
         let places = journal.places_after(&Tail::EMPTY).await.unwrap().unwrap();
@@ -82,7 +82,7 @@ impl Fixture {
             .await
     }
 
-    /// A writer that begins a ballot and stops for ever.
+    /// A writer that begins a ballot and then stops permanently.
     async fn begin_and_die(&self) {
         let chain = &self.writer(AppendMode::Siblings).chain;
         chain.begin(&Tail::EMPTY, None).await.unwrap();
@@ -96,7 +96,7 @@ async fn one_of_two_writers_gets_a_position() {
     let first = w.done(&one, &Tail::EMPTY, "a").await;
     assert_eq!(w.append(&two, &Tail::EMPTY, "b").await, Append::Lost);
     let second = w.done(&two, &first, "b").await;
-    // The first one's ballot is over. Its entry is stored, and does not count.
+    // The first writer has lost its ballot. Its entry is stored and does not count.
     assert_eq!(w.append(&one, &first, "c").await, Append::Lost);
     w.done(&one, &second, "c").await;
     assert_eq!(w.read(AppendMode::Siblings).await, "a b c");
@@ -126,7 +126,7 @@ async fn a_writer_that_dies_in_its_ballot_blocks_no_other() {
     assert_eq!(one.tail(Tail::EMPTY).await.unwrap().hash, tail.hash);
     w.add(&one, "b").await;
     w.begin_and_die().await;
-    // No process has read it since. Its append was acknowledged, and it counts.
+    // No process has read it since. Its append was acknowledged, so it counts.
     w.add(&w.writer(AppendMode::Siblings), "c").await;
     assert_eq!(w.read(AppendMode::Siblings).await, "a b c");
 }

@@ -1,5 +1,5 @@
-//! One answer of the store has a wrong bit: nothing of the log is lost, and no process continues
-//! with another state.
+//! One response of the store has a flipped bit: the log loses nothing, and no process continues with a
+//! different state.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -121,7 +121,7 @@ async fn an_entry_that_does_not_open_is_read_once_more() {
     }
 }
 
-/// A listing of a growing directory may include an entry, and not the one before it.
+/// A listing of a growing directory may include an entry without its predecessor.
 #[tokio::test]
 async fn an_entry_that_a_listing_left_out_is_not_missing() {
     let w = Fixture::new(AppendMode::Conditional);

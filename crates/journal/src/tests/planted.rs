@@ -1,5 +1,5 @@
-//! Objects that an attacker plants in the folder of manifests with write access to the store, and
-//! no key, or a retired one.
+//! Objects that an attacker plants in the folder of manifests, with write access to the store and no key, or
+//! a retired one.
 
 use sealpost_vault::mark;
 use sealpost_vault::server_key::ServerKeys;
@@ -30,8 +30,7 @@ impl Fixture {
     }
 }
 
-/// All kinds of noise: arbitrary bytes, objects of older versions, and a sound manifest in another
-/// place.
+/// All kinds of noise: arbitrary bytes, objects of older versions, and a valid manifest at another path.
 async fn noises(w: &Fixture) -> Vec<Vec<u8>> {
     let mut noises = vec![Vec::new(), b"noise".to_vec(), b"SPM\x01".to_vec(), vec![7; 300]];
     if let Some(position) = w.journal.checkpoints().await.unwrap().first() {
@@ -86,7 +85,7 @@ async fn forged_marks_of_positions_change_nothing() {
     }
 }
 
-/// An attacker that plants noise at the next position, too, cannot prevent its mark.
+/// The attacker plants noise at the next position too, and cannot prevent its mark.
 #[tokio::test(start_paused = true)]
 async fn a_position_is_passed_over_in_spite_of_forged_marks() {
     let w = world();
@@ -118,9 +117,9 @@ async fn trim_counts_no_noise_manifest() {
     }
 }
 
-/// It knew the manifest when it was sound; a trim removes data permanently.
+/// The process knew the manifest when it was valid; a trim removes data permanently.
 #[tokio::test(start_paused = true)]
-async fn trim_reads_manifests_anew() {
+async fn trim_rereads_manifests() {
     let w = world();
     let mut tail = Tail::EMPTY;
     for text in ["one", "two"] {
@@ -133,8 +132,8 @@ async fn trim_reads_manifests_anew() {
     assert_eq!(w.paths("log/").await.len(), 4);
 }
 
-/// Two manifests showed that the log is trimmed. A writer that was paused meanwhile gets no
-/// acknowledgement for its entry.
+/// Two manifests showed that the log is trimmed. A writer that was paused meanwhile gets no acknowledgement
+/// for its entry.
 #[tokio::test(start_paused = true)]
 async fn a_stale_entry_is_not_acknowledged_when_manifests_were_destroyed() {
     let w = world();
@@ -196,7 +195,7 @@ fn rotation(old: ServerKeys, seed: u64) -> Rotation {
     Rotation { old, settled: rotated.settled(), rotated }
 }
 
-/// A log that was begun under an old key, and continues under a new one.
+/// A log that began under an old key, and continues under a new one.
 async fn rotated(append_mode: AppendMode) -> (Fixture, Rotation) {
     let base = world_of(append_mode);
     let keys = rotation(ServerKeys::generate(&SeededRandom::new(9)), 10);
@@ -211,7 +210,7 @@ async fn rotated(append_mode: AppendMode) -> (Fixture, Rotation) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_there_when_a_key_was_retired_stays_valid() {
+async fn objects_from_before_a_key_retirement_stay_valid() {
     for append_mode in BOTH {
         let (base, keys) = rotated(append_mode).await;
         base.keyed(&keys.settled, 13).deliver("five").await;
@@ -220,7 +219,7 @@ async fn what_was_there_when_a_key_was_retired_stays_valid() {
         let journal = base.keyed(&keys.settled, 15).journal;
         assert_eq!(journal.checkpoints().await.unwrap(), [Position(2)]);
         journal.checkpoint(&base.keys, Position(2)).await.unwrap();
-        // And when the next one is retired.
+        // The same when the next key is retired.
         let next = rotation(keys.settled, 16);
         base.keyed(&next.rotated, 17).journal.attest().await.unwrap();
         assert_eq!(base.keyed(&next.settled, 18).read(Tail::EMPTY).await, expected, "{append_mode:?}");
@@ -237,7 +236,7 @@ async fn a_retired_key_authenticates_nothing_new() {
         let (base, keys) = rotated(append_mode).await;
         let thief = base.keyed(&keys.old, 20);
         let public = base.keys.public();
-        // An entry at the end: under its key that is the third.
+        // An entry at the end: under the thief's key that is the third.
         let end = base.keyed(&keys.settled, 21).journal.tail(Tail::EMPTY).await.unwrap();
         let forged = thief.journal.append(&end, Seal::Delivery(&public), b"forged").await.unwrap();
         assert!(matches!(forged, Append::Done(_)), "{forged:?}");
@@ -269,7 +268,7 @@ async fn a_retired_key_authenticates_nothing_new() {
     }
 }
 
-/// In the place of an entry that was there when the key was retired.
+/// A replacement for an entry that existed when the key was retired.
 #[tokio::test(start_paused = true)]
 async fn a_retired_key_replaces_no_old_entry() {
     let (base, keys) = rotated(AppendMode::Conditional).await;
@@ -313,7 +312,7 @@ async fn any_number_of_noise_manifests_stops_nothing() {
         assert_eq!(w.again().journal.checkpoints().await.unwrap(), [Position(2)]);
         let far = Tail { position: Position(9000), ..two };
         assert!(!w.again().journal.is_trimmed(far.position).await.unwrap());
-        // All of it is named, and removed when the operator asks for it.
+        // The survey names all of them, and the operator can have them removed.
         let planted = 3 * count as usize;
         assert_eq!(w.again().journal.survey_marks().await.unwrap().len(), planted);
         assert_eq!(w.again().journal.remove_noise().await.unwrap().len(), planted);
@@ -322,10 +321,10 @@ async fn any_number_of_noise_manifests_stops_nothing() {
     }
 }
 
-/// With noise beyond the read limit a delivery takes two requests more, because some of it may have
-/// been manifests once.
+/// With noise beyond the read limit a delivery takes two more requests, because some of it may have been
+/// manifests once.
 #[tokio::test(start_paused = true)]
-async fn noise_beyond_what_is_read_costs_a_delivery_two_requests() {
+async fn unread_noise_costs_a_delivery_two_requests() {
     let w = world();
     let two = w.fill(Tail::EMPTY, &["one", "two"]).await;
     w.checkpoint(two, &[("head", "h")]).await;
@@ -348,7 +347,7 @@ async fn noise_beyond_what_is_read_costs_a_delivery_two_requests() {
 
 /// They have no tags: they are read, and get witnesses at the next checkpoint.
 #[tokio::test(start_paused = true)]
-async fn what_earlier_versions_wrote_counts_and_is_adopted() {
+async fn objects_of_earlier_versions_count_and_get_witnesses() {
     for appends in BOTH {
         let w = world_of(appends);
         let witnesses = || async {
@@ -373,7 +372,7 @@ async fn what_earlier_versions_wrote_counts_and_is_adopted() {
     }
 }
 
-/// Witnesses are removed with the checkpoints that they vouch for.
+/// A trim removes witnesses together with their checkpoints.
 #[tokio::test(start_paused = true)]
 async fn trim_removes_witnesses() {
     let w = world();
@@ -420,8 +419,7 @@ async fn noise_behind_the_end_is_removed_by_a_repair() {
             assert_eq!(append().await.unwrap_err().kind(), Kind::Corrupt);
         }
         let removed = w.again().journal.remove_noise().await.unwrap();
-        // The first one stays, and so do passed-over ones: the entry after them gives UIDs a new
-        // generation.
+        // The first one stays, and so do skipped ones: the entry after them starts a new generation of UIDs.
         let kept = if appends == AppendMode::Conditional { limits::LOG_GAP - 1 } else { 1 };
         assert_eq!(removed.len() as u64, limits::LOG_GAP + 7 - kept, "{appends:?}");
         w.again().deliver("two").await;
@@ -457,7 +455,7 @@ async fn forged_ballots_stop_no_writer() {
     assert_eq!(w.again().read(Tail::EMPTY).await, ["one", "two", "three", "four", "five", "six", "seven"]);
 }
 
-/// No object of ours is so large: it is skipped like other noise, reported, and removed.
+/// No object of this installation is so large: it is skipped like other noise, reported, and removed.
 #[tokio::test(start_paused = true)]
 async fn objects_too_large_for_a_log_are_noise() {
     for append_mode in BOTH {

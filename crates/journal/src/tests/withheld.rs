@@ -1,4 +1,4 @@
-//! Objects that a bucket lists and never gives out, in a log: the rest is read, an operator decides.
+//! Objects that a bucket lists and never returns: the rest of the log is read, and an operator decides.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,7 +60,7 @@ async fn a_repair_skips_an_object_the_store_withholds() {
         });
         assert_eq!(kinds.collect::<Vec<_>>(), ["entry", "damaged"], "{status}");
         assert_eq!(there.tail(Tail::EMPTY).await.unwrap(), one);
-        // It may have been an entry: nothing is appended behind it before an operator has looked.
+        // It may have been an entry: nothing is appended behind it before an operator has decided.
         let refused = there.append(&one, Seal::Owner(&keys), b"two").await.unwrap_err();
         assert_eq!(refused.kind(), Kind::Corrupt, "{status}");
         node().repair(false).await.unwrap().unwrap();

@@ -267,7 +267,7 @@ pub(super) async fn read_on(
         if step != Step::Counts
             && let Some(cover) = journal.cover_of(entry.position, &places).await?
         {
-            replay.go_on_by(cover);
+            replay.continue_by(cover);
             step = replay.next(&entry);
         }
         let position = entry.position;

@@ -176,7 +176,7 @@ impl<'a> Examination<'a> {
         if step != Step::Counts
             && let Some(cover) = self.journal.cover_of(position, log).await?
         {
-            replay.go_on_by(cover);
+            replay.continue_by(cover);
             if let Some(state) = &mut self.state {
                 state.apply_renumbering(position, cover.generation);
             }

@@ -1,5 +1,5 @@
-//! Several processes that append to one log all the time, on a store with slow requests: their
-//! throughput, by a clock that advances only while tasks wait.
+//! Several processes append to one log all the time, on a store with slow requests: their throughput, by a
+//! clock that advances only while tasks wait.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use super::super::leader_backoff::LATELY;
 use crate::{Append, Journal, Seal, Tail};
 
 const ACCOUNT: AccountId = AccountId([7; 16]);
-/// The longest that half of a request takes.
+/// The maximum of half the duration of a request.
 const DELAY: Duration = Duration::from_millis(6);
 
 /// The throughput.
@@ -26,7 +26,7 @@ struct Done {
     entries: u32,
     requests: u64,
     took: Duration,
-    /// The longest time of a session for one entry.
+    /// The longest time that a session waited for one entry.
     longest: Duration,
 }
 
@@ -36,7 +36,7 @@ impl Done {
     }
 }
 
-/// One process: its journal, and its connection to the store.
+/// A process: its journal, and its connection to the store.
 fn process(objects: &Arc<InMemory>, seed: u64) -> (Journal, Faulty) {
     let plan = Plan { delay: 1000, delay_max: DELAY, ..Plan::default() };
     let faulty = Faulty::new(objects.clone(), plan, seed);
@@ -48,7 +48,7 @@ fn keys() -> AccountKeys {
     AccountKeys::derive(&RootKey::generate(&SeededRandom::new(1)), ACCOUNT)
 }
 
-/// Appends, like an account; returns the duration.
+/// Appends like an account; returns the duration.
 async fn append(journal: &Journal, end: &Mutex<Tail>, keys: &AccountKeys) -> Duration {
     let began = Instant::now();
     let mut end = end.lock().await;
@@ -63,7 +63,7 @@ async fn append(journal: &Journal, end: &Mutex<Tail>, keys: &AccountKeys) -> Dur
     }
 }
 
-/// `nodes` processes with `sessions` each, each of which appends `entries` one after the other.
+/// Runs `nodes` processes with `sessions` each; each session appends `entries` in sequence.
 async fn at_once(nodes: u64, sessions: u32, entries: u32, seed: u64) -> Done {
     let objects = Arc::new(InMemory::new());
     let began = Instant::now();
@@ -93,12 +93,12 @@ async fn processes_that_append_at_once_take_turns() {
     for nodes in [2, 3] {
         for seed in 1..4 {
             let (alone, done) = (at_once(1, 4, 60, seed).await, at_once(nodes, 4, 60, seed).await);
-            // Alone it is two. If each took the other's ballot whenever possible, it would be a
-            // dozen.
+            // A lone writer takes two requests. If each process took over the ballot whenever possible, it
+            // would be twelve.
             assert_eq!(alone.requests, 2 * u64::from(alone.entries) + 3, "{alone:?}");
             assert!(done.requests <= 3 * nodes * u64::from(done.entries), "{done:?}");
             assert!(done.each() < 2 * alone.each(), "{done:?}, {alone:?}");
-            // And no session starves.
+            // No session starves.
             assert!(done.longest < Duration::from_secs(3), "{done:?}");
         }
     }
