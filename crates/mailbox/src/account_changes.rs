@@ -1,13 +1,12 @@
-//! What changed in an account since a client knew it: messages, threads, mailboxes. An account is
-//! several logs here: its own, and those of the mailboxes that it shares, which are its mailboxes
-//! all the same.
+//! Changes in an account since a client's state: messages, threads, mailboxes. The account has several logs:
+//! its own, and those of the mailboxes that it shares, which are its mailboxes too.
 //!
-//! A client's state is a position in each log ([`LogPositions`]). A message may be in several logs
-//! under one id: it is created when it becomes visible in the first of them, and destroyed when it
-//! is visible in none. So a message that moves into a shared mailbox is an update.
+//! A client's state is a position in each log ([`LogPositions`]). A message may be in several logs under one
+//! id. It is created when it becomes visible in the first of them, and destroyed when it is visible in none.
+//! So moving a message into a shared mailbox is an update.
 //!
-//! If all changes fit into one answer, it advances the client to the end of all logs. Else an
-//! answer advances it in one log, and leaves it at the same positions in the others.
+//! If all changes fit into one response, it advances the client to the end of all logs. Otherwise a response
+//! advances the client in one log, and leaves its positions in the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,31 +18,31 @@ use sealpost_base::{AccountId, Error, ObjectId, Position, Result};
 
 use crate::resolve::{User, follow};
 
-/// Changes of one log that are read at most to find what a client knew of it.
+/// The most changes of one log to read, to find what a client knew of it.
 const MOST_OF_A_LOG: usize = 65_536;
 /// Attempts to read all logs at one moment.
 const ATTEMPTS: usize = 3;
 
-/// Up to where a client knows each log of an account. A log that is not among them it does not know at all.
+/// The position in each log of an account that a client knows. It knows nothing of other logs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogPositions(BTreeMap<AccountId, Position>);
 
 /// Changes of an account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccountChanges<T> {
-    /// The client did not know these, which are there now.
+    /// Objects that the client does not know, and that exist now.
     pub created: Vec<T>,
-    /// The client knows these, and they are different now, or may be.
+    /// Objects that the client knows, and that have changed or may have.
     pub updated: Vec<T>,
-    /// The client knows these, which are not there any more.
+    /// Objects that the client knows, and that no longer exist.
     pub destroyed: Vec<T>,
-    /// Up to where the client knows the logs then.
+    /// The positions that the client knows after these changes.
     pub upto: LogPositions,
-    /// There are more changes after that.
+    /// Whether there are more changes after `upto`.
     pub more: bool,
 }
 
-/// An object that logs have under one id, and whose changes clients follow.
+/// An object with one id in all logs, whose changes clients follow.
 pub trait Observable: Copy + Ord {
     /// Its changes in one log after `since`; `None` if that is too long ago.
     fn changes(state: &AccountState, since: Position, most: usize) -> Option<Changes<Self>>;
@@ -51,7 +50,7 @@ pub trait Observable: Copy + Ord {
     /// The objects that lost a message after `since`; `None` if that is too long ago.
     fn departed(state: &AccountState, since: Position) -> Option<BTreeSet<Self>>;
 
-    /// Whether it is visible in that log, which has maps.
+    /// Whether it is visible in that log, which must have maps.
     fn is_visible(self, state: &AccountState) -> bool;
 }
 
@@ -100,11 +99,11 @@ impl LogPositions {
     }
 }
 
-/// The logs of an account: its own, then those of its shared mailboxes, all of them with what this
-/// process knows to be in them, and with maps.
+/// The logs of an account, with maps: its own, then those of its shared mailboxes. Each includes all entries
+/// that this process knows.
 ///
 /// # Errors
-/// Store errors; `Limit` if one would be too large with its maps.
+/// Store errors; `Limit` if a log with its maps would be too large.
 pub async fn logs_of(user: User<'_>) -> Result<Vec<Arc<Account>>> {
     let own = user.account;
     own.catch_up().await?;
@@ -123,7 +122,7 @@ pub async fn logs_of(user: User<'_>) -> Result<Vec<Arc<Account>>> {
     Ok(logs)
 }
 
-/// Shows the states of these logs at one moment.
+/// Passes the states of these logs at one moment to `look`.
 ///
 /// # Errors
 /// `Retry` if the logs change too fast for their maps.
@@ -151,8 +150,8 @@ pub fn positions(logs: &[(AccountId, &AccountState)]) -> LogPositions {
     logs.iter().map(|(log, state)| (*log, state.position())).collect()
 }
 
-/// Changes of messages, or of threads, in these logs: at most `most`. `None` if that is too long
-/// ago, or too much, or a log is gone that the client knew: the client must read everything again.
+/// At most `most` changes of messages, or of threads, in these logs. `None` if `known` is too old, there are
+/// too many changes, or a log that the client knew no longer exists: the client must read everything again.
 pub fn since<T: Observable>(
     logs: &[(AccountId, &AccountState)],
     known: &LogPositions,
@@ -171,7 +170,7 @@ pub fn since<T: Observable>(
     if found.len() <= most {
         return Some(found);
     }
-    // One log after the other: in the others the client stays where it is.
+    // One log at a time: in the others the client stays at its position.
     let at = all.iter().position(|log| !log.changes.is_empty())?;
     let elsewhere = |id: T| {
         let mut others = all.iter().enumerate().filter(|(other, _)| *other != at);
@@ -194,8 +193,8 @@ pub fn since<T: Observable>(
     None
 }
 
-/// Changes of the mailboxes of these logs, each in its log; the mailbox of a share is the inbox
-/// there, and the link to it in the account's own log has its name. `None` as for [`since`].
+/// Changes of the mailboxes of these logs, each in its log. The mailbox of a share is the inbox there; the
+/// link in the account's own log has its name. `None` as for [`since`].
 pub fn mailboxes_since(
     logs: &[(AccountId, &AccountState)],
     known: &LogPositions,
@@ -210,18 +209,18 @@ pub fn mailboxes_since(
     Some(found)
 }
 
-/// All that became of things in one log.
+/// All changes of objects in one log.
 struct LogChanges<'a, T> {
     state: &'a AccountState,
     since: Position,
-    /// Whether each was visible then, and is visible now.
+    /// Whether each object was visible then, and is visible now.
     changes: BTreeMap<T, (bool, bool)>,
-    /// Created and destroyed since: it counts where there is another copy in another log.
+    /// Objects created and destroyed since. They count if another log has a copy.
     departed: BTreeSet<T>,
 }
 
 impl<'a, T: Observable> LogChanges<'a, T> {
-    /// `None` if that is too long ago, or too much.
+    /// `None` if `since` is too long ago, or if there are too many changes.
     fn new(state: &'a AccountState, since: Position) -> Option<Self> {
         let all = T::changes(state, since, MOST_OF_A_LOG)?;
         let more = all.more;
@@ -233,7 +232,7 @@ impl<'a, T: Observable> LogChanges<'a, T> {
         self.changes.keys().chain(&self.departed).copied()
     }
 
-    /// Whether it was visible where the client knows the log.
+    /// Whether it was visible at the position that the client knows.
     fn was_visible(&self, id: T) -> bool {
         match self.changes.get(&id) {
             Some((was, _)) => *was,
@@ -248,8 +247,8 @@ impl<'a, T: Observable> LogChanges<'a, T> {
         }
     }
 
-    /// About so many of the first changes, and the position that they lead to: whether each was
-    /// visible before, and is visible there. Includes objects created and destroyed in between.
+    /// About `size` of the first changes, and the position after them: whether each object was visible
+    /// before, and is visible there. Includes objects created and destroyed in between.
     fn page(&self, size: usize) -> Option<(Page<T>, Position)> {
         let page = T::changes(self.state, self.since, size)?;
         let upto = page.upto;
@@ -262,7 +261,7 @@ impl<'a, T: Observable> LogChanges<'a, T> {
     }
 }
 
-/// Changed objects, with whether each was visible before and is at the page's end.
+/// Changed objects, with whether each was visible before and is visible at the end of the page.
 type Page<T> = Vec<(T, bool, bool)>;
 
 /// Changed objects, with whether each was visible before and is visible after.

@@ -1,9 +1,9 @@
-//! New messages that a client puts into a mailbox, one or several at once: stored as they come in,
-//! then placed by one log entry, all or none.
+//! Appends by a client, of one message or several: stored while they arrive, then placed by one log entry,
+//! all or none.
 //!
-//! Everything that can be refused is refused as early as it is known: rights and flags when a message begins,
-//! its size and the quota before its bytes come. Nothing is visible before all of it is there. The objects of
-//! messages that were stored and are not placed are removed ([`Unplaced`]).
+//! Each check refuses as early as possible: rights and flags at the start of a message, size and quota before
+//! its bytes arrive. No message is visible before all are complete. Objects of messages that were stored and
+//! not placed are removed ([`Unplaced`]).
 
 mod batch;
 
@@ -24,47 +24,48 @@ use crate::quota_headroom::{QuotaHeadroom, UserQuota};
 use crate::refusal::Refusal;
 use crate::resolve::ResolvedMailbox;
 
-/// The messages of one command, as they come in: at most one is incomplete.
+/// The messages of one command while they arrive; at most one is incomplete.
 pub struct Append {
     to: ResolvedMailbox,
     batch: AppendBatch,
     current: Option<Incoming>,
     /// The most bytes that a message may have.
     message_size: u64,
-    /// Bytes of all messages, the incomplete one included.
+    /// Bytes of all messages, including the incomplete one.
     bytes: u64,
     /// Bytes that the command frees: those of the message that it replaces.
     freed: u64,
     keyword_bytes: usize,
 }
 
-/// A message that is not complete.
+/// An incomplete message.
 struct Incoming {
     flags: Flags,
     received: Timestamp,
-    /// Memory that its source takes beside it.
+    /// Memory that its source needs beside it.
     beside: usize,
     ingest: Option<Ingest>,
 }
 
-/// The message of an append that replaces another one.
+/// The result of an append that replaces a message.
 #[derive(Debug)]
 pub struct Replaced {
-    /// Where it is.
+    /// The placement of the new message.
     pub placed: Placed,
-    /// The entry that expunged the old one, if that is not the one that placed it: the log and the position.
+    /// The entry that expunged the old message, as log and position, unless the same entry placed the new
+    /// one.
     pub expunged: Option<(AccountId, Position)>,
 }
 
 impl Append {
-    /// An append to that mailbox. The command itself frees `freed` bytes.
+    /// Starts an append to a mailbox. The command itself frees `freed` bytes.
     pub fn begin(memory: &AppendMemory, to: ResolvedMailbox, freed: u64, message_size: u64) -> Self {
         let batch = memory.begin(&to.account);
         Append { to, batch, current: None, message_size, bytes: 0, freed, keyword_bytes: 0 }
     }
 
-    /// A message begins, with these of its flags that the user may set (RFC 4314 §4). `beside` is
-    /// memory that is acquired together with what storing it takes.
+    /// Starts a message with the flags among `flags` that the user may set (RFC 4314 §4). `beside` is memory
+    /// to acquire together with the memory for storing it.
     ///
     /// # Errors
     /// `Limit` for too many messages or keywords.
@@ -83,22 +84,22 @@ impl Append {
         Ok(())
     }
 
-    /// Whether a message has begun and is not complete.
+    /// Whether a message is incomplete.
     pub fn has_message(&self) -> bool {
         self.current.is_some()
     }
 
-    /// How many messages are complete.
+    /// The number of complete messages.
     pub fn len(&self) -> usize {
         self.batch.len()
     }
 
-    /// Whether none is.
+    /// Whether no message is complete.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// So many more bytes of the message will come: whether they may, and memory to store them.
+    /// Announces `more` bytes of the message: checks the limits, and acquires memory to store them.
     ///
     /// # Errors
     /// `TooBig` for the message, `OverQuota` for the command.
@@ -115,7 +116,7 @@ impl Append {
         Ok(())
     }
 
-    /// The next bytes of the message, which were expected.
+    /// Writes the next announced bytes of the message.
     ///
     /// # Errors
     /// Store errors.
@@ -124,7 +125,7 @@ impl Append {
         ingest.ok_or_else(no_message)?.write(bytes).await
     }
 
-    /// The next bytes, which may be more than were expected: an encoding made them longer.
+    /// Writes bytes that may exceed the announced ones: an encoding made them longer.
     ///
     /// # Errors
     /// `TooBig`; store errors.
@@ -135,11 +136,11 @@ impl Append {
         Ok(self.write(bytes).await?)
     }
 
-    /// The message is complete. Does nothing if none has begun.
+    /// Completes the message. Does nothing if none has begun.
     ///
     /// # Errors
-    /// `Empty`; `OverQuota` if it became longer than was expected; `Limit` or `NoMemory` for its
-    /// record; store errors.
+    /// `Empty`; `OverQuota` if it became longer than announced; `Limit` or `NoMemory` for its record; store
+    /// errors.
     pub async fn complete(&mut self, quota: UserQuota<'_>) -> Result<(), Refusal> {
         let Some(Incoming { flags, received, ingest, .. }) = self.current.take() else { return Ok(()) };
         let ingest = ingest.filter(|ingest| ingest.size() > 0).ok_or(Refusal::Empty)?;
@@ -154,8 +155,8 @@ impl Append {
         Ok(())
     }
 
-    /// All messages are complete: makes them durable. They can be placed then, with the memory for
-    /// their records held until that is done.
+    /// Makes all messages durable; none may be incomplete. The caller can then place them, and must hold the
+    /// memory for their records until that is done.
     ///
     /// # Errors
     /// Store errors.
@@ -169,8 +170,8 @@ impl Append {
         self.current.as_ref().and_then(|incoming| incoming.ingest.as_ref()).map_or(0, Ingest::size)
     }
 
-    /// Whether all received and expected bytes may be stored: only what the command adds counts
-    /// (RFC 8508 §3.4).
+    /// Checks whether all received and announced bytes may be stored: only the net increase counts (RFC 8508
+    /// §3.4).
     async fn check_quota(&mut self, quota: UserQuota<'_>) -> Result<(), Refusal> {
         match self.bytes.saturating_sub(self.freed) {
             0 => Ok(()),
@@ -184,8 +185,8 @@ impl Append {
     }
 }
 
-/// Places stored messages in a mailbox, if it is still there and may take them, and if the quota
-/// allows it where the log ends. The command itself frees `freed`.
+/// Places stored messages in a mailbox, if at the end of the log it still exists, may take them, and the
+/// quota allows it. The command itself frees `freed`.
 ///
 /// # Errors
 /// `NoTarget`, `OverQuota`; store errors.
@@ -204,13 +205,12 @@ pub async fn place(
     placed.map_err(|error| not_placed(error, to, &headroom, more))
 }
 
-/// Places a stored message in a mailbox and expunges another one (RFC 8508 §3.4): as one change if
-/// both are in one log, else first the one and then the other. The command itself frees `freed`
-/// bytes.
+/// Places a stored message in a mailbox and expunges another one (RFC 8508 §3.4): as one change if both are
+/// in one log, otherwise placement first. The command itself frees `freed` bytes.
 ///
 /// # Errors
-/// `MessagesGone` if there is nothing left to replace, `NoTarget`, `OverQuota`; `Denied` without the right to
-/// expunge it; `NotExpunged`; store errors.
+/// `MessagesGone` if the message to replace no longer exists, `NoTarget`, `OverQuota`; `Denied` without the
+/// right to expunge it; `NotExpunged`; store errors.
 pub async fn replace(
     quota: UserQuota<'_>,
     (opened, old): (&OpenedMailbox, Uid),
@@ -222,7 +222,7 @@ pub async fn replace(
     if !to.still_takes_messages() {
         return Err(Refusal::NoTarget);
     }
-    // The right may have been revoked, and the message expunged: before anything is changed.
+    // The right may have been revoked, and the message expunged: check before any change.
     opened.check_may_take_out()?;
     size_of(opened, old).ok_or(Refusal::MessagesGone)?;
     if !Arc::ptr_eq(&opened.account, &to.account) {
@@ -243,7 +243,7 @@ pub async fn replace(
     Ok(Replaced { placed: placed.ok_or(Refusal::MessagesGone)?, expunged: None })
 }
 
-/// How many bytes a message has that is still there.
+/// The size of a message in bytes; `None` if it no longer exists.
 pub fn size_of(opened: &OpenedMailbox, uid: Uid) -> Option<u64> {
     let state = opened.account.state();
     let row = opened.mailbox_in(&state).ok()?.row(uid)?;
@@ -255,10 +255,10 @@ fn usage_of(messages: &Unplaced) -> Usage {
     Usage::of_messages(messages.len() as u64, messages.iter().map(|new| new.stored.size()).sum())
 }
 
-/// Why messages could not be placed: an append in a group commit gets only the kind of the error.
+/// Why messages could not be placed. An append in a group commit gets only the kind of the error.
 fn not_placed(error: Error, to: &ResolvedMailbox, headroom: &QuotaHeadroom, more: Usage) -> Refusal {
     match error.kind() {
-        // The mailbox was deleted while the messages came in.
+        // The mailbox was deleted while the messages arrived.
         Kind::NotFound => Refusal::NoTarget,
         Kind::Limit => match headroom.check(&to.account.state(), more) {
             Err(over) => over.into(),

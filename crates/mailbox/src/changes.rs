@@ -1,58 +1,58 @@
-//! Changes of a mailbox since a client's state: created, changed and expunged messages, in parts.
+//! Changes of a mailbox since a client's state, in parts: created, changed and expunged messages.
 //!
-//! Every second message of a large mailbox may have changed, which is a set of as many ranges, and
-//! a slow client may take long to receive them. So a session never holds more than a part of such a
-//! set: the mod-sequences determine the next part.
+//! If every second message of a large mailbox has changed, the set has as many ranges, and a slow client
+//! takes long to receive them. So a session holds only a part of such a set; mod-sequences determine the next
+//! part.
 
 use sealpost_account::state::{Mailbox, Row};
 use sealpost_base::{ModSeq, Uid, UidSet};
 
-/// Ranges of one part: about what a connection may hold anyway.
+/// Ranges of one part: about what the memory of a connection covers.
 const RANGES: usize = 512;
-/// Changed rows that are read for one part, whether or not they are kept; then other tasks run.
+/// Changed rows to read for one part, whether or not they are reported; then other tasks run.
 const ROWS: usize = 4096;
 
-/// Up to where a client knows a mailbox. The two positions differ while expunges are held back from it
-/// (RFC 3501 §7.4.1).
+/// What a client knows of a mailbox. The two positions differ while the session holds back expunges (RFC 3501
+/// §7.4.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KnownUpTo {
     /// It knows the flags of its messages up to this change.
     pub flags: ModSeq,
-    /// It knows which messages are gone up to this change.
+    /// It knows the expunged messages up to this change.
     pub expunges: ModSeq,
-    /// It knows of messages below this UID.
+    /// It knows the messages below this UID.
     pub uid_next: Uid,
 }
 
 /// Changes of a mailbox.
 #[derive(Debug, Default)]
 pub struct MailboxChanges {
-    /// Messages that are new.
+    /// New messages.
     pub created: UidSet,
-    /// The first part of the messages that changed. The next ones are [`updated`].
+    /// The first part of the changed messages; [`updated`] returns the next ones.
     pub updated: Part,
-    /// Messages that are gone, among those that the client has.
+    /// Expunged messages, among those that the client has.
     pub destroyed: UidSet,
 }
 
-/// Some of the messages that changed.
+/// A part of the changed messages.
 #[derive(Debug, Default)]
 pub struct Part {
-    /// Which, ascending.
+    /// Their UIDs.
     pub uids: UidSet,
-    /// Where the next part begins, if there may be one.
+    /// The first UID of the next part, if there may be one.
     pub next: Option<Uid>,
 }
 
 impl Part {
-    /// Whether there is nothing in it, nor in one after it.
+    /// Whether this part and all later ones are empty.
     pub fn is_empty(&self) -> bool {
         self.uids.is_empty() && self.next.is_none()
     }
 }
 
-/// Changes of a mailbox of which a client has the messages `has`. `keep` selects the changed
-/// messages to report.
+/// Changes of a mailbox for a client that has the messages `has`. `keep` selects the changed messages to
+/// report.
 pub fn since(
     mailbox: &Mailbox,
     known: KnownUpTo,
@@ -73,8 +73,8 @@ pub fn since(
     changes
 }
 
-/// A part of the messages that changed after `since`: from one UID on, and below another if there
-/// is one. `keep` says which are news.
+/// A part of the messages that changed after `since`, from one UID on, and below another if given. `keep`
+/// selects the messages to report.
 pub fn updated(
     mailbox: &Mailbox,
     since: ModSeq,
@@ -100,7 +100,7 @@ pub fn updated(
 pub fn vanished_since(mailbox: &Mailbox, since: ModSeq, among: &UidSet) -> UidSet {
     match mailbox.vanished_since(since) {
         Some(vanished) => vanished.intersection(among),
-        // Older than the mailbox's record of expunges (RFC 7162 §3.2.6): every UID that does not
+        // `since` is older than the mailbox's record of expunges (RFC 7162 §3.2.6): every UID that does not
         // exist.
         None => among.difference(&mailbox.uids()),
     }

@@ -1,5 +1,5 @@
-//! COPY and MOVE within a log: one entry, however many messages, and no message is touched. Between logs see
-//! [`crate::cross_account_copy`].
+//! COPY and MOVE within a log: one entry for any number of messages, without copying their bytes. For copies
+//! between logs see [`crate::cross_account_copy`].
 
 use sealpost_account::event::Event;
 use sealpost_account::rights::Rights;
@@ -16,32 +16,32 @@ use crate::quota_headroom::{QuotaHeadroom, UserQuota};
 use crate::refusal::Refusal;
 use crate::resolve::ResolvedMailbox;
 
-/// Whether the messages stay where they were.
+/// Copy or move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// They do.
+    /// The messages stay.
     Copy,
-    /// They go (RFC 6851).
+    /// The messages leave their mailbox (RFC 6851).
     Move,
 }
 
-/// Messages that were placed in another mailbox.
+/// The result of a copy or move.
 pub struct Copied {
     /// UIDVALIDITY of the target.
     pub uid_validity: UidValidity,
-    /// Which messages, where they were.
+    /// The messages in the source.
     pub from: UidSet,
-    /// Their UIDs in the target: the n-th of these is the copy of the n-th of those.
+    /// Their UIDs in the target, in the same order as `from`.
     pub uids: UidSet,
-    /// The entry that placed them, if nothing else is in it.
+    /// The entry that placed them, if it has no other changes.
     pub entry: Option<Position>,
     /// Memory for the sets, if they are large.
     pub(crate) _memory: Option<Reservation>,
 }
 
-/// Copies messages to another mailbox of the same log, or moves them, without the flags that the
-/// user may not set there (RFC 4314 §4); `None` if there was nothing to place. With `all_or_none`,
-/// an expunged message makes the whole copy fail (RFC 2180 §4.4.1).
+/// Copies or moves messages to another mailbox of the same log, without the flags that the user may not set
+/// there (RFC 4314 §4). `None` if there was nothing to place. With `all_or_none`, an expunged message makes
+/// the whole copy fail (RFC 2180 §4.4.1).
 ///
 /// # Errors
 /// `NoTarget`, `MessagesGone`, `OverQuota`; `Limit` if there is not enough memory; store errors.
@@ -53,7 +53,7 @@ pub async fn within_log(
     to: &ResolvedMailbox,
     kind: Kind,
 ) -> Result<Option<Copied>, Refusal> {
-    // The log entry has them, and the answer has both them and their new UIDs.
+    // The log entry has them; the response has them and their new UIDs.
     let memory = reserve(quota.user.accounts, &[targets; 6]).await?;
     let headroom = match kind {
         Kind::Copy => Some(quota.headroom_at(to).await?),
@@ -81,7 +81,7 @@ pub async fn within_log(
     Ok(placed.map(copied))
 }
 
-/// How many messages there are to place, if they may be.
+/// Checks that the messages may be placed; returns how many there are.
 fn count(
     state: &AccountState,
     targets: &UidSet,
@@ -103,8 +103,8 @@ fn count(
     Ok(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
-/// The events that place so many messages in mailbox `to` of the same log, without the flags that these
-/// rights do not let the user set there (RFC 4314 §4).
+/// The events that place the messages in mailbox `to` of the same log, without the flags that the user may
+/// not set there with these rights (RFC 4314 §4).
 fn events(
     state: &AccountState,
     targets: &UidSet,
@@ -134,7 +134,7 @@ fn events(
     events
 }
 
-/// How many of the messages exist, and how many bytes they have together.
+/// How many of the messages exist, and their total bytes.
 fn measure(state: &AccountState, mailbox: &Mailbox, uids: &UidSet) -> (usize, u64) {
     let rows = uids.ranges().flat_map(|(first, last)| mailbox.rows(first..=last));
     rows.fold((0, 0), |(count, bytes), row| (count + 1, bytes + state.message_size(row.message)))

@@ -1,8 +1,8 @@
 //! COPY and MOVE between logs: into or out of a shared mailbox.
 //!
-//! Every message is sealed again for the other log. All become visible together, by one entry
-//! there. Only then, for a move, another entry expunges the originals. A crash in between leaves
-//! both: a message may be doubled, never lost.
+//! Each message is sealed again for the other log. One entry there makes all of them visible. Only then, for
+//! a move, another entry expunges the originals. A crash in between leaves both: it can duplicate a message,
+//! but never lose one.
 
 use std::collections::VecDeque;
 
@@ -19,21 +19,21 @@ use crate::quota_headroom::UserQuota;
 use crate::refusal::{MailboxGone, Refusal};
 use crate::resolve::ResolvedMailbox;
 
-/// Messages on their way from one log into another. Dropped before they are placed, it leaves nothing.
+/// Messages in transit from one log to another. If it is dropped before they are placed, nothing remains.
 pub struct CrossAccountCopy {
     source: OpenedMailbox,
     to: ResolvedMailbox,
     kind: Kind,
-    /// Messages not sealed for the other log yet, in order.
+    /// Messages not yet sealed for the other log, in order.
     waiting: VecDeque<Going>,
     sealed: Unplaced,
-    /// All of them.
+    /// All of the messages.
     from: UidSet,
-    /// What the move frees in the account that both mailboxes count for.
+    /// What the move frees in the account, if both mailboxes count for it.
     freed: Usage,
 }
 
-/// A message that goes.
+/// A message in transit.
 struct Going {
     uid: Uid,
     message: Message,
@@ -41,9 +41,9 @@ struct Going {
 }
 
 impl CrossAccountCopy {
-    /// Those of the messages that still exist, with the flags that the user may set in the target
-    /// (RFC 4314 §4); `None` if there are none. With `all_or_none`, an expunged message makes the
-    /// whole copy fail (RFC 2180 §4.4.1).
+    /// Starts a copy of the messages that still exist, with the flags that the user may set in the target
+    /// (RFC 4314 §4). `None` if none exists. With `all_or_none`, an expunged message makes the whole copy
+    /// fail (RFC 2180 §4.4.1).
     ///
     /// # Errors
     /// `SourceGone`, `MessagesGone`, `OverQuota`; `Limit` for too many messages or flags.
@@ -70,7 +70,7 @@ impl CrossAccountCopy {
         }
         let bytes = waiting.iter().map(|going| going.message.size()).sum();
         let usage = Usage::of_messages(waiting.len() as u64, bytes);
-        // A move between two mailboxes that count for one account does not change its usage.
+        // A move between two mailboxes that count for the same account does not change its usage.
         let together = kind == Kind::Move && quota.counts_together(&source, to);
         let freed = if together { usage } else { Usage::default() };
         quota.check_at(to, usage.without(freed)).await?;
@@ -79,22 +79,22 @@ impl CrossAccountCopy {
         Ok(Some(CrossAccountCopy { source, to: to.clone(), kind, waiting, sealed, from, freed }))
     }
 
-    /// How many messages go.
+    /// The number of messages.
     pub fn len(&self) -> usize {
         self.from.len()
     }
 
-    /// Never: see [`CrossAccountCopy::begin`].
+    /// Always false: see [`CrossAccountCopy::begin`].
     pub fn is_empty(&self) -> bool {
         self.from.is_empty()
     }
 
-    /// How many are sealed for the other log.
+    /// The number of messages sealed for the other log.
     pub fn sealed(&self) -> usize {
         self.sealed.messages().len()
     }
 
-    /// Seals one more for the other log; whether there was one.
+    /// Seals the next message for the other log; returns whether there was one.
     ///
     /// # Errors
     /// `Damaged`; store errors.
@@ -112,10 +112,10 @@ impl CrossAccountCopy {
         Ok(true)
     }
 
-    /// Places all in the target. For a move they are to be expunged then: [`PlacedCopy::expunge`].
+    /// Places all messages in the target. After that, a move must [expunge](PlacedCopy::expunge) them.
     ///
     /// # Errors
-    /// As [`append::place`]: sealing takes a while, so the right may be gone, and the quota used up.
+    /// As [`append::place`]: while sealing takes its time, the right may be revoked and the quota used up.
     pub async fn place(self, quota: UserQuota<'_>) -> Result<PlacedCopy, Refusal> {
         let CrossAccountCopy { source, to, kind, sealed, from, freed, .. } = self;
         let Placed { uid_validity, uids, alone } = append::place(quota, &to, sealed, freed).await?;
@@ -125,16 +125,16 @@ impl CrossAccountCopy {
     }
 }
 
-/// Messages that are in the target.
+/// Messages placed in the target.
 pub struct PlacedCopy {
-    /// Which. The entry is one of the target's log.
+    /// The messages; the entry is one of the target's log.
     pub copied: Copied,
     source: OpenedMailbox,
     kind: Kind,
 }
 
 impl PlacedCopy {
-    /// Expunges moved messages in the source; the entry in the source's log, if there is one.
+    /// Expunges moved messages in the source; returns the entry in the source's log, if any.
     ///
     /// # Errors
     /// `NotExpunged`: the client must not repeat the whole command.
@@ -146,7 +146,7 @@ impl PlacedCopy {
     }
 }
 
-/// The messages as they are now, with the flags that they may have in the target.
+/// The messages that exist now, with the flags that they may have in the target.
 fn going(
     source: &OpenedMailbox,
     targets: &UidSet,

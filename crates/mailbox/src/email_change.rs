@@ -1,10 +1,10 @@
-//! Changes of messages as one thing ([`crate::emails`]): their flags, the mailboxes that they are
-//! in, and their end. However many messages a call changes, each log gets one entry.
+//! Changes of messages over all placements ([`crate::emails`]): their flags, their mailboxes, and their
+//! destruction. However many messages a call changes, each log gets one entry.
 //!
-//! Flags change in all visible placements. A mailbox that a message leaves loses its visible
-//! placements; one that it comes into gets one more, moved there if another mailbox loses it. A
-//! message that comes into another log of the account is sealed anew for it, and becomes visible
-//! there before it goes where it was: a crash in between may double it, and loses nothing.
+//! Flag changes apply to all visible placements. A mailbox that a message leaves loses its visible
+//! placements; one that it joins gets one placement, moved there if another mailbox loses it. A message that
+//! joins another log of the account is sealed again for it. It becomes visible there before it leaves its old
+//! log, so a crash in between can duplicate it, but loses nothing.
 
 mod batch;
 mod plan;
@@ -24,47 +24,47 @@ use crate::account_changes::{LogPositions, at_once, logs_of};
 use crate::entry::entry_of;
 use crate::quota_headroom::{OverQuota, UserQuota};
 
-/// A mailbox of an account: its log, and the mailbox there.
+/// A mailbox of an account: its log, and the mailbox in that log.
 pub type Place = (AccountId, MailboxId);
 
-/// What becomes of a message.
+/// A change of a message.
 #[derive(Debug, Clone, PartialEq)]
 pub enum EmailChange {
-    /// Other flags, other mailboxes.
+    /// Changes flags or mailboxes.
     Update {
-        /// What becomes of its flags.
+        /// The change of its flags.
         flags: Option<FlagEdit>,
-        /// What becomes of its mailboxes; it stays in one at least.
+        /// The change of its mailboxes, which leaves it in at least one.
         mailboxes: Option<PlaceEdit>,
     },
-    /// It is expunged in the logs that it is visible in, where it is flagged `\Deleted` there too.
+    /// Expunges it in the logs where it is visible, including placements there that are flagged `\Deleted`.
     Destroy,
 }
 
-/// What becomes of the flags of a message; `\Deleted` is not among them.
+/// A change of the flags of a message, without `\Deleted`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FlagEdit {
-    /// These and no others.
+    /// Sets exactly these flags.
     Replace(Flags),
-    /// Some more, some less.
+    /// Adds and removes flags.
     Change {
-        /// Flags that it gets.
+        /// Flags to add.
         add: Flags,
-        /// Flags that it loses.
+        /// Flags to remove.
         remove: Flags,
     },
 }
 
-/// What becomes of the mailboxes of a message.
+/// A change of the mailboxes of a message.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PlaceEdit {
-    /// These and no others.
+    /// Sets exactly these mailboxes.
     Replace(BTreeSet<Place>),
-    /// Some more, some less.
+    /// Adds and removes mailboxes.
     Change {
-        /// Mailboxes that it comes into.
+        /// Mailboxes to add.
         add: BTreeSet<Place>,
-        /// Mailboxes that it leaves.
+        /// Mailboxes to remove.
         remove: BTreeSet<Place>,
     },
 }
@@ -79,22 +79,22 @@ impl PlaceEdit {
     }
 }
 
-/// Why a message was not changed, or not added.
+/// Why a message was not changed or not added.
 #[derive(Debug)]
 pub enum EmailRefusal {
     /// There is no such message.
     NotFound,
-    /// The user has no right to do that with one of its mailboxes.
+    /// The user lacks a right to one of its mailboxes.
     Forbidden,
-    /// One of the mailboxes does not exist, or none would be left.
+    /// One of the mailboxes does not exist, or none would remain.
     Mailboxes,
     /// More mailboxes than a message may be in.
     TooManyMailboxes,
     /// Flags beyond a limit.
     TooManyFlags(Error),
-    /// The account may not have more of a resource.
+    /// The account may not use more of a resource.
     OverQuota(OverQuota),
-    /// A log has changed since the position that it was to have.
+    /// A log has changed since the expected position.
     Stale,
     /// Anything else.
     Error(Error),
@@ -117,17 +117,17 @@ impl From<Error> for EmailRefusal {
     }
 }
 
-/// What calls have written into logs.
+/// Entries that calls have appended to logs.
 #[derive(Debug, Default)]
 pub struct Written {
-    /// The entries, in the order in which they were written.
+    /// The entries, in the order in which they were appended.
     pub entries: Vec<(AccountId, Position)>,
-    /// The positions that the logs must have before the first entry, if that matters.
+    /// The required positions of the logs before the first entry, if any.
     pub expected: Option<LogPositions>,
 }
 
 impl Written {
-    /// Whether the log is where it has to be: at its expected position, or behind an own entry.
+    /// Whether the log is at its expected position, or directly after an entry of this call.
     fn may_follow(&self, log: AccountId, state: &AccountState) -> bool {
         let Some(expected) = &self.expected else { return true };
         let own = self.entries.iter().rev().find(|(other, _)| *other == log).map(|(_, at)| *at);
@@ -140,16 +140,16 @@ impl Written {
     }
 }
 
-/// How a user reaches an own log or the log of an own shared mailbox.
+/// How a user accesses an own log or the log of an own shared mailbox.
 fn access(user: AccountId, log: AccountId) -> Access {
     if user == log { Access::Own } else { Access::Share { user, owner: true } }
 }
 
-/// Places new messages in mailboxes of one log, all in one entry; of each whether it was. A message
-/// that is refused is removed from the store. `freed` is what the call itself frees.
+/// Places new messages in mailboxes of one log, all in one entry. Returns a result for each. A refused
+/// message is removed from the store. `freed` is the usage that the call itself frees.
 ///
 /// # Errors
-/// Store errors; the messages may then still turn up.
+/// Store errors; the messages may then still appear.
 pub async fn add_emails(
     quota: UserQuota<'_>,
     log: &Account,
@@ -175,9 +175,8 @@ pub async fn add_emails(
     Ok(committed.value)
 }
 
-/// Changes messages, each by the object that first held it; of each whether it was. They must
-/// differ. Every log gets one entry at most for changes there, and one for messages that come into
-/// it.
+/// Changes messages, each named by the object that first held it; they must be distinct. Returns a result for
+/// each. Each log gets at most one entry for changes, and one for messages that join it.
 ///
 /// # Errors
 /// Store errors; some of the changes may have been made.
@@ -209,7 +208,7 @@ pub async fn change_emails(
     Ok(results)
 }
 
-/// Seals messages anew for the logs that they come into, and places them there.
+/// Seals messages for the logs that they join, and places them there.
 async fn bring_into_logs(
     quota: UserQuota<'_>,
     logs: &[Arc<Account>],

@@ -1,9 +1,8 @@
-//! A message as one thing, in however many mailboxes and logs of an account it is: what JMAP calls
-//! an Email.
+//! A message with all of its placements in the mailboxes and logs of an account: JMAP's Email.
 //!
-//! It has the placements that are not flagged `\Deleted` (RFC 8621 §4.1.1), in the account's own
-//! log and in those of its shared mailboxes. Without any it does not exist. It is seen if all of
-//! these are, and has any other flag or keyword that one of them has.
+//! It consists of the placements that are not flagged `\Deleted` (RFC 8621 §4.1.1), in the account's own log
+//! and in those of its shared mailboxes; without any it does not exist. It is seen if all placements are, and
+//! has any other flag or keyword that at least one placement has.
 
 use std::collections::BTreeSet;
 
@@ -13,36 +12,36 @@ use sealpost_base::{AccountId, MailboxId, ObjectId, Timestamp, limits};
 /// A message of an account, with all of its visible placements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Email {
-    /// The object that first held it, which its id names.
+    /// The object that first held it, from which its id is made.
     pub object: ObjectId,
     /// Its thread.
     pub thread: ThreadId,
-    /// When it was received; the first time, if copies differ.
+    /// When it was received; the earliest time if copies differ.
     pub received: Timestamp,
-    /// Bytes of the message.
+    /// Its size in bytes.
     pub size: u64,
     /// Its flags.
     pub flags: EmailFlags,
-    /// The mailboxes that it is in, each once: the log, and the mailbox there. Of a message with
-    /// very many placements, those of the first [`limits::PLACEMENTS_COUNTED`] in each log.
+    /// The mailboxes that it is in: each the log and the mailbox there. If it has very many placements, those
+    /// of the first [`limits::PLACEMENTS_COUNTED`] in each log.
     pub mailboxes: BTreeSet<(AccountId, MailboxId)>,
-    /// A log that it can be read from, and its number there.
+    /// A log from which it can be read, and its number there.
     pub stored: (AccountId, MessageNumber),
 }
 
 /// The flags of a message over all of its visible placements.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EmailFlags {
-    /// System flags; `\Deleted` is never among them.
+    /// System flags, without `\Deleted`.
     pub system: SystemFlags,
-    /// Keywords as they were first written, each once whatever its case.
+    /// Keywords in the case in which they were first written, each once.
     pub keywords: Vec<String>,
 }
 
 /// One visible placement of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EmailPlacement {
-    /// The log that it is in.
+    /// The log of the placement.
     pub log: AccountId,
     /// The mailbox there.
     pub mailbox: MailboxId,
@@ -51,8 +50,8 @@ pub struct EmailPlacement {
 }
 
 impl Email {
-    /// The message that this object first held. `None` if it has no visible placement in these
-    /// logs, which have maps.
+    /// The message that this object first held. `None` if it has no visible placement in these logs, which
+    /// must have maps.
     pub fn find(logs: &[(AccountId, &AccountState)], object: ObjectId) -> Option<Self> {
         let mut found: Option<Email> = None;
         for (log, state) in logs {
@@ -83,7 +82,7 @@ impl Email {
         })
     }
 
-    /// The same message, stored once more.
+    /// Adds another stored copy of the message.
     fn join(&mut self, other: Email) {
         let seen = SystemFlags::SEEN;
         let all_seen = self.flags.system.contains(seen) && other.flags.system.contains(seen);
@@ -107,8 +106,8 @@ impl Email {
     }
 }
 
-/// All visible placements of the message that this object first held, in logs that have maps: what
-/// a change of its flags or mailboxes is about.
+/// All visible placements of the message that this object first held, in logs with maps: the placements that
+/// a change of its flags or mailboxes affects.
 pub fn placements<'a>(
     logs: &'a [(AccountId, &'a AccountState)],
     object: ObjectId,

@@ -9,11 +9,11 @@ use sealpost_base::{ModSeq, Position, Result, UidSet};
 use crate::flags::{changing, steps};
 use crate::memory::{NoMemory, bytes_of, try_reserve};
 
-/// The change that a client asks for.
+/// A flag change that a client requests.
 pub struct FlagChange {
-    /// In which messages.
+    /// The messages to change.
     pub targets: UidSet,
-    /// Only in messages that did not change after this mod-sequence (RFC 7162 §3.1.3).
+    /// Skip messages that changed after this mod-sequence (RFC 7162 §3.1.3).
     pub unchanged_since: Option<ModSeq>,
     /// What to do with the flags.
     pub action: FlagAction,
@@ -23,27 +23,27 @@ pub struct FlagChange {
 
 /// The effect of a change, and what to report of it.
 pub struct FlagsChanged {
-    /// Messages whose flags it changes.
+    /// Messages whose flags change.
     pub changing: UidSet,
-    /// Messages in which the flags are now as the change wants them, if they are still there.
+    /// Messages that have the requested flags afterwards, unless expunged.
     pub passing: UidSet,
-    /// Messages that it leaves alone, because they had changed (RFC 7162 §3.1.3).
+    /// Messages that were skipped because they had changed (RFC 7162 §3.1.3).
     pub modified: UidSet,
-    /// Messages that others changed after the last report to the client.
+    /// Messages that other sessions changed after the last report to the client.
     pub foreign: UidSet,
-    /// How many of the messages are still there.
+    /// How many of the messages still exist.
     pub present: usize,
     /// Memory for these sets, if they are large.
     pub reserved: Option<Reservation>,
 }
 
 impl FlagChange {
-    /// The events that do it, and what to report, if there is memory for that, in `reserved` or
-    /// else; the bytes that it takes if there is not. Changes up to `reported` are known to the
-    /// client.
+    /// The events of the change, and its report. The memory of the report is taken from `reserved` or newly
+    /// reserved; if there is none, the result has the needed bytes instead. The client knows changes up to
+    /// `reported`.
     ///
     /// # Errors
-    /// `Denied` if these rights let the user change none of the flags; `Limit` for too many keywords.
+    /// `Denied` if the user may change none of the flags with these rights; `Limit` for too many keywords.
     pub fn decide(
         &self,
         state: &AccountState,
@@ -80,7 +80,7 @@ impl FlagChange {
             UidSet::new()
         };
         let present = present + modified.len();
-        // Changing messages count three times: in the log entry, as known, and for mod-sequences.
+        // Changing messages count three times: in the log entry, as known flags, and for mod-sequences.
         let sets = [&changed, &changed, &changed, &passing, &modified, &foreign];
         let bytes = bytes_of(&sets);
         let reserved = match reserved.take().filter(|reserved| reserved.bytes() >= bytes) {
@@ -94,17 +94,17 @@ impl FlagChange {
         Ok((events, Ok(changed)))
     }
 
-    /// Those of the messages in which the flags may not be stored, because they changed (RFC 7162 §3.1.3).
+    /// The messages to skip because they changed (RFC 7162 §3.1.3).
     fn failing(&self, state: &AccountState, mailbox: &Mailbox, since: ModSeq) -> UidSet {
         let rows = self.targets.ranges().flat_map(|(first, last)| mailbox.rows(first..=last));
         rows.filter(|row| !self.may_change(state, row, since)).map(|row| row.uid).collect()
     }
 
-    /// Whether the flags may be stored in that message.
+    /// Whether the flags of that message may be changed.
     fn may_change(&self, state: &AccountState, row: &Row, since: ModSeq) -> bool {
         if since == ModSeq::ZERO {
-            // Example 8 there: 0 asks whether the items exist. System flags always do, a keyword does where
-            // it is set.
+            // RFC 7162 §3.1.3, example 8: 0 tests whether the items exist. System flags always do, a keyword
+            // does where it is set.
             let set = state.flags(row.flags);
             let has = |name: &String| state.keyword(name).is_some_and(|keyword| set.has(keyword));
             return self.action != FlagAction::Replace

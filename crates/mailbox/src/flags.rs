@@ -1,4 +1,4 @@
-//! Flags and rights: which flags a user may set, and what a change would do.
+//! Flags and rights: which flags a user may set, and the effect of a change.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use sealpost_base::{Error, Result, UidSet};
 /// Rights to all flags.
 pub const FLAG_RIGHTS: Rights = Rights::SEEN.with(Rights::DELETE_MESSAGES).with(Rights::WRITE);
 
-/// Those of the flags that these rights let a user change, or set on a new message (RFC 4314 §4).
+/// The flags that a user may change, or set on a new message, with these rights (RFC 4314 §4).
 pub fn permitted(flags: &Flags, rights: Rights) -> Flags {
     let (own, others) = (SystemFlags::SEEN.with(SystemFlags::DELETED), rights.contains(Rights::WRITE));
     let mut system = if others { flags.system.without(own) } else { SystemFlags::NONE };
@@ -23,11 +23,10 @@ pub fn permitted(flags: &Flags, rights: Rights) -> Flags {
     Flags { system, keywords: if others { flags.keywords.clone() } else { Vec::new() } }
 }
 
-/// What a change of flags does with these rights: flags that may not be changed stay as they are
-/// (RFC 4314 §4).
+/// The steps of a flag change with these rights. Flags that the user may not change stay (RFC 4314 §4).
 ///
 /// # Errors
-/// `Denied` if it may change none of them.
+/// `Denied` if the user may change none of them.
 pub fn steps(
     action: FlagAction,
     wanted: &Flags,
@@ -55,7 +54,7 @@ pub fn steps(
     Ok(vec![(FlagAction::Add, may), (FlagAction::Remove, others)])
 }
 
-/// The flags of that mailbox's messages that these rights do not let a user set.
+/// The flags of that mailbox's messages that a user may not set with these rights.
 pub fn lost(state: &AccountState, source: &Mailbox, rights: Rights) -> Flags {
     let all = all_of(state, source);
     let kept = permitted(&all, rights);
@@ -70,7 +69,7 @@ fn all_of(state: &AccountState, mailbox: &Mailbox) -> Flags {
     Flags { system, keywords }
 }
 
-/// Those of the messages whose flags would be different after that, and how many exist at all.
+/// The messages whose flags would change, and how many messages exist.
 pub fn changing(
     state: &AccountState,
     mailbox: &Mailbox,
@@ -79,7 +78,7 @@ pub fn changing(
     flags: &Flags,
 ) -> (UidSet, usize) {
     let mut known: HashMap<FlagSetId, bool> = HashMap::new();
-    // Neighbours mostly have the same flags.
+    // Adjacent messages mostly have the same flags.
     let mut before = None;
     let mut present = 0;
     let mut changing = UidSet::new();
@@ -99,7 +98,7 @@ pub fn changing(
     (changing, present)
 }
 
-/// Whether a set of flags would be another one after that.
+/// Whether the change modifies a flag set.
 pub(crate) fn changes(state: &AccountState, id: FlagSetId, action: FlagAction, flags: &Flags) -> bool {
     let set = state.flags(id);
     let has = |name: &String| state.keyword(name).is_some_and(|keyword| set.has(keyword));

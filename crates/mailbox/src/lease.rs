@@ -1,10 +1,9 @@
-//! Leases on loaded accounts: a session that waits for its client, or for changes, releases the
-//! memory of its accounts and keeps tickets that open them again (`docs/decisions/0022-memory.md`).
+//! Leases on loaded accounts. A session that waits for its client, or for changes, releases the memory of its
+//! accounts and keeps tickets that open them again (`docs/decisions/0022-memory.md`).
 //!
-//! A lease covers all accounts that a session uses: the user's own, and the logs of shared
-//! mailboxes. They are released together, and opened again together or not at all. Meanwhile
-//! [`LogWatchers`] notify the session of new entries in the logs, whether or not the accounts are
-//! loaded.
+//! A lease covers all accounts that a session uses: the user's own, and the logs of shared mailboxes. They
+//! are released together, and opened again together or not at all. Meanwhile [`LogWatchers`] notify the
+//! session of new log entries, whether or not the accounts are loaded.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,28 +13,28 @@ use sealpost_account::{Account, Accounts, LogWatcher, Pressure, Ticket};
 use sealpost_base::Result;
 use tokio::time::sleep;
 
-/// How long accounts are kept that only wait while many are loaded: a client that sends several commands in a
-/// row finds them loaded.
+/// How long a waiting session keeps its accounts while many are loaded. A client that sends several commands
+/// in a row finds them loaded.
 const BRIEFLY: Duration = Duration::from_millis(50);
 
-/// Accounts that are held, or with [`Ticket`] released.
+/// The accounts of a session: held, or released with `A` = [`Ticket`].
 pub struct Lease<A = Arc<Account>> {
-    /// The user's own.
+    /// The user's own account.
     pub own: A,
-    /// Others that the session uses. Each of them may be the user's own too.
+    /// Other accounts that the session uses. One of them may also be the user's own.
     pub others: Vec<A>,
 }
 
-/// Watches several logs for entries after the states that their accounts had.
+/// Watches several logs for entries after the states of their accounts.
 pub struct LogWatchers(Vec<LogWatcher>);
 
 impl LogWatchers {
-    /// All of these.
+    /// Combines watchers.
     pub fn new(watchers: impl IntoIterator<Item = LogWatcher>) -> Self {
         LogWatchers(watchers.into_iter().collect())
     }
 
-    /// Ends when one of the logs has such an entry; never if there are no logs.
+    /// Completes when one of the logs has such an entry; never if there are no logs.
     pub async fn notified(&self) {
         if self.0.is_empty() {
             std::future::pending::<()>().await;
@@ -45,26 +44,26 @@ impl LogWatchers {
 }
 
 impl Lease {
-    /// On a user's own account, and on another one that the session uses.
+    /// A lease on a user's own account, and on another one that the session uses.
     pub fn new(own: Arc<Account>, other: Option<Arc<Account>>) -> Self {
         Lease { own, others: other.into_iter().collect() }
     }
 
-    /// Watchers for entries after the present states of the accounts. Create them before reading
-    /// the states, so that nothing is missed.
+    /// Watchers for entries after the present states of the accounts. Create them before reading the states,
+    /// so that no entry is missed.
     pub fn watchers(&self) -> impl Iterator<Item = LogWatcher> {
         self.all().map(|account| account.log_watcher())
     }
 
-    /// Whether others wait for the memory of one of the accounts: a session between two commands
-    /// releases them then.
+    /// Whether other requests wait for the memory of one of the accounts. A session then releases them
+    /// between two commands.
     pub fn is_wanted(&self) -> bool {
         self.all().any(|account| account.is_leaving())
     }
 
-    /// Completes when a waiting session has to release the accounts: after `keep`, sooner if many
-    /// accounts are loaded, at once if loaded accounts take more than half of their memory, and as
-    /// soon as others need it. It holds the accounts until then.
+    /// Completes when a waiting session must release the accounts, and holds them until then: after `keep`;
+    /// earlier if many accounts are loaded; at once if loaded accounts take more than half of their memory;
+    /// and as soon as other requests need it.
     pub async fn release_due(self, accounts: Accounts, keep: Duration) {
         let pressure = accounts.memory_pressure();
         if keep.is_zero() || pressure >= Pressure::Scarce {
@@ -78,13 +77,13 @@ impl Lease {
         }
     }
 
-    /// Gives the accounts back.
+    /// Releases the accounts.
     pub fn release(self) -> Lease<Ticket> {
         let ticket = |account: &Arc<Account>| account.ticket();
         Lease { own: ticket(&self.own), others: self.others.iter().map(ticket).collect() }
     }
 
-    /// Applies the log entries that this process knows of and the states do not have yet.
+    /// Catches up with the log entries that this process knows.
     ///
     /// # Errors
     /// Store errors.
@@ -101,11 +100,11 @@ impl Lease {
 }
 
 impl Lease<Ticket> {
-    /// Opens the accounts again, with all log entries that this process knows of. Waits behind
-    /// other requests for the memory of the user's own account.
+    /// Opens the accounts again, with all log entries that this process knows. Waits behind other requests
+    /// for the memory of the user's own account.
     ///
     /// # Errors
-    /// As [`Accounts::reopen_by`]; none of them is held then.
+    /// As [`Accounts::reopen_by`]; no account is held then.
     pub async fn reopen(&self, accounts: &Accounts) -> Result<Lease> {
         let own = accounts.reopen_in_turn(&self.own).await?;
         let mut others = Vec::with_capacity(self.others.len());

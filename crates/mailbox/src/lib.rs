@@ -1,8 +1,7 @@
 //! Operations on mailboxes, independent of any protocol.
 //!
-//! Sessions of IMAP (and later JMAP) translate their commands into calls of this crate and its
-//! errors into their replies. Nothing here writes to a client, names a wire type, or knows a
-//! session.
+//! Sessions of IMAP and JMAP translate their commands into calls of this crate, and its errors into their
+//! replies. Nothing here writes to a client, names a wire type, or knows a session.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 

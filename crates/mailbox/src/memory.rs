@@ -1,8 +1,8 @@
-//! Memory for the UID sets that a session holds while its client takes a response, and waiting for memory
-//! while the session holds loaded accounts.
+//! Memory for UID sets that a session holds while its client takes a response; and waiting for memory while
+//! the session holds loaded accounts.
 //!
-//! UID sets count as account memory. A session that waits for other memory keeps the accounts it has loaded;
-//! it stops waiting once others have waited long for account memory.
+//! UID sets count as account memory. A session that waits for other memory keeps its loaded accounts, and
+//! stops waiting once other requests have waited long for account memory.
 
 use std::time::Duration;
 
@@ -10,25 +10,25 @@ use sealpost_account::{Accounts, Reservation};
 use sealpost_base::{Error, Result, UidSet};
 use tokio::time::{sleep, timeout};
 
-/// UID sets up to this size are covered by the memory of a connection, in bytes.
+/// UID sets up to this size, in bytes, are covered by the memory of a connection.
 pub const SMALL_SETS: usize = 16 * 1024;
 
 /// How often [`reserve`] tries again, and the pause before each attempt.
 const ATTEMPTS: usize = 10;
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How long [`unless_pressed`] waits before it looks whether others have waited long for account memory.
+/// How long [`unless_pressed`] waits before it checks whether others have waited long for account memory.
 const UNPRESSED: Duration = Duration::from_secs(2);
 
-/// There is not enough account memory now.
+/// There is not enough account memory at present.
 #[derive(Debug)]
 pub struct NoMemory;
 
-/// Reserves account memory for these sets; `None` if they are small. Retries for a second, in which
-/// sessions can release accounts.
+/// Reserves account memory for these sets; `None` if they are small. Retries for a second, in which sessions
+/// can release accounts.
 ///
 /// # Errors
-/// `Limit` if there is not enough after that either.
+/// `Limit` if there is still not enough memory.
 pub async fn reserve(accounts: &Accounts, sets: &[&UidSet]) -> Result<Option<Reservation>> {
     reserve_bytes(accounts, bytes_of(sets)).await
 }
@@ -57,12 +57,12 @@ pub async fn reserve_bytes(accounts: &Accounts, bytes: usize) -> Result<Option<R
 /// As [`reserve_bytes`], for callers that must not wait.
 ///
 /// # Errors
-/// If there is not enough now.
+/// If there is not enough memory at present.
 pub fn try_reserve(accounts: &Accounts, bytes: usize) -> Result<Option<Reservation>, NoMemory> {
     if bytes <= SMALL_SETS { Ok(None) } else { accounts.try_reserve(bytes).ok_or(NoMemory).map(Some) }
 }
 
-/// Waits for memory while the session holds loaded accounts: `None` once `pressed` says that others have
+/// Waits for memory while the session holds loaded accounts. `None` once `pressed` reports that others have
 /// waited long for account memory.
 pub async fn unless_pressed<T>(pressed: impl Fn() -> bool, acquiring: impl Future<Output = T>) -> Option<T> {
     tokio::pin!(acquiring);

@@ -1,5 +1,5 @@
-//! A mailbox that a client has open. Its UIDs mean what they meant when it was opened, or the
-//! mailbox is gone.
+//! A mailbox that a client has open: its UIDs keep the meaning that they had when it was opened, or access
+//! fails.
 
 use std::sync::Arc;
 
@@ -13,33 +13,32 @@ use crate::access::Access;
 use crate::entry::entry_of;
 use crate::refusal::{MailboxGone, Refusal};
 
-/// The rights that removing messages needs: to mark them as deleted, and to expunge them.
+/// The rights that removing messages needs: marking them as deleted, and expunging them.
 const TAKES_OUT: Rights = Rights::DELETE_MESSAGES.with(Rights::EXPUNGE);
 
 /// A mailbox that a client has open.
 #[derive(Clone)]
 pub struct OpenedMailbox {
-    /// The account of the log.
+    /// The account whose log has the mailbox.
     pub account: Arc<Account>,
     /// The mailbox there.
     pub mailbox: MailboxId,
     /// Its UIDVALIDITY when it was opened.
     pub uid_validity: UidValidity,
-    /// How the user reached it.
+    /// How the user accesses it.
     pub access: Access,
 }
 
 impl OpenedMailbox {
-    /// The mailbox in that state, if it is still the one that was opened and may still be read
-    /// (RFC 4314 §5.1.1).
+    /// The mailbox in that state.
     ///
     /// # Errors
-    /// If it is not.
+    /// If it is no longer the mailbox that was opened, or the user may no longer read it (RFC 4314 §5.1.1).
     pub fn mailbox_in<'a>(&self, state: &'a AccountState) -> Result<&'a Mailbox, MailboxGone> {
         find(state, self.mailbox, self.uid_validity, self.access)
     }
 
-    /// Whether the user may move messages out of it, or replace them (RFC 6851 §4.2, RFC 8508 §4.1).
+    /// Checks that the user may move messages out of it, or replace them (RFC 6851 §4.2, RFC 8508 §4.1).
     ///
     /// # Errors
     /// `Denied` if not.
@@ -50,10 +49,10 @@ impl OpenedMailbox {
         }
     }
 
-    /// Expunges messages that are in another log by now; the entry, if any was still there.
+    /// Expunges messages that another log has by now; returns the entry, if any still existed.
     ///
     /// # Errors
-    /// `NotExpunged`: a message may be doubled, never lost.
+    /// `NotExpunged`: messages may be duplicated, never lost.
     pub(crate) async fn expunge_copied(&self, uids: &UidSet) -> Result<Option<Position>, Refusal> {
         let expunging = self.account.commit(|state| {
             if !self.access.rights(state).contains(Rights::EXPUNGE) {
@@ -69,10 +68,10 @@ impl OpenedMailbox {
     }
 }
 
-/// As [`OpenedMailbox::mailbox_in`], from the parts.
+/// As [`OpenedMailbox::mailbox_in`], from its fields.
 ///
 /// # Errors
-/// As there.
+/// As [`OpenedMailbox::mailbox_in`].
 pub fn find(
     state: &AccountState,
     mailbox: MailboxId,
@@ -84,8 +83,8 @@ pub fn find(
     state.mailbox(mailbox).filter(same).filter(|_| readable).ok_or(MailboxGone)
 }
 
-/// Expunges the messages that are marked as deleted; with `among` only those of it. No events if
-/// there are none.
+/// The events that expunge the messages marked as deleted; with `among`, only those in it. Empty if there are
+/// none.
 pub fn expunge_deleted(state: &AccountState, mailbox: &Mailbox, among: Option<&UidSet>) -> Vec<Event> {
     // No message is marked: skip the scan.
     if mailbox.deleted() == 0 {

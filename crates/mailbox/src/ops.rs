@@ -1,5 +1,5 @@
 //! Operations on the tree of a user's mailboxes, own and shared: create, delete, rename, subscribe.
-//! `sealpost_account::ops` decides what each does to the tree.
+//! `sealpost_account::ops` defines their effects on the tree.
 
 use std::sync::Arc;
 
@@ -18,33 +18,32 @@ use crate::refusal::{OverQuota, Refusal};
 use crate::resolve::User;
 use crate::share::Sharing;
 
-/// A mailbox that was made.
+/// A created mailbox.
 #[derive(Debug)]
 pub struct Created {
-    /// The entry in the user's own log, if it is there.
+    /// The entry in the user's own log, if it was created there.
     pub entry: Option<Position>,
-    /// Why the mailbox does not have the access control list of the one above it, if it should.
+    /// Why the mailbox does not share the access control list of its parent, if it should.
     pub not_shared: Option<Error>,
 }
 
 /// A mailbox that was deleted, or removed from the user's names.
 pub struct Deleted {
-    /// The log that its messages are in.
+    /// The account whose log has its messages.
     pub account: Arc<Account>,
     /// The mailbox there.
     pub mailbox: MailboxId,
-    /// The name that it had.
+    /// Its former name.
     pub name: Option<String>,
-    /// The entry in the user's own log, if that is all that was changed.
+    /// The entry in the user's own log, if that is the only change.
     pub entry: Option<Position>,
 }
 
-/// Creates a mailbox, and missing ones above it. A trailing delimiter is ignored (RFC 3501 §6.3.3).
-/// Special uses move to it from the mailboxes that have them (RFC 6154 §3). `own` is the headroom
-/// of the user's own log.
+/// Creates a mailbox and its missing parents. Ignores a trailing delimiter (RFC 3501 §6.3.3). Special uses
+/// move to it from the mailboxes that have them (RFC 6154 §3). `own` is the headroom of the user's own log.
 ///
-/// Below another user's mailbox the new one belongs to that user; below one that the user shares it
-/// is shared likewise (RFC 4314 §4). A mailbox that could not be shared is created all the same.
+/// Below another user's mailbox the new one belongs to that user; below a mailbox that the user shares it is
+/// shared in the same way (RFC 4314 §4). A mailbox that cannot be shared is created all the same.
 ///
 /// # Errors
 /// `SpecialUseOfOther`, `OverQuota`, and as [`ops::create_mailbox_with`] and [`Sharing::create_for_other`].
@@ -60,7 +59,7 @@ pub async fn create(
             return Err(Refusal::SpecialUseOfOther);
         }
         sharing.create_for_other(name).await?;
-        // The user has a link to it, which is in the log now. Later commands see it in any case.
+        // The log now has the user's link to it. Later commands see it in any case.
         let account = sharing.user.account;
         if let Err(error) = account.catch_up().await {
             tracing::warn!(account = %account.id(), %error, "the link to a new mailbox cannot be read yet");
@@ -70,8 +69,7 @@ pub async fn create(
     create_own(sharing, own, name, NewMailbox { special_uses: uses, ..NewMailbox::default() }).await
 }
 
-/// Creates a mailbox of the user's own as [`create`] does: all that it has from the start is in one
-/// entry.
+/// Creates a mailbox of the user's own as [`create`] does, with all of its properties in one entry.
 ///
 /// # Errors
 /// `OverQuota`, and as [`ops::create_mailbox_with`]: `Denied` for a name among those of other users.
@@ -95,12 +93,11 @@ pub async fn create_own(
     Ok(Created { entry, not_shared: sharing.inherit(&made).await.err() })
 }
 
-/// Deletes a mailbox; those below it stay (RFC 3501 §6.3.4). A mailbox that another user shares
-/// without the right to delete it is removed from this user's names alone
-/// (`docs/decisions/0010-sharing.md`).
+/// Deletes a mailbox; its children stay (RFC 3501 §6.3.4). If another user shares the mailbox without the
+/// right to delete it, only this user's name for it is removed (`docs/decisions/0010-sharing.md`).
 ///
 /// # Errors
-/// `NonexistentParent` for a name that is only above others (RFC 9051 §6.3.5), and as [`User::resolve`],
+/// `NonexistentParent` for a name that has only children (RFC 9051 §6.3.5), and as [`User::resolve`],
 /// [`ops::delete_mailbox`] and [`User::delete_share`].
 pub async fn delete(user: User<'_>, name: &str) -> Result<Deleted, Refusal> {
     let own = user.account;
@@ -122,8 +119,8 @@ pub async fn delete(user: User<'_>, name: &str) -> Result<Deleted, Refusal> {
     Ok(Deleted { account: found.account, mailbox: found.mailbox, name: had_name, entry })
 }
 
-/// Renames a mailbox and those below it. Renaming the inbox moves its messages (RFC 3501 §6.3.5).
-/// Returns the entry in the user's own log, if there is one. `headroom` is that of this log.
+/// Renames a mailbox and its children. Renaming the inbox moves its messages (RFC 3501 §6.3.5). Returns the
+/// entry in the user's own log, if any. `headroom` is that of this log.
 ///
 /// # Errors
 /// `OverQuota`, and as [`ops::rename_mailbox`].
@@ -135,14 +132,14 @@ pub async fn rename(
 ) -> Result<Option<Position>, Refusal> {
     let renaming = commit(user.account, headroom, |state| ops::rename_mailbox(state, from, to)).await?;
     if user.account.state().links().next().is_some() {
-        // Shares record their new names when they are opened.
+        // Opening the links makes shared mailboxes record their new names.
         user.links().await?;
     }
     Ok(entry_of(&renaming))
 }
 
-/// Subscribes to a name, or no longer. The name need not exist: it may come back (RFC 3501 §6.3.6). The entry
-/// in the user's log, if there is one.
+/// Subscribes to a name, or unsubscribes. The name need not exist, since it may be created again (RFC 3501
+/// §6.3.6). Returns the entry in the user's log, if any.
 ///
 /// # Errors
 /// As [`ops::subscribe`].
@@ -151,7 +148,7 @@ pub async fn subscribe(account: &Account, name: &str, on: bool) -> Result<Option
     Ok(entry_of(&committed))
 }
 
-/// Makes a change of the tree of names, unless it makes more mailboxes, or copies more metadata, than the
+/// Commits a change of the tree of names, unless it creates more mailboxes, or copies more metadata, than the
 /// account may have (RFC 9208 §5.3, §5.4).
 async fn commit(
     account: &Account,

@@ -1,5 +1,4 @@
-//! How much an account may still store: in its own log, and in the shared mailboxes that count for
-//! it.
+//! How much an account may still store: in its own log, and in the shared mailboxes that count for it.
 
 use std::sync::Arc;
 
@@ -16,7 +15,7 @@ use crate::usage_tracker::UsageTracker;
 
 pub use crate::refusal::OverQuota;
 
-/// The error text if the exhausted resource is not known.
+/// The error text if the exhausted resource is unknown.
 const FULL: &str = "the account is full";
 
 /// How much a log may hold.
@@ -24,15 +23,15 @@ const FULL: &str = "the account is full";
 pub struct QuotaHeadroom {
     /// The limits.
     pub limits: Quotas,
-    /// Usage that counts beside that log's.
+    /// Usage that counts in addition to that of the log.
     pub other: Usage,
 }
 
 impl QuotaHeadroom {
-    /// Whether `more` may be added to the log with this state.
+    /// Checks whether `more` may be added to the log with this state.
     ///
     /// # Errors
-    /// The resource of which there is not enough.
+    /// The resource that is exhausted.
     pub fn check(&self, state: &AccountState, more: Usage) -> Result<(), OverQuota> {
         match self.lacks(state, more) {
             Some(resource) => Err(OverQuota(resource)),
@@ -40,7 +39,7 @@ impl QuotaHeadroom {
         }
     }
 
-    /// The resource of which there is not enough.
+    /// The resource that is exhausted.
     fn lacks(&self, state: &AccountState, more: Usage) -> Option<Resource> {
         if self.limits == Quotas::default() {
             return None;
@@ -48,8 +47,7 @@ impl QuotaHeadroom {
         self.limits.exceeded(usage::of(state).with(self.other), more)
     }
 
-    /// The same where a change is decided, but for `freed`, which the change gives back; nothing to ask if
-    /// nothing is limited.
+    /// The same check for a commit, where the change itself frees `freed`. `None` if nothing is limited.
     pub fn checking(self, freed: Usage) -> Option<Check> {
         if self.limits == Quotas::default() {
             return None;
@@ -72,7 +70,7 @@ pub struct UserQuota<'a> {
     pub own: QuotaHeadroom,
     /// The limits of other accounts.
     pub directory: &'a Directory,
-    /// How much other accounts hold.
+    /// The usage of other accounts.
     pub tracker: &'a UsageTracker,
 }
 
@@ -85,7 +83,7 @@ impl UserQuota<'_> {
         self.headroom_of(&mailbox.account, mailbox.access).await
     }
 
-    /// The headroom of a log that the user reaches like that.
+    /// The headroom of a log that the user accesses in this way.
     ///
     /// # Errors
     /// Store errors.
@@ -128,7 +126,7 @@ impl UserQuota<'_> {
     }
 }
 
-/// The account that this log counts for, when `user` accesses it.
+/// The account for which this log counts when `user` accesses it.
 fn counts_for(user: AccountId, access: Access, log: &Account) -> Option<AccountId> {
     match access {
         Access::Own | Access::Share { owner: true, .. } => Some(user),

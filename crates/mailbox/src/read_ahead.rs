@@ -1,18 +1,16 @@
-//! Reading many messages in order: while a protocol answers for one, the next ones are read and
-//! opened by other tasks.
+//! Reads many messages in order: while a protocol responds with one, other tasks read and open the next ones.
 //!
-//! Small messages are read a group at a time: one question to the store, one wake-up. Of a message
-//! in one chunk, any part is read as the whole, since a chunk is opened whole.
+//! Small messages are read in groups: one store request, one wake-up. Of a message in one chunk every part is
+//! read as the whole, since a chunk can only be opened as a whole.
 //!
-//! Bytes and structures draw from the account's share of the budget. A session waits for budget
-//! only while it holds none: reading ahead takes what is free and otherwise does not happen, so
-//! that sessions never wait for each other in a circle.
+//! Bytes and structures acquire memory from the account's share of the budget. A session waits for budget
+//! only while it holds none: read-ahead takes free memory or does not happen. So sessions never deadlock.
 //!
-//! How large a structure is shows when it is opened. [`SMALL_STRUCTURE`] is acquired for each
-//! before, and what it takes beyond that at once, if it is free. If it is not, the structure is
-//! dropped. When its message is next, everything that was read ahead is dropped too, and the
-//! message is read once more with as much as a request may have. What large structures take is a
-//! share of the share, so that clients that do not read leave memory for others.
+//! The size of a structure is unknown until it is opened. The reader acquires [`SMALL_STRUCTURE`] for each
+//! beforehand, and any excess afterwards without waiting. If the excess is not free, it drops the structure.
+//! When that message is next, the reader also drops everything that it has read ahead, and reads the message
+//! again with the most memory that a request may have. Large structures use only a part of the share, so that
+//! stalled clients leave memory for others.
 
 mod prepare;
 
@@ -35,54 +33,54 @@ use prepare::{Sources, prepare};
 
 pub use prepare::FoundStructure;
 
-/// Messages whose bytes are read ahead, if they are small.
+/// Small messages whose bytes are read ahead, at most.
 const AHEAD_MESSAGES: usize = 12;
 /// Memory for bytes that are read ahead, in bytes.
 const AHEAD_BYTES: usize = 3 * READER_BYTES;
-/// Bytes of messages that are read together, in bytes; one message at least.
+/// Total size of messages that are read together, in bytes; at least one message.
 const MESSAGE_GROUP_BYTES: u64 = 512 * 1024;
-/// Where memory is scarce, the part of what the account may read that they are: beside them a pack has room.
+/// If memory is scarce, the divisor of the account's read memory for one group; a pack fits beside it.
 const GROUP_PART: u64 = 16;
-/// Memory for a structure and what is written of it, in bytes, drawn before it is read.
+/// Memory acquired for a structure and its output before it is read, in bytes.
 const SMALL_STRUCTURE: usize = 8 * 1024;
-/// The same where only the places of sections are needed.
+/// The same if only the places of sections are needed.
 const SMALL_OUTLINE: usize = 1024;
-/// Memory for a structure and what is written of it, for each byte of the structure.
+/// Memory for a structure and its output, per byte of the structure.
 const STRUCTURE_FACTOR: usize = 2;
-/// Memory for the largest structure, as it is opened and written.
+/// Memory for the largest structure, opened and written, in bytes.
 const LARGEST_STRUCTURE: usize = 8 * limits::STRUCTURE_BYTES;
 /// Groups of messages whose structures are read ahead.
 const AHEAD_GROUPS: usize = 4;
 /// Messages of one group.
 const GROUP_MESSAGES: usize = 16;
-/// Sealed structures of one group, in bytes; one message at least.
+/// Sealed structures of one group, in bytes; at least one message.
 const GROUP_BYTES: u64 = 16 * 1024;
 
-/// What is read of messages, and as what a protocol opens them.
+/// What to read of messages, and how a protocol opens them.
 pub trait ReadPlan: Send + Sync + 'static {
-    /// What a message is opened as: with its first bytes, say.
+    /// The opened form of a message, such as its first bytes.
     type Opened: Send + 'static;
 
-    /// Whether structures are read for what they say of messages.
+    /// Whether it reads structures for their content.
     fn reads_structure(&self) -> bool;
 
-    /// Whether sections of messages have to be found.
+    /// Whether it must locate sections of messages.
     fn reads_outline(&self) -> bool;
 
-    /// Whether bytes of messages are read.
+    /// Whether it reads bytes of messages.
     fn reads_bytes(&self) -> bool;
 
-    /// Whether the first thing that is read of a message is all of it, and no structure.
+    /// Whether the first read of a message is its whole content, without a structure.
     fn begins_with_all(&self) -> bool;
 
-    /// Whether bytes of a message with that outline are read as they are, whichever.
+    /// Whether it reads bytes of a message with that outline without decoding.
     fn reads_bytes_of(&self, outline: &Outline) -> bool;
 
-    /// Whether transfer encodings are undone, for which a message is read more than once.
+    /// Whether it decodes transfer encodings, which reads a message more than once.
     fn decodes(&self) -> bool;
 
-    /// Opens a message. `whole` is all of it, if it was read in a group; `outline` was read if the
-    /// plan needs it.
+    /// Opens a message. `whole` is its content if the group has read it; `outline` is present if the plan
+    /// needs it.
     fn open(
         &self,
         source: MessageSource,
@@ -91,7 +89,7 @@ pub trait ReadPlan: Send + Sync + 'static {
     ) -> impl Future<Output = Self::Opened> + Send;
 }
 
-/// Memory that is drawn for the structure of a message before it is read, by that plan.
+/// Memory that a plan acquires for the structure of a message before reading it.
 fn drawn_for_structure(plan: &impl ReadPlan) -> usize {
     match (plan.reads_structure(), plan.reads_outline()) {
         (true, _) => SMALL_STRUCTURE,
@@ -100,7 +98,7 @@ fn drawn_for_structure(plan: &impl ReadPlan) -> usize {
     }
 }
 
-/// A message that is to be read, with what a protocol knows of it.
+/// A message to read, with the protocol's data about it.
 pub trait MessageRow: Clone + Send + Sync + 'static {
     /// Its number in the account.
     fn number(&self) -> MessageNumber;
@@ -109,9 +107,9 @@ pub trait MessageRow: Clone + Send + Sync + 'static {
     fn message(&self) -> &Message;
 }
 
-/// What a message is read from.
+/// Access to a message.
 pub struct MessageSource {
-    /// The account that it is in.
+    /// The account that has it.
     pub account: Arc<Account>,
     /// Its bytes.
     pub reader: MessageReader,
@@ -119,13 +117,13 @@ pub struct MessageSource {
     pub message: Message,
 }
 
-/// A message with what is needed to answer, as far as it could be read.
+/// A message with everything that the response needs, as far as it could be read.
 pub struct Prepared<R, T> {
     /// The message.
     pub row: R,
     /// Its structure, if the plan reads it.
     pub structure: Option<Result<FoundStructure>>,
-    /// What the plan opened it as.
+    /// The opened form, from the plan.
     pub opened: T,
     _permits: (Option<Arc<Permit>>, Option<Permit>),
 }
@@ -133,9 +131,9 @@ pub struct Prepared<R, T> {
 /// Why a message could not be prepared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadError {
-    /// There is no memory to read it with, and others wait for the memory of accounts.
+    /// There is no memory to read it, and others wait for account memory.
     NoMemory,
-    /// The task that read it ended: the program stops, or has a mistake.
+    /// The task that read it ended: the server stops, or there is a bug in Sealpost.
     Ended,
 }
 
@@ -146,14 +144,14 @@ pub struct ReadAhead<R, P: ReadPlan> {
     packs: Arc<PackReads>,
     structures: Arc<PieceReads>,
     budget: Budget,
-    /// Bytes of messages that are read together.
+    /// Total size of messages that are read together, in bytes.
     group_bytes: u64,
     waiting: VecDeque<R>,
     running: VecDeque<Running<R, P>>,
     ready: VecDeque<Outcome<R, P>>,
 }
 
-/// A message that was read, or for whose structure there was no memory.
+/// A message that was read, or whose structure did not fit into memory.
 enum Outcome<R, P: ReadPlan> {
     Prepared(Prepared<R, P::Opened>),
     Crowded(R),
@@ -164,18 +162,18 @@ type Outcomes<R, P> = Vec<Outcome<R, P>>;
 struct Running<R, P: ReadPlan> {
     work: Work<R, P>,
     cost: usize,
-    /// What it reads.
+    /// The messages that it reads.
     rows: Vec<R>,
 }
 
 enum Work<R, P: ReadPlan> {
-    /// Runs by itself: several reads one after the other.
+    /// A task of its own: several reads in sequence.
     Task(Task<R, P>),
-    /// One read that has begun.
+    /// A single read in progress.
     Read(Box<MaybeDone<BoxFuture<'static, Outcomes<R, P>>>>),
 }
 
-/// A task that ends with its reader.
+/// A task that ends when its reader is dropped.
 struct Task<R, P: ReadPlan>(JoinHandle<Outcomes<R, P>>);
 
 impl<R, P: ReadPlan> Drop for Task<R, P> {
@@ -185,8 +183,7 @@ impl<R, P: ReadPlan> Drop for Task<R, P> {
 }
 
 impl<R: MessageRow, P: ReadPlan> ReadAhead<R, P> {
-    /// Of that account, by that plan. Reads nothing before there are messages
-    /// ([`ReadAhead::push`]).
+    /// A reader for that account and plan. It reads nothing before messages are added ([`ReadAhead::push`]).
     pub fn new(
         account: Arc<Account>,
         plan: Arc<P>,
@@ -199,12 +196,12 @@ impl<R: MessageRow, P: ReadPlan> ReadAhead<R, P> {
         ReadAhead { account, plan, packs, structures, budget, group_bytes, waiting, running, ready }
     }
 
-    /// These messages come behind those that are not read yet.
+    /// Adds messages behind those not yet read.
     pub fn push(&mut self, rows: Vec<R>) {
         self.waiting.extend(rows);
     }
 
-    /// Messages that were pushed and not taken.
+    /// The number of messages that were added and not taken.
     pub fn len(&self) -> usize {
         let running = self.running.iter().map(|running| running.rows.len());
         self.waiting.len() + running.sum::<usize>() + self.ready.len()
@@ -215,15 +212,15 @@ impl<R: MessageRow, P: ReadPlan> ReadAhead<R, P> {
         self.len() == 0
     }
 
-    /// The numbers of the messages that were pushed and whose reading has not begun.
+    /// The numbers of added messages whose reading has not begun.
     pub fn waiting(&self) -> impl Iterator<Item = MessageNumber> {
         self.waiting.iter().map(MessageRow::number)
     }
 
-    /// The next message. Drop it before asking for another one.
+    /// The next message. Drop it before the next call.
     ///
     /// # Errors
-    /// [`ReadError`]; an unreadable message has an error of its own.
+    /// [`ReadError`]; an unreadable message carries its own error.
     pub async fn next(&mut self) -> Result<Option<Prepared<R, P::Opened>>, ReadError> {
         loop {
             self.read_ahead();
@@ -248,7 +245,7 @@ impl<R: MessageRow, P: ReadPlan> ReadAhead<R, P> {
                     let Some(next) = self.waiting.front() else { return Ok(None) };
                     let (next, mut len) = (next.number(), self.group_len());
                     let mut permit = self.budget.try_acquire(self.cost(len));
-                    // Fewer at once rather than to open packs and segments again.
+                    // Read fewer messages together rather than close open packs and segments.
                     while permit.is_none() && len > 1 {
                         len /= 2;
                         permit = self.budget.try_acquire(self.cost(len));
@@ -259,8 +256,8 @@ impl<R: MessageRow, P: ReadPlan> ReadAhead<R, P> {
                     }
                     self.packs.make_room(next);
                     if permit.is_none() && !self.plan.reads_bytes() {
-                        // A small structure is available at once, whatever memory others of the
-                        // account hold.
+                        // A small structure is always available, whatever memory other readers of the account
+                        // hold.
                         let one = self.waiting.pop_front().into_iter().collect();
                         self.prepare(one, None, true).await
                     } else {
@@ -277,14 +274,14 @@ impl<R: MessageRow, P: ReadPlan> ReadAhead<R, P> {
         }
     }
 
-    /// Memory for the next message. Open segments and packs make room for it, segments first: they
-    /// take fewer requests to open again.
+    /// Acquires memory for the next message. If necessary closes open segments and packs, segments first:
+    /// they take fewer requests to open again.
     async fn acquire(&mut self, cost: usize) -> Result<Permit, ReadError> {
         self.structures.release();
         if let Some(permit) = self.budget.try_acquire(cost) {
             return Ok(permit);
         }
-        // A reader that holds memory never waits for more.
+        // A reader that holds memory must not wait for more.
         self.packs.release();
         acquire(&self.account, &self.budget, cost).await
     }
@@ -300,7 +297,7 @@ impl<R: MessageRow, P: ReadPlan> ReadAhead<R, P> {
             }
             let Some(permit) = self.budget.try_acquire(cost) else { return };
             if self.waiting.front().is_some_and(|next| !self.packs.has_room(next.number())) {
-                // There will be when what was read of another pack is sent.
+                // Memory becomes free when the messages from another pack have been sent.
                 return;
             }
             let group = self.group(len);
@@ -309,8 +306,7 @@ impl<R: MessageRow, P: ReadPlan> ReadAhead<R, P> {
             let prepared = self.prepare(group, Some(permit), true);
             let work = if is_one_read {
                 let mut read = Box::new(maybe_done(prepared.boxed()));
-                // Sends the request to the store. No task is woken for the reply before it waits
-                // for it.
+                // Sends the request to the store. No task is woken for the reply until one waits for it.
                 let _ = (&mut *read).now_or_never();
                 Work::Read(read)
             } else {
@@ -320,8 +316,8 @@ impl<R: MessageRow, P: ReadPlan> ReadAhead<R, P> {
         }
     }
 
-    /// How many of the next messages are prepared together: small ones of one pack that are wanted
-    /// whole, or some whose structures are read; else one.
+    /// How many of the next messages to prepare together: small ones of one pack that are needed whole, or
+    /// several whose structures are read; otherwise one.
     fn group_len(&self) -> usize {
         let (mut len, mut bytes) = (0, 0);
         let Some(first) = self.waiting.front().map(MessageRow::number) else { return 0 };
@@ -342,8 +338,8 @@ impl<R: MessageRow, P: ReadPlan> ReadAhead<R, P> {
         len
     }
 
-    /// Whether parts of those messages are had by one question to the store: what is in the way of
-    /// it is in memory.
+    /// Whether one store request returns the parts of these messages: everything that it depends on is in
+    /// memory.
     fn is_one_read(&self, group: &[R]) -> bool {
         let is_ready = |row: &R| is_one_chunk(row.message()) && self.structures.is_open(row.number());
         self.plan.reads_bytes()
@@ -356,7 +352,7 @@ impl<R: MessageRow, P: ReadPlan> ReadAhead<R, P> {
         self.waiting.drain(..len).collect()
     }
 
-    /// Memory that reading the next so many messages takes, if their structures are small.
+    /// Memory for reading the next `len` messages, if their structures are small.
     fn cost(&self, len: usize) -> usize {
         let structure = drawn_for_structure(&*self.plan);
         let bytes = |row: &R| match self.plan.reads_bytes() {
@@ -369,8 +365,8 @@ impl<R: MessageRow, P: ReadPlan> ReadAhead<R, P> {
         self.waiting.iter().take(len).map(|row| structure + bytes(row)).sum()
     }
 
-    /// Reads a message again, with memory for its structure. Everything that was read ahead is
-    /// dropped, and read again later.
+    /// Reads a message again, with memory for its structure. Drops everything that was read ahead, to be read
+    /// again later.
     async fn again(&mut self, first: R) -> Result<Prepared<R, P::Opened>, ReadError> {
         let mut rows = vec![first];
         rows.extend(self.ready.drain(..).map(|outcome| match outcome {
@@ -391,7 +387,7 @@ impl<R: MessageRow, P: ReadPlan> ReadAhead<R, P> {
         }
     }
 
-    /// Reads a group, with memory for it; if `weighed`, without structures that take more.
+    /// Reads a group, with memory for it; if `weighed`, leaves out structures that need more.
     fn prepare(
         &self,
         group: Vec<R>,
@@ -404,13 +400,13 @@ impl<R: MessageRow, P: ReadPlan> ReadAhead<R, P> {
     }
 }
 
-/// Waits for memory, and not for long while others wait for the memory of accounts, of which this
-/// reader holds one.
+/// Waits for memory. Gives up soon if others wait for account memory, since this reader holds a loaded
+/// account.
 async fn acquire(account: &Account, budget: &Budget, bytes: usize) -> Result<Permit, ReadError> {
     unless_pressed(|| account.is_pressure_severe(), budget.acquire(bytes)).await.ok_or(ReadError::NoMemory)
 }
 
-/// Whether a message is one chunk, which is opened whole for any request.
+/// Whether a message is a single chunk, which every read opens as a whole.
 fn is_one_chunk(message: &Message) -> bool {
     message.size() <= limits::CHUNK_BYTES as u64
 }

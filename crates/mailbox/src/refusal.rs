@@ -1,41 +1,41 @@
-//! Why an operation was refused, where a protocol may have an answer of its own. All others are
-//! errors of `base`, whose kind is enough.
+//! Why an operation was refused, for cases in which a protocol may have a reply of its own. All others are
+//! errors of `base`, whose kind decides the reply.
 
 use sealpost_base::{Error, Uid};
 use sealpost_directory::Resource;
 
-/// There is not enough of this resource.
+/// This resource is exhausted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OverQuota(pub Resource);
 
-/// The mailbox was deleted, its UIDs mean something else now, or it may not be read any more.
+/// The mailbox was deleted, its UIDs have a new meaning, or the user may no longer read it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MailboxGone;
 
-/// Why an operation was refused. It changed nothing, except where a variant says so.
+/// Why an operation was refused. It changed nothing, unless a variant says so.
 #[derive(Debug)]
 pub enum Refusal {
-    /// The account that the operation counts for may not have more of a resource.
+    /// The account for which the operation counts may not use more of a resource.
     OverQuota(OverQuota),
-    /// The mailbox that messages go into does not exist, or takes none from this user. Creating it may help.
+    /// The target mailbox does not exist, or this user may not insert there. Creating it may help.
     NoTarget,
-    /// The mailbox that a client has open is gone, or may not be read any more.
+    /// The mailbox that a client has open was deleted, or may no longer be read.
     SourceGone,
-    /// The name is no mailbox, only a name above others.
+    /// The name is a nonexistent parent.
     NonexistentParent,
     /// Only a user's own mailboxes have special uses.
     SpecialUseOfOther,
     /// Some of the messages no longer exist.
     MessagesGone,
-    /// A message has more than this many bytes, the most that the server takes.
+    /// A message exceeds the maximum size, which is this many bytes.
     TooBig(u64),
     /// A message has no bytes.
     Empty,
-    /// Others hold the memory for so many messages for too long; the client may retry.
+    /// Other requests have held the memory for so many messages for too long; the client may retry.
     NoMemory,
     /// The message with this UID is damaged, so none was copied.
     Damaged(Uid),
-    /// The messages are in the target, and also still where they were: they could not be expunged there.
+    /// The messages are in the target and also in the source, where they could not be expunged.
     NotExpunged(Error),
     /// Anything else.
     Error(Error),

@@ -1,12 +1,12 @@
-//! From a mailbox's name to where its messages are, and what a user may do there.
+//! Resolves a mailbox name to the log that has its messages, and the user's rights there.
 //!
-//! A name leads to a mailbox of an account's log, which need not be the user's own log; only this
-//! module knows which. Code that reads or changes messages resolves the name here and then uses
-//! [`ResolvedMailbox::account`], never the user's own account; code that changes the tree of names
-//! uses the user's own.
+//! A name resolves to a mailbox in an account's log, which need not be the user's own log; only this module
+//! knows which. Code that reads or changes messages resolves the name here, and then uses
+//! [`ResolvedMailbox::account`], never the user's own account. Code that changes the tree of names uses the
+//! user's own account.
 //!
-//! Rights are looked up whenever they are needed, in the share's own state: revoking them takes
-//! effect at once (`docs/decisions/0010-sharing.md`).
+//! Each use reads the rights from the share's own state, so a revocation takes effect at once
+//! (`docs/decisions/0010-sharing.md`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use sealpost_base::{Error, Kind, MailboxId, Result};
 use crate::access::Access;
 use crate::share::rekey::rekey_if_due;
 
-/// Rights of which one is enough to see that the mailbox exists (RFC 4314 §4, MYRIGHTS).
+/// Any of these rights reveals that the mailbox exists (RFC 4314 §4, MYRIGHTS).
 const ANY: Rights = Rights::LOOKUP
     .with(Rights::READ)
     .with(Rights::INSERT)
@@ -29,28 +29,28 @@ const ANY: Rights = Rights::LOOKUP
     .with(Rights::DELETE_MAILBOX)
     .with(Rights::ADMINISTER);
 
-/// Rights of which one is enough to open a mailbox read-write (RFC 4314 §5.2): all flags are shared.
+/// Any of these rights opens a mailbox read-write (RFC 4314 §5.2): all flags are shared.
 const WRITES: Rights =
     Rights::INSERT.with(Rights::EXPUNGE).with(Rights::SEEN).with(Rights::WRITE).with(Rights::DELETE_MESSAGES);
 
-/// A mailbox, in the log where its messages are.
+/// A mailbox, in the log that has its messages.
 #[derive(Clone)]
 pub struct ResolvedMailbox {
-    /// The account of the log.
+    /// The account whose log has the mailbox.
     pub account: Arc<Account>,
     /// The mailbox there.
     pub mailbox: MailboxId,
     /// The user's rights.
     pub rights: Rights,
-    /// Where the rights come from.
+    /// The source of the rights.
     pub access: Access,
     /// The mailbox in the user's own log: a link, if it is a share.
     pub own: MailboxId,
-    /// The name that was asked for.
+    /// The name that was resolved.
     pub name: String,
 }
 
-/// A user, as far as names and rights go.
+/// A user, with the parts that names and rights need.
 #[derive(Clone, Copy)]
 pub struct User<'a> {
     /// Opens the logs of shares.
@@ -59,7 +59,7 @@ pub struct User<'a> {
     pub account: &'a Arc<Account>,
 }
 
-/// The shares that an account has links to, and what it may do there.
+/// The shares to which an account has links, and its rights there.
 #[derive(Debug, Default)]
 pub struct LinkRights(BTreeMap<MailboxId, (String, Rights)>);
 
@@ -67,10 +67,10 @@ impl User<'_> {
     /// Resolves a name.
     ///
     /// # Errors
-    /// `NotFound` if there is no such mailbox, `Invalid` if it is only a name above others.
+    /// `NotFound` if there is no such mailbox, `Invalid` if it is a nonexistent parent.
     pub async fn resolve(self, name: &str) -> Result<ResolvedMailbox> {
         let found = match self.resolve_known(name).await {
-            // Another process may have made it a moment ago, and this one not know yet.
+            // Another process may have just created it, and this one has not caught up.
             Err(error) if is_missing(&error) => {
                 self.account.refresh().await?;
                 self.resolve_known(name).await
@@ -78,8 +78,7 @@ impl User<'_> {
             found => found,
         };
         match found {
-            // Another user may have given the name to another mailbox: that is found by looking at all of
-            // them.
+            // Another user may have given the name to another mailbox; following all links finds it.
             Err(_) if share::is_of_others(name) => {
                 self.links().await?;
                 self.resolve_known(name).await
@@ -88,7 +87,7 @@ impl User<'_> {
         }
     }
 
-    /// Where that name leads, as far as the account is known here.
+    /// Resolves a name in the state that this process has.
     ///
     /// # Errors
     /// As [`User::resolve`].
@@ -116,11 +115,10 @@ impl User<'_> {
         Ok(ResolvedMailbox { account: share, mailbox, rights, access, own, name })
     }
 
-    /// Opens all shares that the account has links to.
+    /// Opens all shares to which the account has links.
     ///
     /// # Errors
-    /// Store errors. A corrupt share is listed, and fails when it is opened, and so is one whose key
-    /// is not to be had.
+    /// Store errors. A corrupt share, or one whose key is unavailable, is listed and fails when opened.
     pub async fn links(self) -> Result<LinkRights> {
         let account = self.account;
         let links: Vec<(MailboxId, Link)> =
@@ -130,11 +128,11 @@ impl User<'_> {
             let found = match follow(self.accounts, account, mailbox, &link).await {
                 Ok((_, _, rights)) => rights,
                 Err(error) if matches!(error.kind(), Kind::Corrupt | Kind::Denied) => Rights::LOOKUP,
-                // It was removed.
+                // The share was removed.
                 Err(error) if error.kind() == Kind::NotFound => continue,
                 Err(error) => return Err(error),
             };
-            // Following it may have given it another name.
+            // Following the link may have renamed it.
             if let Some(mailbox) = account.state().any_mailbox(mailbox) {
                 rights.insert(mailbox.id(), (mailbox.name().to_owned(), found));
             }
@@ -143,12 +141,12 @@ impl User<'_> {
     }
 }
 
-/// Opens a share that `own` has a link to, with the rights there. A dangling link is removed, and
-/// one whose mailbox has another name by now is renamed. A share that is due to be given a new key
-/// gets it if this user administers it.
+/// Opens a share to which `own` has a link; returns the rights there. Removes a dangling link, and renames
+/// one whose mailbox has a new name. A share that is due for a new key gets it if this user administers it.
 ///
 /// # Errors
-/// `NotFound` if the share has a new key which is not for this account: the link is removed. Store errors.
+/// `NotFound` if the share has a new key that is not sealed to this account: the link is removed. Store
+/// errors.
 pub async fn follow(
     accounts: &Accounts,
     own: &Arc<Account>,
@@ -179,16 +177,16 @@ pub async fn follow(
 }
 
 impl ResolvedMailbox {
-    /// Whether messages may still be put here: the right may have been taken away while they came.
+    /// Whether messages may still be added here: the right may have been revoked while they arrived.
     pub fn still_takes_messages(&self) -> bool {
         self.access.rights(&self.account.state()).contains(Rights::INSERT)
     }
 
-    /// The mailbox, if all of `needed` are among the rights to it.
+    /// The mailbox, if the user has all of the `needed` rights.
     ///
     /// # Errors
-    /// `Denied`; for a mailbox that may not even be listed, the error for one that does not exist
-    /// (RFC 4314 §6).
+    /// `Denied`. For a mailbox that the user may not even list, the error for one that does not exist (RFC
+    /// 4314 §6).
     pub fn require(self, needed: Rights) -> Result<Self> {
         if self.rights.contains(needed) {
             return Ok(self);
@@ -208,7 +206,7 @@ impl ResolvedMailbox {
     /// The mailbox in its account's state.
     ///
     /// # Errors
-    /// `NotFound` if it was deleted since the name was looked up.
+    /// `NotFound` if it was deleted since the name was resolved.
     pub fn mailbox_in<'a>(&self, state: &'a AccountState) -> Result<&'a Mailbox> {
         state.mailbox(self.mailbox).ok_or_else(|| Error::not_found("the mailbox is gone"))
     }
@@ -232,8 +230,8 @@ fn no_mailbox(name: &str) -> Error {
     Error::not_found(format!("no mailbox {name}"))
 }
 
-/// The owner deleted the mailbox, or took all rights away. An owner's own share stays known until
-/// it is purged, so that it can be undeleted.
+/// Removes the link to a mailbox that the owner deleted or whose rights were all revoked. An owner's own
+/// share stays until it is purged, so that it can be undeleted.
 async fn remove_link(own: &Account, mailbox: MailboxId, link: &Link) -> Result<()> {
     own.commit(|state| {
         let still = state.link(mailbox).is_some_and(|known| known.share == link.share);
@@ -243,7 +241,7 @@ async fn remove_link(own: &Account, mailbox: MailboxId, link: &Link) -> Result<(
     Ok(())
 }
 
-/// Gives a share a new key if that is due and this user administers it.
+/// Gives a share a new key if one is due and this user administers it.
 async fn rekey(accounts: &Accounts, own: &Account, share: &Account, access: Access) {
     let is_due = {
         let state = share.state();
@@ -257,8 +255,8 @@ async fn rekey(accounts: &Accounts, own: &Account, share: &Account, access: Acce
     }
 }
 
-/// Keeps the key that a share has by now in the user's own log: no record that somebody changed
-/// leads to another one, and the mail does not depend on the record.
+/// Stores the present key of a share in the user's own log. From then on a forged record cannot lead to
+/// another key, and the mail does not depend on the record.
 async fn keep_key(own: &Account, link: &Link, share: &Account) {
     let root = share.root();
     if root.epoch() == link.root.epoch() || !root.follows(&own.state().share_root(link)) {
@@ -275,7 +273,7 @@ async fn keep_key(own: &Account, link: &Link, share: &Account) {
     }
 }
 
-/// The owner's name for the mailbox is the one that counts.
+/// Adopts the owner's name for the mailbox, which takes precedence.
 async fn keep_name(
     own: &Account,
     mailbox: MailboxId,

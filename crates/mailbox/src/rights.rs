@@ -1,9 +1,8 @@
-//! The rights of users to a mailbox, and who may change them (RFC 4314,
-//! `docs/decisions/0010-sharing.md`).
+//! Users' rights to a mailbox, and changes of them (RFC 4314, `docs/decisions/0010-sharing.md`).
 //!
-//! A mailbox that was never shared has no list: its owner has all rights. The first right for
-//! another account makes it a share. The owner's rights cannot be changed, and no right can be
-//! given to `anyone`: that would include the operator.
+//! A mailbox that was never shared has no list: its owner has all rights. The first right for another account
+//! turns it into a share. The owner's rights cannot change, and `anyone` cannot have rights, because that
+//! would include the operator.
 
 use sealpost_account::AccountState;
 use sealpost_account::acl::{Acl, AclEntry};
@@ -17,7 +16,7 @@ use crate::access::Access;
 use crate::resolve::ResolvedMailbox;
 use crate::share::Sharing;
 use crate::share::due_offers::{is_due, set_due};
-use crate::share::recipient::trusted_key_of_nobody;
+use crate::share::recipient::pretend_trusted_key;
 use crate::share::rekey::{is_due_after, offered_key, rekey_if_due};
 
 /// The subject of rights.
@@ -27,7 +26,7 @@ pub enum Grantee {
     Account {
         /// Its name.
         name: AccountName,
-        /// The entry takes rights away instead of giving them (RFC 4314 §2).
+        /// Whether the entry denies rights instead of granting them (RFC 4314 §2).
         negative: bool,
     },
     /// All accounts (`anyone`).
@@ -37,27 +36,27 @@ pub enum Grantee {
 /// A change of rights (RFC 4314 §3.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RightsChange {
-    /// These and no others.
+    /// Sets exactly these rights.
     Replace(Rights),
-    /// These too.
+    /// Adds these rights.
     Add(Rights),
-    /// These no more.
+    /// Removes these rights.
     Remove(Rights),
 }
 
 /// The effect of a change of rights on the mailbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Granted {
-    /// It is where it was.
+    /// The mailbox stays in its log.
     InPlace,
-    /// It became a share: it is in another log now, with other UIDs.
+    /// The mailbox became a share: it is in another log, with other UIDs.
     Shared,
 }
 
-/// The accounts with rights to a mailbox, and their rights.
+/// The accounts with rights to a mailbox, and those rights.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessList {
-    /// The name of the owner's account, which has all rights; `None`: the user's own.
+    /// The name of the owner's account, which has all rights; `None` if the user owns it.
     pub owner: Option<String>,
     /// The rights of other accounts.
     pub entries: Vec<AclEntry>,
@@ -66,14 +65,14 @@ pub struct AccessList {
 /// Rights that an account can be given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GrantableRights {
-    /// It always has these.
+    /// Rights that it always has.
     pub always: Rights,
-    /// It can be given each of these, whatever else it has.
+    /// Rights that can be granted individually.
     pub each: Rights,
 }
 
 impl RightsChange {
-    /// The rights after the change, from those before it.
+    /// The rights after the change.
     pub fn applied(self, had: Rights) -> Rights {
         match self {
             RightsChange::Replace(rights) => rights,
@@ -84,12 +83,12 @@ impl RightsChange {
 }
 
 impl Sharing<'_> {
-    /// Changes the rights of a grantee to a mailbox, and gives an account that has rights a link to
-    /// it. `Shared` if the mailbox was not shared until now.
+    /// Changes the rights of a grantee to a mailbox, and offers a link to an account that gets rights.
+    /// `Shared` if the mailbox was not shared before.
     ///
     /// # Errors
-    /// `Denied` without the right to do so; `Invalid` if the grantee is `anyone` or the owner;
-    /// `Limit` if the list is full; as [`Sharing::make`].
+    /// `Denied` without the right to do so; `Invalid` if the grantee is `anyone` or the owner; `Limit` if the
+    /// list is full; as [`Sharing::make`].
     pub async fn grant(
         self,
         mailbox: ResolvedMailbox,
@@ -133,18 +132,18 @@ impl Sharing<'_> {
         Ok(Granted::Shared)
     }
 
-    /// Sends the key of a share to an account that has had rights there only since now: its log
-    /// grows by nothing else. For a name without an account the same work is done: the share's own
-    /// log gets an entry in place of the account's, so that the time tells nothing.
+    /// Sends the key of a share to an account that has just got its first right there; nothing else makes
+    /// that account's log grow. For a name without an account it does the same amount of work: the share's
+    /// own log gets the entry, so that timing reveals nothing.
     async fn offer(self, share: &ResolvedMailbox, to: &Identified) -> Result<()> {
         match to {
             Identified::Account(record) => self.offer_to(share, record).await,
-            Identified::Nobody { id, .. } if !is_due(&share.account, *id) => Ok(()),
-            Identified::Nobody { id, .. } => {
+            Identified::NoAccount { id, .. } if !is_due(&share.account, *id) => Ok(()),
+            Identified::NoAccount { id, .. } => {
                 let again = |state: &AccountState| {
                     Ok((state.about().map(|about| about.event()).into_iter().collect(), ()))
                 };
-                trusted_key_of_nobody(self.user.account, *id).await?;
+                pretend_trusted_key(self.user.account, *id).await?;
                 let owner = share.account.state().about().map(|about| about.owner);
                 if let Some(owner) = owner {
                     offered_key(self.directory, self.user.account, &share.account, owner, *id, None).await?;
@@ -155,7 +154,7 @@ impl Sharing<'_> {
         }
     }
 
-    /// Takes an entry off the list of a mailbox. The account need not exist any more.
+    /// Removes an entry from the list of a mailbox. The account need not exist any more.
     ///
     /// # Errors
     /// `Denied` without the right to do so; `Invalid` if it is the owner's.
@@ -181,8 +180,8 @@ impl Sharing<'_> {
         Ok(())
     }
 
-    /// Changes the list of a share, as one entry in its log, if the right to do so is still there.
-    /// If somebody has no rights any more, the share gets a new key.
+    /// Changes the list of a share by one entry in its log, if the user still has the right to do so. If an
+    /// account loses its last right, the share gets a new key.
     async fn change_list(
         self,
         share: &ResolvedMailbox,
@@ -203,17 +202,17 @@ impl Sharing<'_> {
             Ok((std::iter::once(acl.event()).chain(due).collect(), ()))
         });
         committed.await?;
-        // The rights are taken away in any case. What could not be done now stays due.
+        // The revocation is complete in any case; a failed rekey stays due.
         if let Err(error) = rekey_if_due(self.directory, self.user.account, &share.account).await {
             tracing::warn!(share = %share.account.id(), %error, "a shared mailbox has no new key yet");
         }
         Ok(())
     }
 
-    /// Rights that an account can be given to a mailbox: the same for a name without an account.
+    /// The rights that can be granted to an account, or in the same way to a name without an account.
     ///
     /// # Errors
-    /// `Denied` without the right to give any.
+    /// `Denied` without the right to grant any.
     pub async fn grantable(self, mailbox: ResolvedMailbox, to: &Grantee) -> Result<GrantableRights> {
         let mailbox = mailbox.require(Rights::ADMINISTER)?;
         let none = GrantableRights { always: Rights::NONE, each: Rights::NONE };
@@ -260,14 +259,14 @@ fn owns(mailbox: &ResolvedMailbox, account: AccountId) -> bool {
     }
 }
 
-/// What an identifier of a list stands for. No reply reveals which of the two: a user who may share
-/// a mailbox could otherwise probe which names have an account (decision 72).
+/// The meaning of an identifier in a list. No reply reveals which of the two it is: otherwise a user who may
+/// share a mailbox could probe which names have an account (decision 72).
 enum Identified {
     /// An account.
     Account(Box<AccountRecord>),
-    /// None. The id is no account's, and always the same for a name, so that a list treats it as it
-    /// treats others.
-    Nobody { id: AccountId, name: String },
+    /// No account. The id belongs to no account and is always the same for a name, so that the list treats it
+    /// like any other.
+    NoAccount { id: AccountId, name: String },
 }
 
 impl Identified {
@@ -278,7 +277,7 @@ impl Identified {
                 let hash = Hash::of(format!("sealpost identifier without an account v1 {name}").as_bytes());
                 let mut id = AccountId([0; 16]);
                 id.0.copy_from_slice(&hash.0[..16]);
-                Identified::Nobody { id, name: name.to_string() }
+                Identified::NoAccount { id, name: name.to_string() }
             }
         })
     }
@@ -286,14 +285,14 @@ impl Identified {
     fn id(&self) -> AccountId {
         match self {
             Identified::Account(record) => record.id,
-            Identified::Nobody { id, .. } => *id,
+            Identified::NoAccount { id, .. } => *id,
         }
     }
 
     fn name(&self) -> &str {
         match self {
             Identified::Account(record) => record.name.as_str(),
-            Identified::Nobody { name, .. } => name,
+            Identified::NoAccount { name, .. } => name,
         }
     }
 }

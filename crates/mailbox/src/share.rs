@@ -1,4 +1,4 @@
-//! Mailboxes become shares, shares are offered, made below others, and deleted
+//! Turns mailboxes into shares, offers shares, creates mailboxes below them, and deletes them
 //! (`docs/decisions/0010-sharing.md`).
 
 pub(crate) mod due_offers;
@@ -24,33 +24,33 @@ use due_offers::{is_due, set_due};
 use recipient::trusted_key;
 use rekey::offered_key;
 
-/// What sharing a user's mailboxes needs.
+/// The environment for sharing a user's mailboxes.
 #[derive(Clone, Copy)]
 pub struct Sharing<'a> {
     /// The user.
     pub user: User<'a>,
     /// The name of the user's account.
     pub name: &'a str,
-    /// The accounts, and the owners of shares.
+    /// The directory of accounts and of share owners.
     pub directory: &'a Directory,
-    /// For ids and keys.
+    /// The source of ids and keys.
     pub random: &'a dyn Random,
-    /// How much other accounts hold.
+    /// The usage of other accounts.
     pub usage: &'a UsageTracker,
-    /// Leftovers of shares from before then are removed: see [`leftovers::removable_before`].
+    /// Leftovers of shares from before this time are removed: see [`leftovers::removable_before`].
     pub before: Timestamp,
 }
 
 impl Sharing<'_> {
-    /// Makes a share of a mailbox of the user's own account. For other sessions that have it open
-    /// it is gone, because its UIDs change. A refused call leaves nothing behind.
+    /// Turns a mailbox of the user's own account into a share. Other sessions that have it open lose it,
+    /// because its UIDs change. A refused call leaves nothing behind.
     pub async fn make(self, place: &ResolvedMailbox, acl: &Acl) -> Result<ResolvedMailbox> {
         let own = self.user.account;
         leftovers::remove(self.user.accounts, self.directory, self.before, own).await;
         share::check_can_be_shared(&own.state(), place.mailbox)?;
         let link = self.new_link();
         let record = self.record_share(own.id(), &link).await?;
-        // Found again if nothing comes of it.
+        // Leftovers are found again later if this fails.
         let mut refused = false;
         let remembered = own.commit(|state| {
             let events = vec![share::unlinked(&link)];
@@ -79,7 +79,7 @@ impl Sharing<'_> {
         }
     }
 
-    /// Moves a mailbox into its share.
+    /// Moves the contents of a mailbox into its share.
     async fn fill_share(
         self,
         own: &Account,
@@ -100,27 +100,27 @@ impl Sharing<'_> {
         Ok(share)
     }
 
-    /// The id and the key of a share that is to be made.
+    /// The id and the key of a new share.
     fn new_link(self) -> Link {
         let random = self.random;
         Link { share: AccountId::random(random), root: RootKey::generate(random), owner: None }
     }
 
-    /// Records a share of that account, so that it is deleted with the account in any case.
+    /// Records a share of that account, so that deleting the account also deletes the share.
     async fn record_share(self, owner: AccountId, link: &Link) -> Result<ShareRecord> {
         let public = AccountKeys::derive(&link.root, link.share).public();
         self.directory.record_share(owner, link.share, public).await
     }
 
-    /// The log of a share that is recorded. The UIDVALIDITY of its inbox is greater than `above`.
+    /// Creates the log of a recorded share. The UIDVALIDITY of its inbox is greater than `above`.
     async fn begin_share(self, link: &Link, above: u32) -> Result<Arc<Account>> {
         let share = self.user.accounts.open(link.share, &link.root).await?;
         share.commit(|state| Ok((vec![share::numbered_above(state, above)], ()))).await?;
         Ok(share)
     }
 
-    /// Sends the key of a share to an account that has a right there and was not sent it since it
-    /// got the first one: it gets a link, unless it has one.
+    /// Offers a share to an account that has a right there and to which an offer is due: the account gets the
+    /// key and a link, unless it has one.
     pub async fn offer_to(self, place: &ResolvedMailbox, to: &AccountRecord) -> Result<()> {
         if !is_due(&place.account, to.id) {
             return Ok(());
@@ -132,7 +132,7 @@ impl Sharing<'_> {
         let share = &place.account;
         let sealed = async {
             let public = trusted_key(self.user.account, to).await?;
-            // That which it has by now: the user's own link may have an earlier one.
+            // The share's present key: the user's own link may have an earlier one.
             let own = self.user.account;
             let root = offered_key(self.directory, own, share, about.owner, to.id, Some(public)).await?;
             let Some(root) = root else { return Ok(()) };
@@ -140,7 +140,7 @@ impl Sharing<'_> {
             self.user.accounts.offer(to.id, &public, Offer { link, name: about.name, below: None }).await
         };
         match sealed.await {
-            // The user is not told, as of names without an account. It stays due.
+            // The reply to the user does not reveal it, as for names without an account. The offer stays due.
             Err(error) if error.kind() == Kind::Corrupt => {
                 tracing::error!(share = %place.account.id(), %error, "a shared mailbox is not offered");
                 return Ok(());
@@ -155,7 +155,7 @@ impl Sharing<'_> {
         let acl = place.account.state().acl();
         for member in acl.members() {
             let Ok(name) = AccountName::parse(&member.name) else { continue };
-            // Another account may have that name by now.
+            // Another account may have that name now.
             if let Some(record) = self.directory.find(&name).await?.filter(|r| r.id == member.account) {
                 self.offer_to(place, &record).await?;
             }
@@ -163,7 +163,7 @@ impl Sharing<'_> {
         Ok(())
     }
 
-    /// New mailboxes of the account's own inherit from a share that they are below (RFC 4314 §4, CREATE).
+    /// Lets new mailboxes of the account inherit from a share above them (RFC 4314 §4, CREATE).
     pub async fn inherit(self, made: &[String]) -> Result<()> {
         for name in made {
             let Some(parent) = self.nearest(name) else { continue };
@@ -179,8 +179,8 @@ impl Sharing<'_> {
         Ok(())
     }
 
-    /// CREATE below another user's mailbox, with the `k` right there (RFC 4314 §4): the new one is that
-    /// user's, with the same access control list.
+    /// CREATE below another user's mailbox, with the `k` right there (RFC 4314 §4). The new mailbox belongs
+    /// to that user and has the same access control list.
     pub async fn create_for_other(self, name: &str) -> Result<(), Refusal> {
         let none = || Error::denied(format!("only other users' mailboxes are below {}", share::OTHERS));
         let taken = ops::find(&self.user.account.state(), name).is_some();
@@ -213,12 +213,12 @@ impl Sharing<'_> {
         let made = match self.begin_below(&parent, &link, &about, &acl).await {
             Ok(made) => made,
             Err(error) => {
-                // Nobody was given the key.
+                // No account has received the key.
                 self.directory.delete_share(&record).await?;
                 return Err(error.into());
             }
         };
-        // The owner first: what only readers had a link to would be nobody's.
+        // The owner first: a mailbox to which only readers had links would have no owner.
         let offer = Offer { link: link.clone(), name: below.to_owned(), below: Some(parent.account.id()) };
         self.user.accounts.offer(owner.id, &to_owner, offer).await?;
         let offer = Offer {
@@ -226,8 +226,7 @@ impl Sharing<'_> {
             name: about.name.clone(),
             below: None,
         };
-        // The share exists from here on. A member that gets no link now gets one with the next
-        // SETACL.
+        // The share exists from here on. A member that gets no link now gets one with the next SETACL.
         let mut offered = Vec::new();
         for member in acl.members() {
             let Ok(name) = AccountName::parse(&member.name) else { continue };
@@ -252,7 +251,7 @@ impl Sharing<'_> {
         Ok(())
     }
 
-    /// The log of a share below another one, with its list.
+    /// Creates the log of a share below another one, with the same list.
     async fn begin_below(
         self,
         parent: &ResolvedMailbox,
@@ -260,7 +259,7 @@ impl Sharing<'_> {
         about: &About,
         acl: &Acl,
     ) -> Result<Arc<Account>> {
-        // What is below a share comes after what was there before: the share above remembers.
+        // UIDVALIDITY must exceed that of any earlier mailbox below the share, whose log has the highest.
         let above = parent.account.state().last_uid_validity();
         let share = self.begin_share(link, above).await?;
         let noted = share::noted(&share.state());
@@ -278,8 +277,8 @@ impl Sharing<'_> {
 }
 
 impl User<'_> {
-    /// Deletes a share: first for all users, in its own log, then the name here. The owner's name
-    /// is removed when a session of the owner next reads the share.
+    /// Deletes a share: first for all users, in its own log, then its name here. The owner's name is removed
+    /// when a session of the owner next reads the share.
     pub async fn delete_share(self, place: &ResolvedMailbox) -> Result<()> {
         let access = place.access;
         let closed = place.account.commit(|state| {
@@ -288,21 +287,21 @@ impl User<'_> {
             }
             let about = state.about().ok_or_else(|| Error::corrupt("a share record names no owner"))?;
             let about = About { closed: true, ..about };
-            // RFC 4314 §4: the list goes with the mailbox.
+            // RFC 4314 §4: the list is deleted with the mailbox.
             Ok((vec![about.event(), Acl::default().event()], ()))
         });
         closed.await?;
         let own = self.account;
         let link = own.state().link(place.own).cloned();
         if let Some(link) = link {
-            // Rights are gone, so following the link removes it.
+            // The rights are revoked, so following the link removes it.
             follow(self.accounts, own, place.own, &link).await?;
         }
         Ok(())
     }
 
-    /// Removes the link to another user's mailbox that this user may not delete: only from this
-    /// user's names. A user who may give rights there can offer it again.
+    /// Removes the link to another user's mailbox that this user may not delete, from this user's names only.
+    /// A user who may grant rights there can offer it again.
     pub async fn drop_link(self, place: &ResolvedMailbox) -> Result<()> {
         let own = self.account;
         let share = place.account.id();
@@ -318,7 +317,7 @@ impl User<'_> {
         Ok(())
     }
 
-    /// The usage of the shares of the user's own account alone.
+    /// The usage of the shares that the user's own account owns.
     pub async fn usage_in_own_shares(self) -> Result<Usage> {
         let own = self.account;
         let links: Vec<(MailboxId, Link)> = {

@@ -1,11 +1,11 @@
-//! The usage of accounts as deliveries know it without a key, and whether their quotas allow more.
+//! The usage of accounts as deliveries know it without a key, and whether quotas allow more.
 //!
-//! The usage of an account that a session of this process has loaded is exact. For others it is the
-//! usage record plus what this process has delivered since, which it adds to the record whenever
-//! that passes [`UNRECORDED_BYTES`] or [`UNRECORDED_MESSAGES`], and when the server stops. Without
-//! a record, the objects in the store are counted. Sessions write an exact record when they end. So
-//! an account can pass its limits by at most that much for each process, plus the messages in
-//! delivery at the same moment (`docs/decisions/0015-mailboxes-and-quota.md`).
+//! The usage of an account that a session of this process has loaded is exact. For others it is the usage
+//! record plus the deliveries of this process since. The process adds these to the record when they pass
+//! [`UNRECORDED_BYTES`] or [`UNRECORDED_MESSAGES`], and when it stops. Without a record, the tracker counts
+//! the objects in the store. Sessions write an exact record when they end. So an account can exceed its
+//! limits by at most that much per process, plus the messages in delivery at that moment
+//! (`docs/decisions/0015-mailboxes-and-quota.md`).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,9 +16,9 @@ use sealpost_base::{AccountId, Result};
 use sealpost_directory::{Directory, Quotas, Resource, StoreMoment, Usage, UsageRecord};
 use tokio::task::JoinSet;
 
-/// Bytes delivered to an account that are not in its usage record yet.
+/// The most bytes delivered to an account that are not in its usage record.
 pub const UNRECORDED_BYTES: u64 = 4 * 1024 * 1024;
-/// Messages, likewise.
+/// The most messages delivered to an account that are not in its usage record.
 pub const UNRECORDED_MESSAGES: u64 = 64;
 /// Accounts whose usage is cached.
 const REMEMBERED: usize = 8192;
@@ -28,10 +28,10 @@ pub struct UsageTracker {
     accounts: Accounts,
     directory: Directory,
     known: Mutex<HashMap<AccountId, KnownUsage>>,
-    /// Counts changes of limits made by this process.
+    /// Counts this process's changes of limits.
     changes: AtomicU64,
     noting: Mutex<JoinSet<()>>,
-    /// Accounts whose records are being updated: nothing must be added twice.
+    /// Accounts whose records are being updated, so that nothing is added twice.
     adding: Mutex<HashSet<AccountId>>,
 }
 
@@ -53,7 +53,7 @@ impl KnownUsage {
 }
 
 impl UsageTracker {
-    /// Knows nothing yet.
+    /// Creates an empty tracker.
     pub fn new(accounts: Accounts, directory: Directory) -> Self {
         UsageTracker {
             accounts,
@@ -65,17 +65,17 @@ impl UsageTracker {
         }
     }
 
-    /// How often this process has changed limits: sessions look at theirs again when it has.
+    /// How often this process has changed limits. A session reads its limits again when this changes.
     pub fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
     }
 
-    /// Limits were changed.
+    /// Notes that limits were changed.
     pub fn limits_changed(&self) {
         self.changes.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// How much an account holds, as far as it is known here.
+    /// The usage of an account, as far as this process knows it.
     ///
     /// # Errors
     /// Store errors.
@@ -86,14 +86,14 @@ impl UsageTracker {
         }
         let seen = self.directory.seen();
         match self.known(account) {
-            // Without change reports from the store, read the record again before refusing mail.
+            // If the store does not report changes, read the record again before refusing mail.
             Some(known) if known.seen == seen => Ok(known.usage()),
             _ => Ok(self.read(account).await?.usage()),
         }
     }
 
-    /// Reads the record, and adds what this process has delivered since. Without a record, usage is
-    /// counted and recorded.
+    /// Reads the record, and adds the deliveries of this process since. Without a record, counts the usage
+    /// and records it.
     async fn read(&self, account: AccountId) -> Result<KnownUsage> {
         let seen = self.directory.seen();
         let record = match self.directory.usage_record(account).await? {
@@ -103,11 +103,12 @@ impl UsageTracker {
         Ok(self.learn(account, record, seen))
     }
 
-    /// Another process may have written the record. A complete one includes what this process has delivered.
+    /// Adopts a record that another process may have written. A complete one includes the deliveries of this
+    /// process.
     fn learn(&self, account: AccountId, record: UsageRecord, seen: Option<StoreMoment>) -> KnownUsage {
         let known = self.known(account);
         if let Some(known) = known.filter(|known| known.record.version > record.version) {
-            // Written while it was being read.
+            // A delivery updated it during the read.
             return known;
         }
         let delivered = match known {
@@ -120,7 +121,7 @@ impl UsageTracker {
         known
     }
 
-    /// The resource of which an account has not enough for messages that arrive.
+    /// The resource that arriving messages would exceed.
     ///
     /// # Errors
     /// Store errors.
@@ -136,10 +137,10 @@ impl UsageTracker {
         Ok(quotas.exceeded(self.read(account).await?.usage(), more))
     }
 
-    /// Messages were delivered to an account with these limits.
+    /// Counts messages delivered to an account with these limits.
     pub async fn delivered(&self, account: AccountId, quotas: Quotas, more: Usage) {
         if !quotas.limit_messages() {
-            // The cached usage would be too low when the account is limited again.
+            // The cached usage would be too low once the account is limited again.
             self.lock().remove(&account);
             return;
         }
@@ -149,7 +150,7 @@ impl UsageTracker {
         };
         let due = {
             let mut known = self.lock();
-            // Usage that is not cached is read, or counted, at the next request.
+            // Usage that is not cached is read or counted at the next request.
             let Some(known) = known.get_mut(&account) else { return };
             known.delivered = known.delivered.with(more);
             let much = differ_much(exact.unwrap_or(known.usage()), known.record.usage);
@@ -162,9 +163,9 @@ impl UsageTracker {
         }
     }
 
-    /// A session read that much in the account's own log and in its shares. Recorded if it changed
-    /// and limits depend on it, or if it changed much: an operator may set a limit while no session
-    /// has the account loaded.
+    /// Takes the exact usage from a session: of the account's own log, and of its shares. Records it if
+    /// limits depend on it and it changed, or if it changed much: an operator may set a limit while no
+    /// session has the account loaded.
     pub async fn observed(&self, account: AccountId, quotas: Quotas, own: Usage, shared: Usage) {
         let usage = own.with(shared);
         let record = match self.known(account) {
@@ -191,8 +192,8 @@ impl UsageTracker {
         }
     }
 
-    /// Counts the usage of an account without a record, because limits were set. Skipped for a
-    /// loaded account, whose usage is exact.
+    /// Counts the usage of an account without a record, because limits were set. Skips a loaded account,
+    /// whose usage is exact.
     ///
     /// # Errors
     /// Store errors.
@@ -203,15 +204,16 @@ impl UsageTracker {
         Ok(())
     }
 
-    /// Records in the background the usage that a session leaves. Only [`UsageTracker::write_down`]
-    /// waits for it.
+    /// Runs `noting`, which records the usage at the end of a session, in the background. Only
+    /// [`UsageTracker::write_down`] waits for it.
     pub fn note(&self, noting: impl Future<Output = ()> + Send + 'static) {
         let mut all = self.noting.lock().unwrap_or_else(PoisonError::into_inner);
         while all.try_join_next().is_some() {}
         all.spawn(noting);
     }
 
-    /// Records what this process has delivered and its sessions have noted, when the process stops.
+    /// Records all pending usage when the process stops: deliveries of this process, and notes of its
+    /// sessions.
     pub async fn write_down(&self) {
         let mut noting = std::mem::take(&mut *self.noting.lock().unwrap_or_else(PoisonError::into_inner));
         while noting.join_next().await.is_some() {}
@@ -224,7 +226,7 @@ impl UsageTracker {
         }
     }
 
-    /// Writes the record. A failed write is repeated with the next change.
+    /// Writes the record. After a failure the next change writes it again.
     async fn record(&self, account: AccountId, usage: Usage, shared: Usage) {
         match self.directory.record_usage(account, usage).await {
             Ok(record) => {
@@ -237,7 +239,7 @@ impl UsageTracker {
         }
     }
 
-    /// Adds delivered messages to the record, unless it was rewritten and includes them.
+    /// Adds deliveries to the record, unless it was rewritten and includes them.
     async fn add(&self, account: AccountId) {
         let Some(_adding) = Adding::begin(self, account) else { return };
         if let Err(error) = self.try_to_add(account).await {
@@ -253,7 +255,7 @@ impl UsageTracker {
         let record = self.directory.add_usage(account, delivered).await?;
         let seen = self.directory.seen();
         if let Some(known) = self.lock().get_mut(&account) {
-            // More may have come meanwhile.
+            // More deliveries may have come meanwhile.
             (known.record, known.seen) = (record, seen);
             known.delivered = known.delivered.without(delivered);
         }
@@ -271,7 +273,7 @@ impl UsageTracker {
     fn remember(&self, account: AccountId, known: KnownUsage) {
         let mut all = self.lock();
         if all.len() >= REMEMBERED && !all.contains_key(&account) {
-            // Removed entries are read again; half at a time, so that this is rare.
+            // Evict half of the entries at a time, so that it happens rarely. Evicted ones are read again.
             let mut keep = false;
             all.retain(|_, _| {
                 keep = !keep;
@@ -286,14 +288,14 @@ impl UsageTracker {
     }
 }
 
-/// Something is being added to the record of an account.
+/// Marks an account while deliveries are added to its record.
 struct Adding<'a> {
     tracker: &'a UsageTracker,
     account: AccountId,
 }
 
 impl<'a> Adding<'a> {
-    /// `None` if it is already.
+    /// `None` if the account is already marked.
     fn begin(tracker: &'a UsageTracker, account: AccountId) -> Option<Self> {
         let mut all = tracker.adding.lock().unwrap_or_else(PoisonError::into_inner);
         all.insert(account).then_some(Adding { tracker, account })

@@ -1,8 +1,8 @@
-//! What an observer of mailboxes knows of them, and how they differ by now: which were created,
-//! renamed and deleted, and in which messages arrived, changed or were expunged.
+//! An observer's knowledge of mailboxes, and its difference from their present state: created, renamed and
+//! deleted mailboxes, and those with new, changed or expunged messages.
 //!
-//! Nothing is queued for a slow observer: its known state is compared with the present one when it
-//! asks. Repeated changes in between are one change.
+//! Nothing is queued for a slow observer. When it asks, its known state is compared with the present one, so
+//! repeated changes in between become one.
 
 mod digest;
 mod share;
@@ -15,32 +15,32 @@ use sealpost_base::{MailboxId, Position};
 pub use digest::{MailboxDigest, MessagesChange};
 pub use share::{ShareChange, WatchedShare};
 
-/// One difference between an account's mailboxes and what an observer knows of them.
+/// A difference between an account's mailboxes and an observer's known state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TreeChange {
-    /// A mailbox is new, or new among those that are observed.
+    /// A mailbox is new, or newly observed.
     Created(MailboxDigest),
-    /// A mailbox has another name.
+    /// A mailbox was renamed.
     Renamed {
-        /// As it was.
+        /// The known state.
         was: MailboxDigest,
-        /// As it is.
+        /// The present state.
         now: MailboxDigest,
     },
     /// Messages of a mailbox changed.
     Messages {
-        /// Which mailbox.
+        /// The mailbox.
         mailbox: MailboxId,
-        /// As it was.
+        /// The known state.
         was: MailboxDigest,
-        /// As it is.
+        /// The present state.
         now: MailboxDigest,
-        /// How its messages differ.
+        /// The difference of its messages.
         change: MessagesChange,
     },
-    /// A mailbox is gone.
+    /// A mailbox was deleted.
     Destroyed(MailboxDigest),
-    /// A name is subscribed to now, or no longer.
+    /// A name was subscribed or unsubscribed.
     Subscription(String),
 }
 
@@ -49,19 +49,19 @@ pub enum TreeChange {
 pub struct KnownMailboxes {
     position: Position,
     mailboxes: BTreeMap<MailboxId, MailboxDigest>,
-    /// Names that are subscribed to, sorted. Such a mailbox need not exist (RFC 3501 §6.3.6).
+    /// Subscribed names, sorted. Their mailboxes need not exist (RFC 3501 §6.3.6).
     subscribed: Vec<String>,
 }
 
-/// Which mailboxes are observed.
+/// Selects the observed mailboxes.
 pub trait Observed {
-    /// Whether the mailbox of that name is.
+    /// Whether the mailbox with that name is observed.
     fn mailbox(&self, name: &str, subscribed: bool) -> bool;
 
-    /// Whether a subscription to that name is.
+    /// Whether a subscription to that name is observed.
     fn subscription(&self, name: &str) -> bool;
 
-    /// The most mailboxes, and the most subscriptions, that are kept.
+    /// The most mailboxes, and likewise subscriptions, to keep.
     fn most(&self) -> usize;
 }
 
@@ -70,7 +70,7 @@ pub trait Observed {
 pub struct TooMany;
 
 impl KnownMailboxes {
-    /// The mailboxes that are observed, as they are.
+    /// The observed mailboxes in their present state.
     ///
     /// # Errors
     /// `TooMany`
@@ -84,12 +84,12 @@ impl KnownMailboxes {
         Ok(known)
     }
 
-    /// The state that was read last.
+    /// The position of the last read.
     pub fn position(&self) -> Position {
         self.position
     }
 
-    /// The mailboxes that are known.
+    /// The known mailboxes.
     pub fn mailboxes(&self) -> impl Iterator<Item = (MailboxId, &MailboxDigest)> {
         self.mailboxes.iter().map(|(id, digest)| (*id, digest))
     }
@@ -101,7 +101,7 @@ impl KnownMailboxes {
         mailboxes.sum::<usize>() + self.subscribed.iter().map(name).sum::<usize>()
     }
 
-    /// Brings the known state up to date; how it differed.
+    /// Updates the known state; returns the differences.
     ///
     /// # Errors
     /// `TooMany`: the known state is incomplete then.
@@ -158,14 +158,14 @@ impl KnownMailboxes {
     }
 }
 
-/// The subscriptions that are observed, sorted.
+/// The observed subscriptions, sorted.
 fn subscribed(state: &AccountState, observed: &impl Observed) -> Result<Vec<String>, TooMany> {
     let names = state.subscriptions().filter(|name| observed.subscription(name));
     let names: Vec<String> = names.map(str::to_owned).collect();
     if names.len() > observed.most() { Err(TooMany) } else { Ok(names) }
 }
 
-/// Those of `these`, which are sorted, that are not among `those`.
+/// The names in `these` and not in `those`; both are sorted.
 fn difference<'a>(these: &'a [String], those: &'a [String]) -> impl Iterator<Item = &'a str> {
     these.iter().filter(|name| those.binary_search(name).is_err()).map(String::as_str)
 }

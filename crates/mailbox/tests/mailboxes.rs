@@ -1,4 +1,4 @@
-//! Names, rights, changes of flags and quota, as protocols use them.
+//! Names, rights, flag changes and quota, as protocols use them.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// An account with so many messages in its inbox.
+    /// An account with `messages` in its inbox.
     async fn with(messages: u32) -> Self {
         let memory = MemoryDivision { accounts: 8 << 20, ..MemoryDivision::default() };
         let random: Arc<dyn Random> = Arc::new(SeededRandom::new(1));
@@ -120,7 +120,7 @@ async fn a_conditional_change_skips_changed_messages() {
     let change = FlagChange { unchanged_since: Some(since), ..flag(&[1, 2, 3], SystemFlags::DRAFT) };
     let (_, changed) = w.decide(&change, Rights::ALL).unwrap();
     assert_eq!((changed.modified, changed.passing, changed.present), (uids(&[2]), uids(&[1, 3]), 3));
-    // 0 asks whether the flags exist: system flags always do (RFC 7162 §3.1.3, example 8).
+    // 0 tests whether the flags exist: system flags always do (RFC 7162 §3.1.3, example 8).
     let change = FlagChange { unchanged_since: Some(ModSeq::ZERO), ..change };
     assert_eq!(w.decide(&change, Rights::ALL).unwrap().1.modified, uids(&[1, 2, 3]));
 }

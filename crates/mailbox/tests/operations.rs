@@ -1,4 +1,4 @@
-//! Operations of users on their own and others' mailboxes and messages: effects and refusals.
+//! Users' operations on their own and other users' mailboxes and messages: effects and refusals.
 
 #[path = "operations/account_feed.rs"]
 mod account_feed;

@@ -1,12 +1,12 @@
-//! The messages of one append that are stored and not placed yet, and the memory for their records.
+//! The stored messages of one append that are not placed yet, and the memory for their records.
 //!
-//! A client may send a thousand messages with tens of keywords each, slowly. Memory for their
-//! records comes from a share of the budget for records alone, in steps. So an append that holds
-//! records may wait for other memory, which records never use up. An append that needs more records
-//! waits for a bounded time: others that wait too may hold all of the share.
+//! A client may slowly send a thousand messages with tens of keywords each. Memory for their records comes in
+//! steps from a share of the budget that only records use. So an append that holds records may wait for other
+//! memory, which records never exhaust. An append that needs more records waits for a bounded time, since
+//! other waiting appends may hold the whole share.
 //!
-//! From the second message on, small messages become durable together ([`Later`]), if there is
-//! memory for that at once.
+//! From the second message on, small messages become durable together ([`Later`]), if memory for that is
+//! free.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,25 +17,25 @@ use tokio::time::timeout;
 
 use crate::refusal::Refusal;
 
-/// The records of all appends may take the common budget divided by this.
+/// The records of all appends together may take the common budget divided by this.
 const SHARE: usize = 8;
 /// The records of one append may take the share divided by this.
 const APPEND_SHARE: usize = 2;
 /// How long an append waits for the share: longer than a stalled client may hold memory while others wait.
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// How many sets of flags a new message is compared with: those of the messages before it.
+/// How many earlier flag sets a new message is compared with.
 const SETS_BEFORE: usize = 8;
 /// Small messages that become durable together may take the share divided by this.
 const LATER_SHARE: usize = 2;
 
-/// The memory for the records of all appends. Cloning shares it.
+/// The memory for the records of all appends. Clones share it.
 #[derive(Clone)]
 pub struct AppendMemory {
     records: Budget,
     later: Budget,
 }
 
-/// The messages of one append, in their order.
+/// The messages of one append, in order.
 pub(super) struct AppendBatch {
     share: Budget,
     messages: Unplaced,
@@ -43,18 +43,18 @@ pub(super) struct AppendBatch {
     weight: usize,
     acquired: Vec<Permit>,
     later_share: Budget,
-    /// Where small messages wait, and the memory for that.
+    /// Small messages that are not durable yet, and the memory for them.
     later: Option<(Later, Permit)>,
 }
 
 impl AppendMemory {
-    /// Of a server with that budget.
+    /// The memory of a server with that budget.
     pub fn of(budget: &Budget) -> Self {
         let records = budget.share(budget.common() / SHARE);
         AppendMemory { later: records.share(records.total() / LATER_SHARE), records }
     }
 
-    /// An append to the log of that account.
+    /// Starts an append to the log of that account.
     pub(super) fn begin(&self, account: &Arc<Account>) -> AppendBatch {
         AppendBatch {
             share: self.records.clone(),
@@ -68,17 +68,17 @@ impl AppendMemory {
 }
 
 impl AppendBatch {
-    /// How many there are.
+    /// The number of messages.
     pub(super) fn len(&self) -> usize {
         self.messages.messages().len()
     }
 
-    /// The bytes of all of them.
+    /// The bytes of all messages.
     pub(super) fn bytes(&self) -> u64 {
         self.messages.messages().iter().map(|new| new.stored.size()).sum()
     }
 
-    /// Those flags, shared with a message that has the same.
+    /// The flags, shared with an earlier message that has the same set.
     pub(super) fn shared(&self, flags: Flags) -> Arc<Flags> {
         let mut before = self.messages.messages().iter().rev().take(SETS_BEFORE);
         match before.find(|new| *new.flags == flags) {
@@ -103,7 +103,7 @@ impl AppendBatch {
         }
     }
 
-    /// Makes all of them durable.
+    /// Makes all messages durable.
     ///
     /// # Errors
     /// Store errors.
@@ -114,17 +114,17 @@ impl AppendBatch {
         }
     }
 
-    /// Adds one, with memory for its record.
+    /// Adds a message, with memory for its record.
     ///
     /// # Errors
     /// `Limit` if the append would take too much of it, `NoMemory` if others hold it for too long.
     pub(super) async fn push(&mut self, new: NewMessage) -> Result<(), Refusal> {
-        // Twice: a vector that grows.
+        // Twice, since a growing vector may hold twice its length.
         self.weight += 2 * size_of::<NewMessage>();
         if Arc::strong_count(&new.flags) == 1 {
             self.weight += weight(&new.flags);
         }
-        // Before it may be refused: then it is removed with the others.
+        // Pushed before a refusal is possible, so that it is removed with the others.
         self.messages.push(new);
         if self.weight > limits::APPEND_FREE_BYTES + self.share.total() / APPEND_SHARE {
             return Err(Error::limit("too many messages or keywords in one command").into());
@@ -135,7 +135,7 @@ impl AppendBatch {
         Ok(())
     }
 
-    /// Acquires one more step. Before waiting, it frees memory that others may wait for.
+    /// Acquires another step. Before waiting, it frees memory that others may wait for.
     async fn acquire(&mut self) -> Result<(), Refusal> {
         let step = limits::APPEND_STEP_BYTES;
         let acquired = match self.share.try_acquire(step) {

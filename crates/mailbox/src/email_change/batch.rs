@@ -1,8 +1,8 @@
-//! The events of many changes in one log, collected so that one event covers all messages that
-//! change alike.
+//! The events of many changes in one log, collected so that one event covers all messages with the same
+//! change.
 //!
-//! They are applied in the order: flags, copies, moves, expunges. So copies have the new flags, and
-//! what they are copied from is still there.
+//! They apply in the order: flags, copies, moves, expunges. So copies get the new flags, and the sources of
+//! copies still exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use crate::emails::placements;
 use crate::flags::changes;
 use crate::quota_headroom::QuotaHeadroom;
 
-/// Changes of flags that one event can be, in the order in which they are made.
+/// Flag changes that form one event, in the order in which they apply.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct FlagKey {
     mailbox: MailboxId,
@@ -25,7 +25,7 @@ struct FlagKey {
     keywords: Vec<String>,
 }
 
-/// How flags change; the order in which [`FlagKey`] has them.
+/// The kinds of flag changes, in the order that [`FlagKey`] has them.
 const STEPS: [FlagAction; 3] = [FlagAction::Replace, FlagAction::Add, FlagAction::Remove];
 
 /// The changes of one entry.
@@ -34,7 +34,7 @@ pub(super) struct Batch<'a> {
     state: &'a AccountState,
     headroom: QuotaHeadroom,
     room: FlagRoom<'a>,
-    /// What the copies add.
+    /// The usage that the copies add.
     added: Usage,
     flags: BTreeMap<FlagKey, BTreeSet<Uid>>,
     copies: BTreeMap<(MailboxId, MailboxId), BTreeSet<Uid>>,
@@ -43,7 +43,7 @@ pub(super) struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// No changes yet, of the log with that state, which has maps.
+    /// An empty batch for the log with that state, which must have maps.
     pub(super) fn new(log: AccountId, state: &'a AccountState, headroom: QuotaHeadroom) -> Self {
         Batch {
             log,
@@ -58,10 +58,11 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// One more message changes; `elsewhere`: it is in another log of the account then.
+    /// Adds the change of a message. `elsewhere`: another log of the account has the message after the
+    /// change.
     ///
     /// # Errors
-    /// Why it does not; nothing of the change is in the batch then.
+    /// Why it is refused; the batch then has nothing of the change.
     pub(super) fn change(
         &mut self,
         object: ObjectId,
@@ -72,7 +73,7 @@ impl<'a> Batch<'a> {
         let visible: Vec<(MailboxId, Row)> =
             placements(&logs, object).map(|placement| (placement.mailbox, placement.row)).collect();
         if visible.is_empty() {
-            // Others expunged it just now.
+            // Another client has just expunged it.
             return if elsewhere { Ok(()) } else { Err(EmailRefusal::NotFound) };
         }
         match change {
@@ -100,7 +101,7 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    /// Expunges all placements, where they are flagged `\Deleted` too.
+    /// Expunges all placements, including those flagged `\Deleted`.
     fn destroy(&mut self, object: ObjectId) {
         let maps = self.state.maps();
         for number in maps.into_iter().flat_map(|maps| maps.messages(object)) {
@@ -110,7 +111,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// How the placements come to be in other mailboxes.
+    /// Decides which placements to copy, move and expunge to reach the wanted mailboxes.
     fn route(
         &self,
         visible: &[(MailboxId, Row)],
@@ -142,13 +143,13 @@ impl<'a> Batch<'a> {
         }
         routes.expunges.extend(leaving.map(|(mailbox, row)| (*mailbox, row.uid)));
         self.headroom.check(self.state, self.added.with(routes.added)).or_else(|over| {
-            // What adds nothing is never refused.
+            // A change that adds nothing is never refused.
             if routes.added == Usage::default() { Ok(()) } else { Err(over) }
         })?;
         Ok(routes)
     }
 
-    /// Changes flags in all of these placements.
+    /// Changes the flags of all these placements.
     fn flag(&mut self, visible: &[(MailboxId, Row)], edit: &FlagEdit) -> Result<(), EmailRefusal> {
         let steps: Vec<(FlagAction, &Flags)> = match edit {
             FlagEdit::Replace(flags) => vec![(FlagAction::Replace, flags)],
@@ -173,7 +174,7 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    /// The events, in their order.
+    /// The events, in order.
     pub(super) fn into_events(self) -> Vec<Event> {
         let set = |uids: BTreeSet<Uid>| uids.into_iter().collect::<UidSet>();
         let flags = self.flags.into_iter().map(|(key, uids)| {
@@ -191,7 +192,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// What becomes of the placements of one message.
+/// The copies, moves and expunges of one message.
 #[derive(Default)]
 struct Routes {
     copies: Vec<((MailboxId, MailboxId), Uid)>,

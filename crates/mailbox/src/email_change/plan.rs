@@ -1,4 +1,4 @@
-//! What a change of a message touches, over all logs of the account, before anything is changed.
+//! Plans the change of a message over all logs of the account, before any change is made.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,17 +14,17 @@ use crate::flags::permitted;
 /// The rights that removing a message needs.
 const REMOVES: Rights = Rights::DELETE_MESSAGES.with(Rights::EXPUNGE);
 
-/// What a change of a message touches.
+/// The effects of a change of a message.
 pub(super) struct Plan {
-    /// A log that it can be read from.
+    /// A log from which it can be read.
     pub(super) source: AccountId,
     /// The message there.
     pub(super) message: Message,
     /// Its flags after the change.
     pub(super) flags: Flags,
-    /// The mailboxes that it is in now, by log.
+    /// Its mailboxes before the change, by log.
     before: BTreeMap<AccountId, Vec<MailboxId>>,
-    /// Those that it is in after the change.
+    /// Its mailboxes after the change, by log.
     after: BTreeMap<AccountId, Vec<MailboxId>>,
 }
 
@@ -64,7 +64,7 @@ pub(super) fn plan(
         let rights = access(user, *log).rights(state);
         let adds = after.difference(&before).any(is_of);
         let removes = before.difference(&after).any(is_of);
-        // RFC 8621 §2 `maySetSeen`, `maySetKeywords`: in all of its mailboxes.
+        // RFC 8621 §2 `maySetSeen`, `maySetKeywords`: required in all of its mailboxes.
         let sets = before.iter().any(is_of) && permitted(&changed, rights) != changed;
         if sets || adds && !rights.contains(Rights::INSERT) || removes && !rights.contains(REMOVES) {
             return Err(EmailRefusal::Forbidden);
@@ -76,7 +76,7 @@ pub(super) fn plan(
 }
 
 impl Plan {
-    /// The mailboxes of a log that the message comes into, if it is not in that log yet.
+    /// The mailboxes of a log that the message is added to, if that log does not have it yet.
     pub(super) fn comes_into(&self, log: AccountId) -> Option<Vec<MailboxId>> {
         if self.before.contains_key(&log) { None } else { self.after.get(&log).cloned() }
     }
@@ -91,7 +91,7 @@ impl Plan {
         self.after.keys().any(|other| *other != log)
     }
 
-    /// What the logs lose that the message leaves.
+    /// The usage freed in the logs that the message leaves.
     pub(super) fn freed_by_moving(&self) -> Usage {
         let left = self.before.iter().filter(|(log, _)| !self.after.contains_key(log));
         let placements = left.map(|(_, mailboxes)| mailboxes.len() as u64).sum();

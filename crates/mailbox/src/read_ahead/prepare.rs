@@ -1,4 +1,4 @@
-//! Reading one group of messages: what says where their parts are, then their bytes.
+//! Reads one group of messages: first the structures, which locate their parts, then their bytes.
 
 use std::sync::Arc;
 
@@ -16,19 +16,19 @@ use super::{
     is_one_chunk,
 };
 
-/// The structure of a message, as it was found.
+/// The structure of a message, from one of two sources.
 pub enum FoundStructure {
-    /// In a segment, as it is stored there.
+    /// From a segment, in its stored form.
     Stored(Vec<u8>),
-    /// In the message, or read from there before.
+    /// From the message, or cached from an earlier read.
     Decoded(Arc<Structure>),
 }
 
 impl FoundStructure {
-    /// What it says.
+    /// The stored form of the structure.
     ///
     /// # Errors
-    /// `Corrupt` if it is none.
+    /// `Corrupt` if a segment's structure is malformed.
     pub fn read(&self) -> Result<StoredStructure<'_>> {
         match self {
             FoundStructure::Stored(stored) => StoredStructure::decode(stored),
@@ -37,23 +37,23 @@ impl FoundStructure {
     }
 }
 
-/// What messages are read from.
+/// The sources of messages.
 pub(super) struct Sources {
     pub(super) packs: Arc<PackReads>,
     pub(super) structures: Arc<PieceReads>,
 }
 
-/// What was read of a message before its bytes, as far as the plan asks for it.
+/// The parts of a message that the plan needs before its bytes.
 #[derive(Default)]
 struct Known {
     structure: Option<Result<FoundStructure>>,
     outline: Option<Result<Outline>>,
-    /// The memory for it.
+    /// Their memory.
     permit: Option<Permit>,
 }
 
 impl Sources {
-    /// What the plan reads before bytes: from a segment, if one has it; else from the message.
+    /// Reads what the plan needs before bytes: from a segment if one has it, otherwise from the message.
     /// `None` if there is no memory for it.
     async fn known<R: MessageRow, P: ReadPlan>(
         &self,
@@ -74,7 +74,7 @@ impl Sources {
             }
         }
         let structure = account.structure_by(reader, row.message()).await;
-        // At once, so that it does not wait uncounted for those of the others.
+        // Weighed at once, so that it does not wait unaccounted for the others.
         let permit = structure.as_ref().map_or(Some(None), |found| weigh(plan, found.weight(), budget))?;
         if !plan.reads_structure() {
             let outline = structure.map(|structure| structure.outline());
@@ -88,7 +88,7 @@ impl Sources {
     }
 }
 
-/// The same from what a segment has.
+/// The same from a segment.
 fn in_segment(plan: &impl ReadPlan, stored: Vec<u8>, budget: Option<&Budget>) -> Result<Option<Known>> {
     if !plan.reads_structure() {
         let outline = Outline::decode(&stored)?;
@@ -102,7 +102,7 @@ fn in_segment(plan: &impl ReadPlan, stored: Vec<u8>, budget: Option<&Budget>) ->
     Ok(permit.map(|permit| Known { structure, outline, permit }))
 }
 
-/// The memory that a structure or an outline of that weight takes beside its reservation; `None` if
+/// Acquires the memory that a structure or an outline of that weight takes beyond its reservation. `None` if
 /// there is none, which never happens without a budget.
 fn weigh(plan: &impl ReadPlan, weight: usize, budget: Option<&Budget>) -> Option<Option<Permit>> {
     let more = (STRUCTURE_FACTOR * weight).saturating_sub(drawn_for_structure(plan));
@@ -112,8 +112,8 @@ fn weigh(plan: &impl ReadPlan, weight: usize, budget: Option<&Budget>) -> Option
     }
 }
 
-/// All bytes of those messages of which parts are wanted and that are one chunk: one question to
-/// the store.
+/// Reads the messages of a group that have requested parts and are one chunk, all of them with a single store
+/// request.
 async fn read_parts<R: MessageRow, P: ReadPlan>(
     plan: &P,
     group: &[R],
@@ -130,11 +130,11 @@ async fn read_parts<R: MessageRow, P: ReadPlan>(
     let reads: Vec<bool> = group.iter().zip(known).map(is_read).collect();
     let wanted = readers.iter().zip(&reads).filter(|(_, reads)| **reads).map(|(reader, _)| reader.clone());
     let mut whole = MessageReader::whole(wanted.collect()).await.into_iter();
-    // What is damaged in one may not be the part that is wanted, which is read by itself then.
+    // The damage may be outside the requested part, which is then read separately.
     reads.iter().map(|reads| if *reads { whole.next()?.ok() } else { None }).collect()
 }
 
-/// Reads a group in order; without what there is no memory for in the budget, if there is one.
+/// Reads a group in order. With a budget, leaves out whatever there is no memory for.
 pub(super) async fn prepare<R: MessageRow, P: ReadPlan>(
     account: Arc<Account>,
     plan: Arc<P>,
@@ -152,7 +152,7 @@ pub(super) async fn prepare<R: MessageRow, P: ReadPlan>(
         true => MessageReader::whole(readers.clone()).await.into_iter(),
         false => Vec::new().into_iter(),
     };
-    // The store answers several questions at once more quickly than one after the other.
+    // The store serves concurrent requests faster than sequential ones.
     let known = group.iter().zip(&readers);
     let known = known.map(|(row, reader)| sources.known(&account, &*plan, reader, row, budget.as_ref()));
     let known = join_all(known).await;
@@ -160,7 +160,7 @@ pub(super) async fn prepare<R: MessageRow, P: ReadPlan>(
     let mut parts = parts.into_iter();
     let mut prepared = Vec::with_capacity(group.len());
     for ((row, known), reader) in group.into_iter().zip(known).zip(readers) {
-        // What is damaged in it may not be its beginning, which is read by itself then.
+        // The damage may be after the start, which is then read separately.
         let whole = whole.next().and_then(Result::ok).or(parts.next().flatten());
         let Some(Known { structure, outline, permit: weighed }) = known else {
             prepared.push(Outcome::Crowded(row));

@@ -1,9 +1,9 @@
-//! Leftovers of shared mailboxes that were deleted, or never completed: removed in the owner's
-//! sessions, which alone know which have a name (`docs/decisions/0010-sharing.md`).
+//! Removes leftovers of shared mailboxes that were deleted or never completed. Only sessions of the owner
+//! know which shares have a name, so they remove them (`docs/decisions/0010-sharing.md`).
 //!
-//! A share that any user can see is never touched. A deleted one stays for as long as deleted mail
-//! does. One being created may look like one that a crash left, with any clocks: so it is cancelled
-//! in the owner's log first, and a mailbox is linked only to a share that is not cancelled.
+//! A share that any user can see is never removed. A deleted share stays as long as deleted mail. A share in
+//! creation looks like one that a crash has left, whatever the clocks say. So the owner's log cancels it
+//! first, and a mailbox is linked only to a share that is not cancelled.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -13,9 +13,9 @@ use sealpost_account::{Account, AccountState, Accounts};
 use sealpost_base::{AccountId, Result, Timestamp};
 use sealpost_directory::{Directory, ShareRecord};
 
-/// Age below which nothing of a share is deleted because no name leads to it.
+/// The minimum age at which objects of a share without a name are deleted.
 const LEFTOVER_AGE: Duration = Duration::from_secs(24 * 3600);
-/// Removes leftovers of the account's shares that are older than `before`.
+/// Removes leftovers of the account's shares older than `before`.
 pub async fn remove(accounts: &Accounts, directory: &Directory, before: Timestamp, own: &Account) {
     if let Err(error) = try_remove(accounts, directory, before, own).await {
         tracing::warn!(account = %own.id(), %error, "cannot remove leftovers of deleted shared mailboxes");
@@ -32,7 +32,7 @@ async fn try_remove(
     if records.is_empty() && own.state().given_up_shares().is_empty() {
         return Ok(());
     }
-    // Catch up with other nodes: one may have given the share its name.
+    // Catch up with other nodes, since one may have named the share.
     own.refresh().await?;
     let unlinked: Vec<Link> = own.state().unlinked_shares().collect();
     for link in unlinked {
@@ -43,7 +43,7 @@ async fn try_remove(
     }
     let given_up = own.state().given_up_shares();
     for share in given_up {
-        // It may write a checkpoint still.
+        // It may still write a checkpoint.
         if accounts.peek(share).is_some() {
             continue;
         }
@@ -54,8 +54,7 @@ async fn try_remove(
     }
     let unheard_of = unheard_of(&own.state(), &records);
     for record in unheard_of {
-        // No link has the key: it was lost before any account got it. A share with messages was
-        // completed.
+        // No link has the key, which was lost before any account got it. A share with messages was completed.
         let old = record.created < before && !changed_since(directory, record.share, before).await?;
         if old && directory.share_was_never_used(record.share).await? {
             tracing::info!(account = %own.id(), share = %record.share, "a shared mailbox that was never completed is removed");
@@ -65,9 +64,8 @@ async fn try_remove(
     Ok(())
 }
 
-/// Gives up a share that could not be completed, so that no name will ever lead to it, and deletes
-/// its objects. It does nothing if the last step turns out to have been done. Objects that cannot
-/// be deleted now are deleted later.
+/// Cancels a share that could not be completed, so that no name can ever lead to it, and deletes its objects.
+/// Does nothing if the last step was done after all. Objects that cannot be deleted now are deleted later.
 pub(super) async fn abandon(directory: &Directory, own: &Account, share: AccountId) {
     let abandoned = async {
         if give_up(own, share).await? {
@@ -80,10 +78,10 @@ pub(super) async fn abandon(directory: &Directory, own: &Account, share: Account
     }
 }
 
-/// Whether it was one without a name, and is cancelled now.
+/// Cancels a share without a name; returns whether it is cancelled.
 async fn give_up(own: &Account, share: AccountId) -> Result<bool> {
-    // Another session may be creating it right now, with any clocks: either it has linked to it, or
-    // it may not any more.
+    // Another session may be creating it now, whatever the clocks say. Either it has linked the share, or it
+    // no longer can.
     let committed = own.commit(|state| {
         let still = state.unlinked_shares().any(|other| other.share == share);
         Ok((if still { share::given_up(share) } else { Vec::new() }, still))
@@ -91,7 +89,7 @@ async fn give_up(own: &Account, share: AccountId) -> Result<bool> {
     Ok(committed.await?.value)
 }
 
-/// Records of shares that are unknown to the account's state.
+/// Records of shares that the account's state does not know.
 fn unheard_of(state: &AccountState, records: &[ShareRecord]) -> Vec<ShareRecord> {
     let known: HashSet<AccountId> = state
         .links()
@@ -102,9 +100,9 @@ fn unheard_of(state: &AccountState, records: &[ShareRecord]) -> Vec<ShareRecord>
     records.iter().filter(|record| !known.contains(&record.share)).cloned().collect()
 }
 
-/// Leftovers older than this may be removed, if deleted mail is kept for so long.
+/// The time before which leftovers may be removed, with this retention of deleted mail.
 pub fn removable_before(now: Timestamp, retention: Duration) -> Timestamp {
-    // However short deleted mail is kept: a share that another session is creating is not touched.
+    // Even with a short retention, a share that another session is creating is not removed.
     let kept = retention.max(LEFTOVER_AGE);
     let kept = i64::try_from(kept.as_millis()).unwrap_or(i64::MAX);
     Timestamp(now.0.saturating_sub(kept))

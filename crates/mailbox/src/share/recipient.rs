@@ -1,19 +1,19 @@
-//! Which key a share is sealed to, of the account that it is offered to.
+//! The key of an account to which a share is sealed when it is offered.
 //!
-//! The public key comes from that account's record, which a thief of `server.key` can change. So the
-//! account that shares remembers the identity key by which it first saw the other one, in its own
-//! log, and from then on seals to no key that this one has not signed. The first time nothing tells.
+//! The public key comes from that account's record, which a thief of `server.key` can change. So the sharing
+//! account stores in its own log the other's identity key when it first sees it. From then on it seals only
+//! to keys that this identity has signed. The first use is unprotected (trust on first use).
 
 use sealpost_account::Account;
 use sealpost_base::{AccountId, Error, Result};
 use sealpost_directory::AccountRecord;
 use sealpost_vault::PublicKey;
 
-/// The public key of `to`, for what `from` offers.
+/// The public key of `to`, for an offer by `from`.
 ///
 /// # Errors
-/// `Corrupt` if the record has another identity than the account that `from` shared with before, or
-/// its identity has not made its key.
+/// `Corrupt` if the record has another identity than the one that `from` has stored, or the identity has not
+/// signed the key.
 pub(crate) async fn trusted_key(from: &Account, to: &AccountRecord) -> Result<PublicKey> {
     let pinned = from.state().pinned_identity(to.id);
     let identity = to.identity.as_deref();
@@ -36,12 +36,12 @@ pub(crate) async fn trusted_key(from: &Account, to: &AccountRecord) -> Result<Pu
     Ok(to.public)
 }
 
-/// The same work, for a name without an account: the time tells nothing.
-pub(crate) async fn trusted_key_of_nobody(from: &Account, id: AccountId) -> Result<()> {
+/// The same work for a name without an account, so that timing reveals nothing.
+pub(crate) async fn pretend_trusted_key(from: &Account, id: AccountId) -> Result<()> {
     pin(from, id, [0; 32]).await
 }
 
-/// Remembers the identity key of an account, unless one is remembered.
+/// Stores the identity key of an account, unless one is stored.
 async fn pin(from: &Account, of: AccountId, key: [u8; 32]) -> Result<()> {
     if from.state().pinned_identity(of).is_some() {
         return Ok(());

@@ -1,11 +1,10 @@
-//! A new root key for a share, when an account that has the present one may not read it any more.
+//! Gives a share a new root key when an account that has the present one may no longer read it.
 //!
-//! The entry that takes the rights away says that a new key is due. The key is made, and sealed in
-//! the share's record to the owner and to everybody who still has rights; then an entry under it
-//! says in the log that it is done, if nobody's rights have changed meanwhile. From the record on
-//! the key is there for all of them, and from the entry on nobody appends under an earlier one. What
-//! a crash leaves undone, the next session of an administrator finds due
-//! (`docs/decisions/0082-keys-of-shares.md`).
+//! The entry that revokes the rights notes that a new key is due. A process makes the key, and seals it in
+//! the share's record to the owner and all accounts with rights. Then an entry under the new key notes in the
+//! log that the rekey is complete, if no rights have changed meanwhile. All readers can use the key from the
+//! record on, and no process appends under an earlier one from the entry on. After a crash the rekey stays
+//! due, and the next session of an administrator completes it (`docs/decisions/0082-keys-of-shares.md`).
 
 use std::collections::BTreeSet;
 
@@ -18,13 +17,13 @@ use sealpost_vault::{Epoch, PublicKey, RootKey, ShareKeys};
 
 use super::recipient::trusted_key;
 
-/// Whether some account lost its last right by that change of a list: it has the key of the share,
-/// or may have it.
+/// Whether a change of the list took the last right of an account that has, or may have, the key of the
+/// share.
 pub(crate) fn is_due_after(before: &Acl, after: &Acl) -> bool {
     before.members().any(|member| after.rights_of(member.account).is_empty())
 }
 
-/// Says that a share is to be given a new key, for a user who has its present one.
+/// Notes that a new key for a share is due. The caller's user must have the present key.
 ///
 /// # Errors
 /// Store errors.
@@ -36,17 +35,17 @@ pub async fn set_due(share: &Account) -> Result<()> {
     noted.await.map(drop)
 }
 
-/// Gives a share a new key, if that is due. `own` is the account of the user who does so, with a
-/// link to it.
+/// Gives a share a new key, if one is due. `own` is the account of the user who does so, with a link to it.
 ///
 /// # Errors
-/// Store errors; `Corrupt` if the owner's public key is not to be trusted, or the share has no
-/// record; `Denied` if `own` has a newer key than this session's; `Retry` if others keep changing
-/// the share. It stays due then.
+/// Store errors; `Corrupt` if the owner's public key is not trusted, or the share has no record; `Denied` if
+/// `own` has a newer key than this session's; `Retry` if others keep changing the share. The rekey stays due
+/// then.
 pub async fn rekey_if_due(directory: &Directory, own: &Account, share: &Account) -> Result<()> {
     let mut has_recorded = false;
     for _ in 0..limits::RECORD_ATTEMPTS {
-        // A key that was recorded here is for the readers of that moment, whatever others say is done.
+        // A key that this process has recorded is for the readers of that moment, even if the log says that
+        // the rekey is complete.
         if !has_recorded && !share.state().is_rekey_due() {
             return Ok(());
         }
@@ -59,20 +58,20 @@ pub async fn rekey_if_due(directory: &Directory, own: &Account, share: &Account)
     Err(Error::retry(format!("the shared mailbox {} changes too quickly to be given a new key", share.id())))
 }
 
-/// How far an attempt came.
+/// The result of an attempt.
 enum Attempt {
-    /// A new key is recorded for those who have rights, or there can be no other one.
+    /// A new key is recorded for the accounts with rights, or no other key is possible.
     Done,
     /// A key is recorded, and rights have changed since.
     Recorded,
-    /// Another process was quicker.
+    /// Another process was faster.
     Outrun,
 }
 
-/// The key of a share that an account is offered; `None` if it has no rights any more. One that is
-/// not the first is sealed to it in the record too: its own log may have a link with an earlier
-/// key, from when it was offered that. For a name without an account, without a `public` key, the
-/// same is written.
+/// The key of a share for an offer to an account; `None` if the account has lost its rights. If it is not the
+/// share's first key, the record also gets it sealed to the account, whose log may have a link with a key
+/// from an earlier offer. For a name without an account, which has no `public` key, the record gets bytes of
+/// the same form.
 ///
 /// # Errors
 /// Store errors; `Retry` if others keep changing the record.
@@ -93,12 +92,12 @@ pub(crate) async fn offered_key(
             share.take_key(&root);
         }
         let root = share.root();
-        // Rights that were taken away before that key was made, or the record was read, are known now.
+        // Includes revocations from before that key was made or the record was read.
         share.refresh().await?;
         if share.state().rights_of(account).is_empty() {
             return Ok(None);
         }
-        // A later one, which this process has by now, is in a later version of the record.
+        // A later version of the record has the later key that this process now has.
         let Some(keys) = record.keys.as_ref().filter(|keys| keys.epoch() == root.epoch()) else { continue };
         let keys = match &public {
             Some(public) => keys.seal_also(share.id(), &root, account, public, share.random())?,
@@ -113,8 +112,8 @@ pub(crate) async fn offered_key(
 
 async fn try_rekey(directory: &Directory, own: &Account, share: &Account) -> Result<Attempt> {
     let owner = share.state().about().ok_or_else(|| corrupt(share, "does not say whose it is"))?;
-    // In this order: rights that were taken away before another process wrote this version of the
-    // record are known then, and a later version refuses what is written here.
+    // In this order: the state then includes revocations from before another process wrote this version of
+    // the record, and a later version makes this write fail.
     let record = recorded(directory, share, owner.owner).await?;
     share.refresh().await?;
     let acl = share.state().acl();
@@ -122,14 +121,14 @@ async fn try_rekey(directory: &Directory, own: &Account, share: &Account) -> Res
     match newest_key(&record, own.id(), &own.keys(), &share.root()) {
         Ok(Some(root)) => share.take_key(&root),
         Ok(None) => {}
-        // Not of any process that had the key which opens the log, or without the owner, whose newest
-        // public key is known here: it is replaced.
+        // No process with the key of the log has written this record, or it omits the owner, whose newest
+        // public key is known here. Replace it.
         Err(error) if error.kind() == Kind::Corrupt || own.id() == owner.owner && !is_transient(&error) => {
             tracing::error!(share = %share.id(), %error, "a process with server.key changed the record of a shared mailbox");
         }
         Err(error) => return Err(error),
     }
-    // Whatever is recorded: somebody who lost the last right may have had it, or made it.
+    // Whatever is recorded: an account that lost its last right may have had that key, or made it.
     let Some(root) = share.root().next(share.random()) else {
         tracing::error!(share = %share.id(), "a shared mailbox was given as many keys as there can be: those whose \
             rights were taken away last keep the last one. Make a new mailbox and move the messages there");
@@ -148,7 +147,7 @@ fn is_transient(error: &Error) -> bool {
     !matches!(error.kind(), Kind::Corrupt | Kind::NotFound | Kind::Denied)
 }
 
-/// What is recorded of a share.
+/// The record of a share.
 async fn recorded(directory: &Directory, share: &Account, owner: AccountId) -> Result<ShareRecord> {
     directory.share(owner, share.id()).await?.ok_or_else(|| corrupt(share, "has no record"))
 }
@@ -157,8 +156,8 @@ fn corrupt(share: &Account, why: &str) -> Error {
     Error::corrupt(format!("the shared mailbox {} {why}", share.id()))
 }
 
-/// Says so under the new key, in the log of the share, if the same accounts have rights as when it
-/// was sealed to them.
+/// Notes under the new key, in the log of the share, that the rekey is complete, if the accounts with rights
+/// are those to which it was sealed.
 async fn say_done(share: &Account, sealed_for: &Acl, left_out: &[AccountId]) -> Result<bool> {
     let readers = |acl: &Acl| acl.members().map(|member| member.account).collect::<BTreeSet<_>>();
     let expected = readers(sealed_for);
@@ -169,7 +168,7 @@ async fn say_done(share: &Account, sealed_for: &Acl, left_out: &[AccountId]) -> 
         }
         let mut events = vec![rekey_due(false)];
         if !left_out.is_empty() {
-            // They get it with the next SETACL, if their key is to be trusted again.
+            // They get it with the next SETACL, if their key is trusted again.
             left_out.iter().for_each(|account| acl.set_offer_due(*account, true));
             events.push(acl.event());
         }
@@ -182,11 +181,11 @@ async fn say_done(share: &Account, sealed_for: &Acl, left_out: &[AccountId]) -> 
     Ok(is_done)
 }
 
-/// The accounts that a new key is for.
+/// The accounts to which a new key is sealed.
 struct Readers {
-    /// The owner, and all with rights.
+    /// The owner, and all accounts with rights.
     keys: Vec<(AccountId, PublicKey)>,
-    /// Those with rights whose public keys are not to be trusted.
+    /// Accounts with rights whose public keys are not trusted.
     left_out: Vec<AccountId>,
 }
 
@@ -202,7 +201,8 @@ impl Readers {
             }
             match public_key(directory, own, id, name).await {
                 Ok(Some(key)) => readers.keys.push((id, key)),
-                // Nobody has it. It does not become due: the time of the next SETACL would tell.
+                // The account does not exist. No offer becomes due, since the duration of the next SETACL
+                // would reveal it.
                 Ok(None) => {}
                 Err(error) if error.kind() == Kind::Corrupt => {
                     tracing::error!(%name, %error, "the new key of a shared mailbox is not for this account");
@@ -224,7 +224,7 @@ async fn public_key(
 ) -> Result<Option<PublicKey>> {
     let Ok(name) = AccountName::parse(name) else { return Ok(None) };
     match directory.find(&name).await?.filter(|record| record.id == id) {
-        // It is known without the record. Another one there is a later one: this session ends soon.
+        // Known without the record. If the record has another one, it is later, and this session ends soon.
         Some(record) if id == own.id() && record.public != own.public() => {
             Err(Error::denied(format!("{name} has another key: log in again")))
         }

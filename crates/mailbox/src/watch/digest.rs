@@ -1,4 +1,4 @@
-//! A mailbox as an observer knows it, and how its messages differ by now.
+//! A mailbox as an observer knows it, and the difference from its present state.
 
 use sealpost_account::AccountState;
 use sealpost_account::state::Mailbox;
@@ -20,21 +20,21 @@ pub struct MailboxDigest {
     highest_modseq: ModSeq,
 }
 
-/// How the messages of a mailbox differ from an observer's known state.
+/// The difference of a mailbox's messages from an observer's known state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MessagesChange {
-    /// UIDs mean something else now.
+    /// UIDVALIDITY changed.
     pub validity: bool,
-    /// Messages came or went.
+    /// Messages were added or expunged.
     pub counts: bool,
-    /// The number of messages that are not `\StoreMoment` is another one.
+    /// The number of messages without `\Seen` changed.
     pub unseen: bool,
-    /// Any message came, went or changed.
+    /// Any message was added, expunged or changed.
     pub any: bool,
 }
 
 impl MailboxDigest {
-    /// The mailbox as it is.
+    /// The digest of a mailbox.
     pub fn new(state: &AccountState, mailbox: &Mailbox) -> Self {
         MailboxDigest {
             name: mailbox.name().to_owned(),
@@ -48,12 +48,12 @@ impl MailboxDigest {
         }
     }
 
-    /// The mailbox of a share as it is, under the name that it has for this user.
+    /// The digest of a share's mailbox, under this user's name for it.
     pub fn of_share(share: &AccountState, name: String, subscribed: bool) -> Self {
         MailboxDigest { name, subscribed, ..MailboxDigest::new(share, share.inbox()) }
     }
 
-    /// How the messages differ in the mailbox's present state.
+    /// The difference of the messages in `now`.
     pub fn compare(&self, now: &MailboxDigest) -> MessagesChange {
         MessagesChange {
             validity: self.uid_validity != now.uid_validity,

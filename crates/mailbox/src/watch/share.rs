@@ -1,5 +1,5 @@
-//! A shared mailbox that is observed: its messages are in a log of its own, which is opened when it
-//! has grown and not held (`docs/decisions/0010-sharing.md`).
+//! A shared mailbox that an observer watches. Its messages are in a log of its own, which is opened only when
+//! it has grown (`docs/decisions/0010-sharing.md`).
 
 use sealpost_account::metadata::Holder;
 use sealpost_account::rights::Rights;
@@ -20,26 +20,26 @@ pub struct WatchedShare {
     rights: Rights,
 }
 
-/// How a shared mailbox differs from an observer's known state.
+/// The difference of a shared mailbox from an observer's known state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShareChange {
-    /// The state that was read before.
+    /// The position of the previous read.
     pub since: Position,
-    /// The state that was read now.
+    /// The position of this read.
     pub position: Position,
-    /// The rights that the observer had.
+    /// The observer's rights at the previous read.
     pub rights_before: Rights,
-    /// The rights that it has.
+    /// The observer's rights now.
     pub rights: Rights,
-    /// How its messages differ.
+    /// The difference of its messages.
     pub messages: MessagesChange,
-    /// Names of metadata entries that changed, among those that all users of the mailbox see;
-    /// `None` if the log does not keep changes that far back.
+    /// Names of changed metadata entries, among those visible to all users of the mailbox; `None` if the log
+    /// no longer has changes that old.
     pub metadata: Option<Vec<String>>,
 }
 
 impl WatchedShare {
-    /// Opens the share that a user has a link to, under the user's name for it.
+    /// Opens the share to which a user has a link, under the user's name for it.
     ///
     /// # Errors
     /// Store errors.
@@ -53,35 +53,35 @@ impl WatchedShare {
         Ok(WatchedShare { ticket: account.ticket(), access, known, position, rights })
     }
 
-    /// The same under another name.
+    /// Renames it for this user.
     #[must_use]
     pub fn named(mut self, name: String) -> Self {
         self.known.name = name;
         self
     }
 
-    /// The log that it is in.
+    /// The account whose log has it.
     pub fn id(&self) -> AccountId {
         self.ticket.id()
     }
 
-    /// The mailbox as it is known.
+    /// The known state of the mailbox.
     pub fn known(&self) -> &MailboxDigest {
         &self.known
     }
 
-    /// The rights that the observer had when it looked last.
+    /// The observer's rights at the last read.
     pub fn rights(&self) -> Rights {
         self.rights
     }
 
-    /// Notifies of entries after the state that was read last.
+    /// Notifies of entries after the last read.
     pub fn watcher(&self) -> &LogWatcher {
         self.ticket.log_watcher()
     }
 
-    /// Brings the known state up to date, if the log has grown; how it differed. A share that has a
-    /// new key, and not for this user, is known by what it was, without rights.
+    /// Updates the known state if the log has grown; returns the difference. A share with a new key that is
+    /// not sealed to this user keeps its known state, without rights.
     ///
     /// # Errors
     /// Store errors. It is read again when the log has grown further.
@@ -120,7 +120,7 @@ impl WatchedShare {
 }
 
 impl WatchedShare {
-    /// How it differs when it is known that there are no rights any more, and nothing else.
+    /// The difference when the user has lost all rights and nothing else is known.
     fn without_rights(&mut self) -> Option<ShareChange> {
         let rights_before = std::mem::replace(&mut self.rights, Rights::NONE);
         (!rights_before.is_empty()).then(|| ShareChange {

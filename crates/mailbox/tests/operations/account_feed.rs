@@ -1,4 +1,4 @@
-//! Changes of an account of several logs: a client that applies them knows the account.
+//! Changes of an account with several logs: a client that applies them knows the account.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use sealpost_mailbox::ops;
 
 use crate::fixture::{Fixture, uids};
 
-/// What a client sees of an object: in which logs, mailboxes and UIDs it is, with which flags.
+/// A client's view of an object: its logs, mailboxes and UIDs, each with flags.
 type SeenCopies = BTreeSet<(AccountId, u32, u32, Vec<u8>)>;
 
 async fn shared() -> Fixture {
@@ -53,7 +53,7 @@ fn emails(logs: &[(AccountId, &AccountState)]) -> BTreeMap<ObjectId, SeenCopies>
     visible(logs, |state, number| state.message(number).unwrap().first_object())
 }
 
-/// Threads change with their messages, not with the flags of these.
+/// Threads change with their messages, but not with the messages' flags.
 fn threads(logs: &[(AccountId, &AccountState)]) -> BTreeMap<ThreadId, BTreeSet<ObjectId>> {
     let mut all: BTreeMap<ThreadId, BTreeSet<ObjectId>> = BTreeMap::new();
     for (log, state) in logs {
@@ -67,14 +67,14 @@ fn threads(logs: &[(AccountId, &AccountState)]) -> BTreeMap<ThreadId, BTreeSet<O
     all
 }
 
-/// A client that knows things by id, up to some positions.
+/// A client that knows objects by id, up to some positions.
 struct Client<T, V> {
     known: BTreeMap<T, Option<V>>,
     upto: LogPositions,
 }
 
 impl<T: Observable + std::fmt::Debug, V: Clone + PartialEq + std::fmt::Debug> Client<T, V> {
-    /// Applies changes up to the present, or so many answers only.
+    /// Applies changes up to the present, or of `responses` responses only.
     fn follow(
         &mut self,
         logs: &[(AccountId, &AccountState)],
@@ -95,7 +95,7 @@ impl<T: Observable + std::fmt::Debug, V: Clone + PartialEq + std::fmt::Debug> Cl
             assert!(created.len() + updated.len() + destroyed.len() <= most);
             for id in created {
                 assert!(!self.known.contains_key(&id), "{id:?} was known");
-                // An object created may be gone again: a later answer reports that.
+                // A created object may already be destroyed; a later response reports that.
                 self.known.insert(id, now.get(&id).cloned());
             }
             for id in updated {
@@ -115,17 +115,17 @@ impl<T: Observable + std::fmt::Debug, V: Clone + PartialEq + std::fmt::Debug> Cl
     }
 }
 
-/// All that is there, as a client knows it.
+/// All present objects, as a client knows them.
 fn all<T: Ord + Clone, V: Clone>(now: &BTreeMap<T, V>) -> BTreeMap<T, Option<V>> {
     now.iter().map(|(id, value)| (id.clone(), Some(value.clone()))).collect()
 }
 
-/// Some of the messages of a mailbox.
+/// Random messages of a mailbox.
 async fn some(w: &Fixture, random: &SeededRandom, name: &str) -> UidSet {
     w.uids(&w.me, name).await.into_iter().filter(|_| random.below(3) == 0).filter_map(Uid::new).collect()
 }
 
-/// Something that clients do.
+/// A random action of a client.
 async fn act(w: &Fixture, random: &SeededRandom) {
     let names = ["INBOX", "Drafts", "Projects"];
     let (from, to) = (names[random.below(3) as usize], names[random.below(3) as usize]);
@@ -161,7 +161,7 @@ async fn act(w: &Fixture, random: &SeededRandom) {
     }
 }
 
-/// Every message is one, with all of its visible copies; others are none.
+/// `Email` finds every message with all of its visible copies, and no others.
 fn check_emails(logs: &[(AccountId, &AccountState)], emails: &BTreeMap<ObjectId, SeenCopies>) {
     let objects =
         logs.iter().flat_map(|(_, state)| state.messages().map(|(_, message)| message.first_object()));
@@ -187,7 +187,7 @@ fn check_emails(logs: &[(AccountId, &AccountState)], emails: &BTreeMap<ObjectId,
     }
 }
 
-/// Clients that look at every moment, or seldom, with large or small answers.
+/// Clients that read at every moment or rarely, with large or small responses.
 async fn model(seed: u64) {
     let w = shared().await;
     let random = SeededRandom::new(seed);

@@ -11,7 +11,7 @@ use crate::fixture::{Fixture, MESSAGE, MESSAGE_SIZE, Member, kind};
 
 const THEIRS: &str = "Other Users/me@localhost/Projects";
 
-/// With a mailbox of mine that is shared with these rights.
+/// A fixture with one of my mailboxes shared with these rights.
 async fn shared(rights: &str) -> Fixture {
     let w = Fixture::new().await;
     ops::create(w.sharing(&w.me), w.me.headroom, "Projects", SpecialUses::default()).await.unwrap();
@@ -23,7 +23,7 @@ async fn begin(w: &Fixture, of: &Member, name: &str, freed: u64) -> Append {
     Append::begin(&w.memory, w.resolve(of, name).await, freed, MESSAGE_SIZE)
 }
 
-/// One more message, complete.
+/// Adds a complete message.
 async fn add(w: &Fixture, append: &mut Append, flags: &Flags) -> Result<(), Refusal> {
     append.message(flags, Timestamp(0), 0)?;
     append.expect(w.quota(&w.me), MESSAGE.len() as u64).await?;
@@ -62,7 +62,7 @@ async fn a_message_too_large_is_refused_before_its_bytes_come() {
     assert!(matches!(refused, Err(Refusal::TooBig(MESSAGE_SIZE))));
     append.expect(w.quota(&w.me), MESSAGE_SIZE).await.unwrap();
     append.write(MESSAGE).await.unwrap();
-    // An encoding makes it longer than was announced.
+    // An encoding makes it longer than announced.
     let rest = vec![b'x'; MESSAGE_SIZE as usize - MESSAGE.len()];
     append.write_longer(&rest).await.unwrap();
     assert!(matches!(append.write_longer(b"x").await, Err(Refusal::TooBig(MESSAGE_SIZE))));
@@ -89,7 +89,7 @@ async fn quota_counts_announced_and_freed_bytes() {
     assert!(over(w.append(&w.me, "INBOX", seen()).await.map(drop)));
     let mut replacing = begin(&w, &w.me, "INBOX", MESSAGE.len() as u64).await;
     add(&w, &mut replacing, &seen()).await.expect("the replaced message does not count");
-    // The quota is checked again at the end of the log by now.
+    // The quota is checked again, at the end of the log.
     let (messages, _memory) = append.finish().await.unwrap();
     let inbox = w.resolve(&w.me, "INBOX").await;
     assert!(over(append::place(w.quota(&w.me), &inbox, messages, Usage::default()).await.map(drop)));
@@ -158,7 +158,7 @@ async fn a_target_without_insert_right_or_deleted_is_missing() {
     assert!(matches!(refused, Err(Refusal::NoTarget)), "the mailbox is gone");
 }
 
-/// A message of mine that is stored, to replace the first one of `INBOX` with in `to`.
+/// Replaces the first message of `from` by a stored message of mine in `to`.
 async fn replace(w: &Fixture, of: &Member, from: &str, to: &str) -> Result<append::Replaced, Refusal> {
     let (old, place) = (w.open(of, from).await, w.resolve(of, to).await);
     let size = append::size_of(&old, Uid::MIN).unwrap_or(0);

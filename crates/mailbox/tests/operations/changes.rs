@@ -1,4 +1,4 @@
-//! Changes of a mailbox: a client that applies them knows what the mailbox holds.
+//! Changes of a mailbox: a client that applies them knows the mailbox.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use sealpost_mailbox::changes::{KnownUpTo, MailboxChanges, since, updated, vanis
 
 use crate::fixture::{Fixture, uids};
 
-/// A client: the messages that it knows, with their flags.
+/// A client: its messages, with their flags.
 struct Client {
     messages: BTreeMap<Uid, Flags>,
     known: KnownUpTo,

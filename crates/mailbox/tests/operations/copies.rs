@@ -32,13 +32,13 @@ fn flagged() -> Flags {
     Flags::system(SystemFlags::SEEN.with(SystemFlags::FLAGGED))
 }
 
-/// Within my log, all of the messages or none.
+/// Copies within my log, all of the messages or none.
 async fn copy(w: &Fixture, which: &[u32], to: &str, kind: Kind) -> Result<Option<Copied>, Refusal> {
     let (source, to) = (w.open(&w.me, "INBOX").await, w.resolve(&w.me, to).await);
     within_log(w.quota(&w.me), &source, &uids(which), true, &to, kind).await
 }
 
-/// From one log to another: the copied messages, and the entry that expunged them.
+/// Copies from one log to another; returns the messages, and the entry that expunged the originals.
 async fn across(
     w: &Fixture,
     of: &Member,

@@ -19,7 +19,7 @@ use sealpost_mailbox::quota_headroom::OverQuota;
 
 use crate::fixture::{Fixture, MESSAGE};
 
-/// With the mailbox Projects, which is shared.
+/// A fixture with the shared mailbox Projects.
 async fn shared() -> Fixture {
     let w = Fixture::new().await;
     ops::create(w.sharing(&w.me), w.me.headroom, "Projects", SpecialUses::default()).await.unwrap();
@@ -72,7 +72,7 @@ async fn change(
     (done, written)
 }
 
-/// New messages in these mailboxes of the own log.
+/// Adds a message to each of these sets of mailboxes of the own log.
 async fn add(w: &Fixture, targets: &[Vec<MailboxId>], flags: Flags) -> Vec<Result<(), EmailRefusal>> {
     let mut unplaced = Unplaced::of(w.me.account.clone());
     let mut later = w.me.account.later();
@@ -136,7 +136,7 @@ fn some_change(random: &SeededRandom, mailboxes: &[Place]) -> EmailChange {
     update(flags, places)
 }
 
-/// What the change of one message must lead to.
+/// Checks the effect of a change on its message.
 fn check(change: &EmailChange, before: &Email, after: Option<&Email>, done: &Result<(), EmailRefusal>) {
     let EmailChange::Update { flags, mailboxes } = change else {
         assert!(done.is_ok() && after.is_none());
@@ -172,7 +172,7 @@ fn check(change: &EmailChange, before: &Email, after: Option<&Email>, done: &Res
     }
 }
 
-/// Something that an IMAP client does with one placement.
+/// A random change of one placement, as by an IMAP client.
 async fn disturb(w: &Fixture, random: &SeededRandom) {
     let name = ["INBOX", "Drafts", "Projects"][random.below(3) as usize];
     let found = w.resolve(&w.me, name).await;
@@ -271,7 +271,7 @@ async fn every_placement_counts_for_the_quota() {
     let (object, _) = all.iter().find(|(_, (email, _))| email.mailboxes.len() == 1).unwrap();
     let (done, _) = change(&w, &[(*object, update(None, Some(PlaceEdit::Replace(both.clone()))))]).await;
     assert!(matches!(done[..], [Err(EmailRefusal::OverQuota(OverQuota(Resource::Messages)))]));
-    // A move needs no more than there is.
+    // A move needs no additional quota.
     let archive = places(&w, &["Archive"]).await;
     let (done, _) = change(&w, &[(*object, update(None, Some(PlaceEdit::Replace(archive))))]).await;
     assert!(done[0].is_ok());
@@ -295,7 +295,7 @@ async fn a_move_into_a_share_fits_a_full_account() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_refused() {
+async fn changes_of_unknown_messages_are_refused() {
     let w = shared().await;
     w.append(&w.me, "INBOX", Flags::default()).await.unwrap();
     let object = *all(&w).await.keys().next().unwrap();

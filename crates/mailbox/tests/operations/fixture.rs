@@ -1,4 +1,4 @@
-//! Two accounts in one store, with the state that their sessions would have.
+//! Two accounts in one store, with the state of their sessions.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use sealpost_vault::Store;
 use sealpost_vault::entry::LogKey;
 use sealpost_vault::server_key::ServerKeys;
 
-/// The most bytes that a message may have in these tests.
+/// The maximum size of a message in these tests, in bytes.
 pub const MESSAGE_SIZE: u64 = 10_000;
 
 pub struct Fixture {
@@ -62,7 +62,7 @@ impl Fixture {
         Fixture { store, accounts, directory, tracker, memory, random, key, clock, me, you }
     }
 
-    /// The same over a copy of its store.
+    /// A fixture on a copy of its store.
     pub async fn copied(&self, store: Store) -> Self {
         let (random, clock, key) = (self.random.clone(), self.clock.clone(), self.key.clone());
         let (shared, budget): (Arc<dyn Random>, _) = (random.clone(), Budget::new(64 << 20));
@@ -76,7 +76,7 @@ impl Fixture {
         Fixture { store, accounts, directory, tracker, memory, random, key, clock, me, you }
     }
 
-    /// The accounts as another node has them.
+    /// The accounts on another node.
     pub fn other_node(&self) -> Accounts {
         let (random, budget): (Arc<dyn Random>, _) = (self.random.clone(), Budget::new(64 << 20));
         let log_key = LogKey::of(&self.key);
@@ -105,14 +105,14 @@ impl Fixture {
         }
     }
 
-    /// Gives the other account these rights to one of my mailboxes, and no others.
+    /// Sets the other account's rights to one of my mailboxes.
     pub async fn grant(&self, mailbox: &str, rights: &str) -> Granted {
         let granted = self.grant_only(mailbox, rights).await;
         self.you.account.catch_up().await.unwrap();
         granted
     }
 
-    /// The same, and the other account does not look.
+    /// As `grant`, but the other account does not read its log.
     pub async fn grant_only(&self, mailbox: &str, rights: &str) -> Granted {
         let place = self.resolve(&self.me, mailbox).await;
         let change = RightsChange::Replace(Rights::parse(rights).unwrap());
@@ -134,7 +134,7 @@ impl Fixture {
         OpenedMailbox { account, mailbox, uid_validity, access }
     }
 
-    /// Puts a message into a mailbox; the entry that placed it.
+    /// Adds a message to a mailbox; returns the entry that placed it.
     pub async fn append(&self, of: &Member, name: &str, flags: Flags) -> Result<Option<Position>, Refusal> {
         let to = self.resolve(of, name).await.require(Rights::INSERT)?;
         let mut append = Append::begin(&self.memory, to.clone(), 0, MESSAGE_SIZE);
@@ -170,7 +170,7 @@ impl Member {
         self.record.id
     }
 
-    /// The same on another node.
+    /// The same member on another node.
     pub async fn on(&self, accounts: &Accounts) -> Self {
         let account = accounts.open(self.id(), &self.account.root()).await.unwrap();
         Member { record: self.record.clone(), account, headroom: self.headroom }

@@ -1,4 +1,4 @@
-//! Leases: accounts that are given back, and had again.
+//! Leases: accounts are released and opened again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::fixture::{Fixture, Member};
 
 const KEEP: Duration = Duration::from_secs(5);
 
-/// On both accounts, which nothing else holds.
+/// A lease on both accounts, which nothing else holds.
 fn lease(w: Fixture) -> (Lease, sealpost_account::Accounts, [std::sync::Weak<Account>; 2]) {
     let Fixture { accounts, me: Member { account: mine, .. }, you: Member { account: yours, .. }, .. } = w;
     let weak = [Arc::downgrade(&mine), Arc::downgrade(&yours)];
@@ -35,7 +35,7 @@ async fn released_accounts_can_be_unloaded_and_opened_again() {
 }
 
 #[tokio::test]
-async fn watchers_hear_of_any_log_while_the_accounts_are_released() {
+async fn watchers_notify_of_any_log_while_accounts_are_released() {
     let w = Fixture::new().await;
     let lease = Lease::new(w.me.account.clone(), Some(w.you.account.clone()));
     let watchers = LogWatchers::new(lease.watchers());

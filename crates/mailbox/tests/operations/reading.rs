@@ -1,4 +1,4 @@
-//! Reading many messages in order, ahead of the caller that answers with them.
+//! Reading many messages in order, ahead of the caller that responds with them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ impl MessageRow for Row {
     }
 }
 
-/// Whether structures are read, or whole messages.
+/// Whether to read structures, or whole messages.
 struct Plan {
     whole: bool,
 }

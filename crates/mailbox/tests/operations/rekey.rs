@@ -1,5 +1,5 @@
-//! Shares whose readers change get another key: those who may still read go on, and what a former
-//! reader keeps opens nothing that comes later.
+//! A share gets a new key when it loses a reader: remaining readers continue, and a former reader's keys open
+//! no later mail.
 
 use std::sync::Arc;
 
@@ -21,17 +21,17 @@ use crate::fixture::{Fixture, Member, account};
 const THEIRS: &str = "Other Users/me@localhost/Projects";
 
 /// My mailbox, which you and they may read.
-struct World {
+struct SharedMailbox {
     f: Fixture,
     they: Member,
 }
 
-impl World {
+impl SharedMailbox {
     async fn over(store: Store) -> Self {
         let f = Fixture::over(store).await;
         let they = Member::new(&f.directory, &f.accounts, "they@localhost").await;
         ops::create(f.sharing(&f.me), f.me.headroom, "Projects", SpecialUses::default()).await.unwrap();
-        let w = World { f, they };
+        let w = SharedMailbox { f, they };
         w.grant("you@localhost", "lrs").await;
         w.grant("they@localhost", "lrswi").await;
         for member in [&w.f.you, &w.they] {
@@ -50,7 +50,7 @@ impl World {
         self.f.sharing(&self.f.me).grant(place, &account(to), change).await.unwrap();
     }
 
-    /// Takes your rights away.
+    /// Revokes your rights.
     async fn revoke(&self) {
         self.grant("you@localhost", "").await;
     }
@@ -71,7 +71,7 @@ impl World {
         record.epoch()
     }
 
-    /// What another process of a user sees: the UIDs of the mailbox.
+    /// The UIDs of the mailbox, as another process of a user sees them.
     async fn elsewhere(&self, of: &Member, name: &str) -> sealpost_base::Result<(usize, bool)> {
         let accounts = self.f.other_node();
         let own = accounts.open(of.id(), &of.account.root()).await?;
@@ -93,18 +93,18 @@ async fn write(share: &Account) {
     share.commit(|_| Ok((vec![event.clone()], ()))).await.unwrap();
 }
 
-/// The entry at that position, opened by whoever has that key of the share.
+/// Opens the entry at that position with that key of the share.
 async fn open(f: &Fixture, share: AccountId, root: &RootKey, at: Position) -> Result<(), Kind> {
     let object = f.store.read(&format!("acct/{share}/log/{:016x}", at.0)).await.unwrap();
     let opened = entry::open(&AccountKeys::derive(root, share), share, at, &object);
     opened.map(|_| ()).map_err(|error| error.kind())
 }
 
-/// The attack: the key in the former reader's own log, everything that the store has now, and the
-/// keys of the former reader's account.
+/// The attack: the key in the former reader's own log, everything that the store has now, and the keys of the
+/// former reader's account.
 #[tokio::test]
 async fn a_former_reader_opens_no_later_mail() {
-    let w = World::new().await;
+    let w = SharedMailbox::new().await;
     let (_, backup) = link(&w.f.you.account);
     let share = w.share().await;
     let before = w.append(&w.f.me, "Projects").await;
@@ -116,18 +116,18 @@ async fn a_former_reader_opens_no_later_mail() {
         assert_eq!(open(&w.f, share.id(), &backup.root, after).await, Err(Kind::Denied));
         assert_eq!(open(&w.f, share.id(), &share.root(), after).await, Ok(()));
     }
-    // All of it from the revocation on.
+    // Every entry from the revocation on.
     for at in revoked.0..=share.state().position().0 {
         assert!(open(&w.f, share.id(), &backup.root, Position(at)).await.is_err(), "entry {at}");
     }
-    // What is stored does not tell who may read it.
+    // The stored objects do not reveal who may read it.
     let records = format!("shares/{}/{}", w.f.me.id(), share.id());
     for version in w.f.store.names_below(&records).await.unwrap() {
         let object = w.f.store.read(&format!("{records}/{version}")).await.unwrap();
         let names = |account: AccountId| object.windows(16).any(|bytes| bytes == account.0);
         assert!(names(w.f.me.id()) && !names(w.f.you.id()) && !names(w.they.id()));
     }
-    // Nor is the key to be had from the record, or by the link of the time.
+    // The former reader cannot get the new key from the record either, nor through the old link.
     let record = w.f.directory.share(w.f.me.id(), share.id()).await.unwrap().unwrap();
     let keys = w.f.you.account.keys();
     let taken = newest_key(&record, w.f.you.id(), &keys, &backup.root);
@@ -136,15 +136,15 @@ async fn a_former_reader_opens_no_later_mail() {
     assert_eq!(accounts.open(share.id(), &backup.root).await.err().unwrap().kind(), Kind::Denied);
     share.checkpoint().await.unwrap();
     assert_eq!(accounts.open(share.id(), &backup.root).await.err().unwrap().kind(), Kind::Denied);
-    // The name is gone, and the list of mailboxes is there.
+    // The name is removed, and the list of mailboxes still works.
     assert!(w.f.is_missing(&w.f.you, THEIRS).await);
     assert_eq!(w.f.you.account.state().links().count(), 0);
     w.f.user(&w.f.you).links().await.unwrap();
 }
 
 #[tokio::test]
-async fn staying_readers_go_on_with_what_they_hold() {
-    let w = World::new().await;
+async fn remaining_readers_keep_using_their_key() {
+    let w = SharedMailbox::new().await;
     let nodes = w.f.other_node();
     let own = nodes.open(w.they.id(), &w.they.account.root()).await.unwrap();
     let elsewhere = User { accounts: &nodes, account: &own }.resolve(THEIRS).await.unwrap();
@@ -154,7 +154,7 @@ async fn staying_readers_go_on_with_what_they_hold() {
     w.revoke().await;
     assert_eq!(w.epoch().await, Epoch(2));
     w.append(&w.f.me, "Projects").await;
-    // In the process that made the key, and in another one that is reading, or writing.
+    // In the process that made the key, and in another one that is reading or writing.
     assert!(here.account.root().same(&w.share().await.root()));
     write(&elsewhere.account).await;
     elsewhere.account.refresh().await.unwrap();
@@ -171,14 +171,14 @@ async fn staying_readers_go_on_with_what_they_hold() {
 
 #[tokio::test]
 async fn an_absent_reader_finds_the_key_in_the_record() {
-    let w = World::new().await;
+    let w = SharedMailbox::new().await;
     for round in 0..3 {
         w.append(&w.f.me, "Projects").await;
         w.revoke().await;
         w.grant("you@localhost", "lr").await;
         assert_eq!(w.epoch().await, Epoch(round + 2));
     }
-    // Nothing is left in the log that the key in the link opens.
+    // The log has nothing that the key in the link opens.
     let share = w.share().await;
     for _ in 0..3 {
         w.append(&w.f.me, "Projects").await;
@@ -186,15 +186,15 @@ async fn an_absent_reader_finds_the_key_in_the_record() {
     }
     assert_eq!(link(&w.they.account).1.root.epoch(), Epoch(1));
     assert_eq!(w.elsewhere(&w.they, THEIRS).await.unwrap(), (6, false));
-    // From then on it is in the reader's own log.
+    // From then on the reader's own log has it.
     w.they.account.refresh().await.unwrap();
     let (mailbox, link) = link(&w.they.account);
     assert_eq!(w.they.account.state().share_root(&link).epoch(), Epoch(4));
     assert_eq!(w.elsewhere(&w.they, THEIRS).await.unwrap(), (6, false));
-    // Who came back was offered the newest one.
+    // A reader with new rights was offered the newest key.
     w.f.you.account.catch_up().await.unwrap();
     assert_eq!(w.elsewhere(&w.f.you, THEIRS).await.unwrap(), (6, false));
-    // And it goes with the link.
+    // Removing the link removes the key.
     let place = w.f.resolve(&w.they, THEIRS).await;
     w.f.user(&w.they).drop_link(&place).await.unwrap();
     let state = w.they.account.state();
@@ -204,13 +204,13 @@ async fn an_absent_reader_finds_the_key_in_the_record() {
 
 #[tokio::test]
 async fn a_change_that_takes_no_last_right_makes_no_key() {
-    let w = World::new().await;
+    let w = SharedMailbox::new().await;
     for rights in ["l", "lrs", "lr"] {
         w.grant("you@localhost", rights).await;
     }
     w.grant("nobody@localhost", "l").await;
     assert_eq!(w.epoch().await, Epoch(1));
-    // A name without an account is treated as one.
+    // A name without an account is treated like an account.
     w.grant("nobody@localhost", "").await;
     assert_eq!(w.epoch().await, Epoch(2));
     let taken =
@@ -221,19 +221,19 @@ async fn a_change_that_takes_no_last_right_makes_no_key() {
     assert_eq!(w.epoch().await, Epoch(3), "negative rights take the last one too");
 }
 
-/// Between any two calls of the store: either nothing has happened, or the next session of the owner
-/// completes it.
+/// A crash between any two store requests: either nothing has happened, or the owner's next session completes
+/// it.
 #[tokio::test]
 async fn a_kill_at_any_call_leaves_readers_a_key() {
     let stored = Arc::new(InMemory::new());
-    let before = World::over(Store::over(stored.clone())).await;
+    let before = SharedMailbox::over(Store::over(stored.clone())).await;
     before.append(&before.f.me, "Projects").await;
     let mut kills = 0;
     loop {
         let faulty = Faulty::new(Arc::new(stored.fork()), Plan::default(), 1);
         let f = before.f.copied(Store::over(Arc::new(faulty.clone()))).await;
         let they = before.they.on(&f.accounts).await;
-        let w = World { f, they };
+        let w = SharedMailbox { f, they };
         let place = w.f.resolve(&w.f.me, "Projects").await;
         faulty.die_after(kills);
         let change = RightsChange::Replace(Rights::NONE);
@@ -267,11 +267,11 @@ async fn a_kill_at_any_call_leaves_readers_a_key() {
     assert!(kills > 10, "it was killed {kills} times");
 }
 
-/// A process that made a key was killed before it could say so. Whom that was for is not asked:
-/// another one is made.
+/// A process was killed after it recorded a key and before it confirmed it. The next one does not check whom
+/// that key is for, and makes another.
 #[tokio::test]
 async fn a_key_that_is_recorded_and_not_confirmed_is_replaced() {
-    let w = World::new().await;
+    let w = SharedMailbox::new().await;
     let share = w.share().await;
     let record = w.f.directory.share(w.f.me.id(), share.id()).await.unwrap().unwrap();
     let next = share.root().next(&*w.f.random).unwrap();
@@ -286,10 +286,10 @@ async fn a_key_that_is_recorded_and_not_confirmed_is_replaced() {
     assert_eq!(w.elsewhere(&w.f.you, THEIRS).await.unwrap(), (0, false));
 }
 
-/// A reader who had the key and may only read again takes no part: the owner makes the key.
+/// A reader with the old key and no other right than to read does not rekey: the owner does.
 #[tokio::test]
-async fn a_key_that_is_due_is_made_by_who_administers() {
-    let w = World::new().await;
+async fn an_administrator_makes_a_due_key() {
+    let w = SharedMailbox::new().await;
     rekey::set_due(&w.f.resolve(&w.they, THEIRS).await.account).await.unwrap();
     w.f.resolve(&w.they, THEIRS).await;
     let share = w.f.resolve(&w.they, THEIRS).await.account;
@@ -298,15 +298,15 @@ async fn a_key_that_is_due_is_made_by_who_administers() {
     assert!(!share.state().is_rekey_due() && share.root().epoch() == Epoch(2));
 }
 
-/// A thief of `server.key` writes a record with a key of their own, sealed to all readers.
+/// A thief of `server.key` writes a record with a forged key, sealed to all readers.
 #[tokio::test]
 async fn a_forged_key_in_the_record_is_refused() {
-    let w = World::new().await;
+    let w = SharedMailbox::new().await;
     w.revoke().await;
     let share = w.share().await;
     w.f.resolve(&w.they, THEIRS).await;
     let to = [(w.f.me.id(), w.f.me.account.public()), (w.they.id(), w.they.account.public())];
-    // Without the keys before, and with the first one, which a former reader has.
+    // Without the earlier keys, and with the first one, which a former reader has.
     let first = link(&w.they.account).1.root;
     let foreign = RootKey::generate(&*w.f.random);
     for base in [foreign, first] {
@@ -323,22 +323,22 @@ async fn a_forged_key_in_the_record_is_refused() {
             assert_eq!(w.elsewhere(of, name).await.unwrap(), (0, false), "the kept key is used");
             w.f.resolve(of, name).await.account.refresh().await.unwrap();
         }
-        // The next key takes its place.
+        // The next key replaces it.
         w.grant("they@localhost", "").await;
         assert!(!w.share().await.state().is_rekey_due());
         assert!(!w.share().await.root().follows(&forged));
         let record = w.f.directory.share(record.owner, share.id()).await.unwrap().unwrap();
         assert!(record.public == w.share().await.root().delivery_key(share.id()));
         w.grant("they@localhost", "lrswi").await;
-        // Whom that is for opens it before the thief forges the next one.
+        // Its readers open it before the thief forges the next one.
         w.f.resolve(&w.they, THEIRS).await;
     }
 }
 
-/// A thief of `server.key` writes a record that leaves the owner out, or is for another key of the owner.
+/// A thief of `server.key` writes a record that omits the owner, or is for another key of the owner.
 #[tokio::test]
 async fn a_forged_record_keeps_no_owner_from_a_new_key() {
-    let w = World::new().await;
+    let w = SharedMailbox::new().await;
     for is_left_out in [true, false] {
         let share = w.share().await;
         let record = w.f.directory.share(w.f.me.id(), share.id()).await.unwrap().unwrap();
@@ -361,7 +361,7 @@ async fn a_forged_record_keeps_no_owner_from_a_new_key() {
 /// A thief of `server.key` replaces the public key of a reader before another key is made.
 #[tokio::test]
 async fn a_reader_with_a_forged_public_key_is_left_out() {
-    let w = World::new().await;
+    let w = SharedMailbox::new().await;
     let thief = RootKey::generate(&*w.f.random);
     let name = &w.they.record.name;
     let public = w.they.record.public;
@@ -382,10 +382,10 @@ async fn a_reader_with_a_forged_public_key_is_left_out() {
     assert_eq!(w.elsewhere(&w.they, THEIRS).await.unwrap(), (0, false), "offered with the next SETACL");
 }
 
-/// An account that was given another key gets the key of the share by that one alone.
+/// An account with a new account key gets the key of the share sealed to that one only.
 #[tokio::test]
 async fn old_account_keys_open_no_later_key_of_a_share() {
-    let w = World::new().await;
+    let w = SharedMailbox::new().await;
     let old = w.f.you.account.keys();
     let (_, root) =
         w.f.directory.unlock(&w.f.you.record.name, Secret::new(b"secret").unwrap()).await.unwrap();
@@ -398,7 +398,7 @@ async fn old_account_keys_open_no_later_key_of_a_share() {
     assert!(newest_key(&record, w.f.you.id(), &old, &known).is_err());
     let new = AccountKeys::derive(&rekeyed.root, w.f.you.id());
     assert!(newest_key(&record, w.f.you.id(), &new, &known).unwrap().unwrap().same(&share.root()));
-    // A session of the owner that has an earlier key of the account makes none.
+    // A session of the owner with an earlier account key makes none.
     let (_, root) = w.f.directory.unlock(&w.f.me.record.name, Secret::new(b"secret").unwrap()).await.unwrap();
     w.f.directory.rekey(&w.f.me.record.name, &root, UnverifiedSlots::Refuse).await.unwrap();
     rekey::set_due(&share).await.unwrap();
@@ -408,7 +408,7 @@ async fn old_account_keys_open_no_later_key_of_a_share() {
 
 #[tokio::test]
 async fn after_the_last_epoch_rights_are_still_taken_away() {
-    let w = World::new().await;
+    let w = SharedMailbox::new().await;
     let (share, full) = (w.share().await, limits::ACL_ENTRIES);
     let mut root = share.root();
     while let Some(next) = root.next(&*w.f.random) {
@@ -430,14 +430,14 @@ async fn after_the_last_epoch_rights_are_still_taken_away() {
     assert_eq!(w.elsewhere(&w.they, THEIRS).await.unwrap(), (0, false));
 }
 
-/// Two administrators take rights away at the same time, on two nodes.
+/// Two administrators revoke rights at the same time, on two nodes.
 #[tokio::test]
 async fn two_revocations_at_once_leave_no_former_reader_a_key() {
     for seed in 0..24u64 {
         let plan = Plan { delay: 400, delay_max: std::time::Duration::from_millis(9), ..Plan::default() };
         let faulty = Faulty::new(Arc::new(InMemory::new()), plan, seed);
         faulty.calm(true);
-        let w = World::over(Store::over(Arc::new(faulty.clone()))).await;
+        let w = SharedMailbox::over(Store::over(Arc::new(faulty.clone()))).await;
         w.grant("they@localhost", "lra").await;
         let one = w.f.resolve(&w.f.me, "Projects").await;
         let nodes: Accounts = w.f.other_node();

@@ -1,4 +1,4 @@
-//! Rights of users, and the users who may change them.
+//! Rights of users, and changes by users with the right to administer.
 
 use sealpost_account::SpecialUses;
 use sealpost_account::rights::Rights;
@@ -37,7 +37,7 @@ async fn the_first_right_for_another_makes_a_share() {
 }
 
 #[tokio::test]
-async fn rights_of_owner_and_of_everybody_cannot_change() {
+async fn rights_of_owner_and_anyone_cannot_change() {
     let w = with_projects().await;
     w.grant("Projects", "lra").await;
     // By the owner, and by another user who may administer the mailbox.
@@ -51,7 +51,7 @@ async fn rights_of_owner_and_of_everybody_cannot_change() {
         assert_eq!(grant(account("me@localhost"), remove).await, Err(Kind::Invalid));
         assert_eq!(grant(Grantee::Anyone, add).await, Err(Kind::Invalid));
         assert_eq!(grant(Grantee::Anyone, remove).await, Ok(Granted::InPlace));
-        // The reply does not reveal whether there is such an account.
+        // The reply does not reveal whether the account exists.
         assert_eq!(grant(account("nobody@localhost"), add).await, Ok(Granted::InPlace));
         let revoked = w.sharing(who).revoke(w.resolve(who, name).await, &account("me@localhost")).await;
         assert_eq!(revoked.err().map(|error| error.kind()), Some(Kind::Invalid));
@@ -118,7 +118,7 @@ async fn grantable_are_all_rights_but_to_the_inbox() {
     assert_eq!(grantable("inbox", account("you@localhost")).await, (none, none));
 }
 
-/// A stranger who changes rights repeatedly makes the log of the other account no longer.
+/// A user who changes rights repeatedly does not make the other account's log grow.
 #[tokio::test]
 async fn only_the_first_right_appends_to_the_sharees_log() {
     let w = with_projects().await;
@@ -137,14 +137,14 @@ async fn only_the_first_right_appends_to_the_sharees_log() {
     w.you.account.catch_up().await.unwrap();
     assert_eq!(at(), offered);
     assert_eq!(w.resolve(&w.you, THEIRS).await.rights.to_string(), "lr");
-    // Below it, too: what is made there is offered once.
+    // The same below it: a mailbox created there is offered once.
     ops::create(w.sharing(&w.me), w.me.headroom, "Projects/a", SpecialUses::default()).await.unwrap();
     w.you.account.catch_up().await.unwrap();
     let below = at();
     assert_eq!(below.0, offered.0 + 1);
     w.grant("Projects/a", "lr").await;
     assert_eq!(at(), below);
-    // Rights that begin again are one entry.
+    // Renewed rights are one entry.
     w.grant("Projects", "").await;
     assert_eq!(at(), below);
     w.grant("Projects", "lr").await;
@@ -163,7 +163,7 @@ async fn a_removed_link_returns_with_the_next_right() {
     assert_eq!(w.resolve(&w.you, THEIRS).await.rights.to_string(), "lr");
 }
 
-/// A thief of `server.key` replaces the public key of an account, to be given what is shared with it.
+/// A thief of `server.key` replaces the public key of an account, to get what is shared with it.
 #[tokio::test]
 async fn a_share_is_sealed_only_to_signed_keys() {
     let w = with_projects().await;
@@ -185,14 +185,14 @@ async fn a_share_is_sealed_only_to_signed_keys() {
         w.you.account.catch_up().await.ok();
         w.store.names_below(&format!("acct/{id}/log")).await.unwrap().len()
     };
-    // The first time too, if the key alone was replaced.
+    // The first offer is refused too, if only the key was replaced.
     forge(thief.delivery_key(id), Some(right.clone())).await;
     w.grant("Projects", "lr").await;
     assert_eq!(at().await, 0, "nothing is offered");
     forge(root.delivery_key(id), Some(right.clone())).await;
     w.grant("Projects", "lr").await;
     assert_eq!(w.resolve(&w.you, THEIRS).await.rights.to_string(), "lr");
-    // From then on with any record of the thief.
+    // Later offers are refused with any record of the thief.
     let before = at().await;
     for (mailbox, identity) in
         [("Plans", Some(Identity::of(&thief, id))), ("Notes", Some(right.clone())), ("Letters", None)]
@@ -201,7 +201,7 @@ async fn a_share_is_sealed_only_to_signed_keys() {
         w.grant(mailbox, "lr").await;
         assert_eq!(at().await, before, "{mailbox}");
     }
-    // The owner puts the record right, and even gets another key.
+    // The owner corrects the record, and even gets another key.
     w.directory.set_password(&name, &root, Secret::new(b"secret").unwrap()).await.unwrap();
     w.grant("Plans", "lr").await;
     assert_eq!(at().await, before + 1);
@@ -210,7 +210,7 @@ async fn a_share_is_sealed_only_to_signed_keys() {
     assert_eq!(at().await, before + 2);
 }
 
-/// An account that an earlier version made is shared with as before.
+/// Accounts of earlier versions can be shared with as before.
 #[tokio::test]
 async fn an_account_is_trusted_until_it_has_an_identity() {
     let w = with_projects().await;

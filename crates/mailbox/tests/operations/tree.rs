@@ -124,7 +124,7 @@ async fn delete_without_the_right_removes_the_name_alone() {
 }
 
 #[tokio::test]
-async fn delete_of_a_share_removes_it_for_everybody() {
+async fn delete_of_a_share_removes_it_for_every_user() {
     let w = Fixture::new().await;
     create(&w, "Projects").await;
     w.grant("Projects", "lrx").await;
