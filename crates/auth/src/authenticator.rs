@@ -460,7 +460,7 @@ fn stand_in(secret: &[u8]) -> Secret {
 impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Denied::Credentials => f.write_str("no such account or not its password"),
+            Denied::Credentials => f.write_str("no such account, or wrong password"),
             Denied::Suspended => f.write_str("the account is suspended"),
             Denied::Busy => f.write_str("too many logins are waiting"),
             Denied::Unavailable(e) => write!(f, "the login could not be checked: {e}"),

@@ -1,5 +1,5 @@
 //! SETACL, DELETEACL, GETACL, LISTRIGHTS and MYRIGHTS (RFC 4314 §3): the IMAP side.
-//! [`sealpost_mailbox::rights`] decides. Identifiers are account names; `-name` takes rights away.
+//! [`sealpost_mailbox::rights`] decides. Identifiers are account names; `-name` denies rights.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::responses::Responses;
 use super::selected::Selected;
 use super::user::User;
 
-/// Runs one of the commands. `moved` is set if the selected mailbox is another one now.
+/// Runs one of the commands. Sets `moved` if the selected mailbox has moved to another log.
 pub(super) async fn run(
     user: &User,
     selected: &mut Option<Selected>,
@@ -43,7 +43,7 @@ pub(super) async fn run(
     }
 }
 
-/// Sets rights; where the mailbox was, if it has become a shared one and is somewhere else now.
+/// Sets rights. Returns the old location of the mailbox if it became a share, which moves it.
 async fn set_acl(
     user: &User,
     mailbox: &Mailbox,
@@ -95,7 +95,7 @@ async fn list_rights(
     Ok(Reply::ok("LISTRIGHTS completed"))
 }
 
-/// `* MYRIGHTS`, also for LIST (RFC 8440 §3).
+/// Writes `* MYRIGHTS`, also for LIST (RFC 8440 §3).
 pub(super) async fn report_rights(
     user: &User,
     responses: &mut Responses,
@@ -109,7 +109,7 @@ pub(super) async fn report_rights(
 
 /// The grantee that the identifier names, prepared like names at login (RFC 4314 §3).
 fn grantee(user: &User, identifier: &AString) -> Result<Grantee, Reply> {
-    let bad = || Reply::bad("that cannot be an identifier");
+    let bad = || Reply::bad("invalid identifier");
     let text = identifier.as_str().ok_or_else(bad)?;
     let (negative, name) = match text.strip_prefix('-') {
         Some(name) => (true, name),
@@ -144,7 +144,7 @@ fn said(rights: Rights) -> AString {
     AString::from(rights.to_string().as_str())
 }
 
-/// These rights, none tied to another, the obsolete ones after them (RFC 4314 §2.1.1).
+/// Each right separately, since none is tied to another; then the obsolete ones (RFC 4314 §2.1.1).
 fn each_of(rights: Rights) -> Vec<AString> {
     let obsolete: &[char] = if rights.is_empty() { &[] } else { &['c', 'd'] };
     let letters = rights.letters().chain(obsolete.iter().copied());

@@ -1,9 +1,9 @@
-//! APPEND (RFC 3501 §6.3.11), of any number of messages (RFC 3502), each in one piece or put
-//! together from parts (RFC 4469): the IMAP side. [`sealpost_mailbox::append`] stores the messages.
+//! APPEND (RFC 3501 §6.3.11) of one or several messages (RFC 3502), each as a whole or assembled from parts
+//! (RFC 4469): the IMAP side. [`sealpost_mailbox::append`] stores the messages.
 //!
-//! Everything that can be refused is refused before the client may send it. A command refused
-//! halfway is read to its end and discarded, so that the connection stays usable. Nothing of the
-//! command is visible before all of it has arrived: one log entry adds all messages.
+//! Each check refuses before the client may send the data. The session reads and discards the rest of a
+//! refused command, so that the connection stays usable. No message is visible before all have arrived: one
+//! log entry adds them all.
 
 pub(super) mod catenate;
 mod receive;
@@ -37,7 +37,7 @@ pub(super) async fn append(
     let placed = responses.await_with_progress(placing).await??;
     own.note_at(resolved.account.id(), placed.alone);
     log.count("appended", placed.uids.len() as u64);
-    old_name::tell_name_if_other(user, responses, &head.mailbox);
+    old_name::report_name_if_other(user, responses, &head.mailbox);
     user.warn_of_quota(responses);
     Ok(match append_uid(placed.uid_validity, &placed.uids) {
         Some(code) => Reply::ok_with(code, "APPEND completed"),
@@ -45,7 +45,7 @@ pub(super) async fn append(
     })
 }
 
-/// APPENDUID: as many UIDs as messages, in their order (RFC 4315 §3, RFC 3502).
+/// APPENDUID: as many UIDs as messages, in the same order (RFC 4315 §3, RFC 3502).
 pub(super) fn append_uid(uid_validity: UidValidity, uids: &[Uid]) -> Option<Code> {
     let uids = SequenceSet::from_numbers(uids.iter().map(|uid| uid.get()))?;
     Some(Code::AppendUid { uid_validity: uid_validity.0.get(), uids })

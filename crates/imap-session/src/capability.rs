@@ -1,11 +1,11 @@
-//! What the server announces. Nothing is named here that is not complete.
+//! The announced capabilities. None is announced before it is complete.
 
 use sealpost_imap::NUL_EXTENSION;
 use sealpost_imap::types::{Atom, Code, Response};
 
-/// At any time.
+/// Announced at any time.
 const ALWAYS: &[&str] = &["IMAP4rev1", "IMAP4rev2", "SASL-IR", "ID", "ENABLE"];
-/// Before login. LITERAL+ would invite literals that are too long there (docs/decisions/0016).
+/// Before login. LITERAL+ would allow literals that are too long then (docs/decisions/0016).
 const ANONYMOUS: &[&str] = &["LITERAL-"];
 /// After login.
 const AUTHENTICATED: &[&str] = &[
@@ -69,16 +69,16 @@ const AUTHENTICATED: &[&str] = &[
     NUL_EXTENSION,
 ];
 
-/// Where in its life a connection is, as far as capabilities depend on it.
+/// The state of a connection, as far as capabilities depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
     /// Not logged in.
     Anonymous {
-        /// STARTTLS is possible.
+        /// Whether STARTTLS is possible.
         start_tls: bool,
-        /// A password may be sent.
+        /// Whether the client may send a password.
         login: bool,
-        /// TLS is spoken.
+        /// Whether the connection has TLS.
         tls: bool,
     },
     /// Logged in.
@@ -88,7 +88,7 @@ pub(super) enum Stage {
     },
 }
 
-/// The capabilities at that stage (RFC 3501 §6.1.1, §7.2.1).
+/// The capabilities in that state (RFC 3501 §6.1.1, §7.2.1).
 pub(super) fn names(stage: Stage) -> Vec<Atom> {
     let mut limit = String::new();
     let more: Vec<&str> = match stage {
@@ -102,7 +102,7 @@ pub(super) fn names(stage: Stage) -> Vec<Atom> {
             if start_tls {
                 more.push("STARTTLS");
             }
-            // RFC 3501 §6.2.3: LOGINDISABLED while a password would go over the wire in clear.
+            // RFC 3501 §6.2.3: LOGINDISABLED while a password would be sent in cleartext.
             more.extend(if login { &["AUTH=PLAIN", "AUTH=LOGIN"][..] } else { &["LOGINDISABLED"][..] });
             if login && tls {
                 more.extend(["AUTH=OAUTHBEARER", "AUTH=XOAUTH2"]);
@@ -114,7 +114,7 @@ pub(super) fn names(stage: Stage) -> Vec<Atom> {
     names.filter_map(|name| Atom::new(name).ok()).collect()
 }
 
-/// `[CAPABILITY …]`, which spares the client a round trip (RFC 3501 §7.1).
+/// `[CAPABILITY …]`, which saves the client a round trip (RFC 3501 §7.1).
 pub(super) fn code(stage: Stage) -> Code {
     Code::Capability(names(stage))
 }
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn no_password_is_invited_in_clear() {
+    fn no_password_mechanism_is_announced_in_cleartext() {
         let clear = line(Stage::Anonymous { start_tls: true, login: false, tls: false });
         assert!(clear.contains("STARTTLS") && clear.contains("LOGINDISABLED") && !clear.contains("AUTH="));
         let private = line(Stage::Anonymous { start_tls: false, login: true, tls: false });
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn one_way_of_literals_at_a_time() {
+    fn only_one_literal_extension_is_announced() {
         // RFC 7888 §5: never both.
         let before = line(Stage::Anonymous { start_tls: true, login: true, tls: false });
         assert!(before.contains("LITERAL-") && !before.contains("LITERAL+"));

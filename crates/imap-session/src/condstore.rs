@@ -1,8 +1,8 @@
-//! CONDSTORE (RFC 7162 §3.1): which commands switch it on, and STORE that happens only if nothing else did.
+//! CONDSTORE (RFC 7162 §3.1): the commands that enable it, and conditional STORE.
 //!
-//! A message has one mod-sequence for all its metadata, the log position of its last change. So
-//! STORE may answer MODIFIED when another flag changed than the stored one (RFC 7162 §3.1.12 asks
-//! for more, but needs every session to keep every flag that it reported).
+//! A message has one mod-sequence for all its metadata, the log position of its last change. So STORE may
+//! return MODIFIED when a different flag changed than the stored one. RFC 7162 §3.1.12 recommends more, but
+//! that would make each session keep every flag that it has reported.
 
 use sealpost_base::{ModSeq, Position, UidSet};
 use sealpost_imap::types::{
@@ -13,8 +13,7 @@ use sealpost_imap::types::{
 use super::responses::Responses;
 use super::selected::Selected;
 
-/// Switches CONDSTORE on if that command does. Reports the HIGHESTMODSEQ of a selected mailbox
-/// (RFC 7162 §3.1).
+/// Enables CONDSTORE if that command does. Reports the HIGHESTMODSEQ of a selected mailbox (RFC 7162 §3.1).
 pub(super) fn enable(selected: Option<&Selected>, responses: &mut Responses, body: &CommandBody) {
     if responses.dialect.modseq() || !enables(body, selected.is_some()) {
         return;
@@ -26,7 +25,7 @@ pub(super) fn enable(selected: Option<&Selected>, responses: &mut Responses, bod
     }
 }
 
-/// The CONDSTORE enabling commands (RFC 7162 §3.1), but for ENABLE and SELECT, which see to it themselves.
+/// The CONDSTORE enabling commands (RFC 7162 §3.1), except ENABLE and SELECT, which enable it themselves.
 fn enables(body: &CommandBody, selected: bool) -> bool {
     match body {
         CommandBody::Status { items, .. } => items.contains(&StatusItem::HighestModSeq),
@@ -46,18 +45,18 @@ fn enables(body: &CommandBody, selected: bool) -> bool {
     }
 }
 
-/// Whether a search is about mod-sequences, so that its result has one too (RFC 7162 §3.1.6).
+/// Whether a search uses mod-sequences, so that its result includes one (RFC 7162 §3.1.6).
 pub(super) fn asks_for_modseq(keys: &[SearchKey]) -> bool {
     keys.iter().any(|key| key.any(&|key| matches!(key, SearchKey::ModSeq { .. })))
 }
 
-/// UNCHANGEDSINCE, if it is among the modifiers of a STORE.
+/// The UNCHANGEDSINCE modifier of a STORE.
 pub(super) fn unchanged_since(modifiers: &[StoreModifier]) -> Option<ModSeq> {
     let StoreModifier::UnchangedSince(modseq) = modifiers.first()?;
     Some(Position(*modseq))
 }
 
-/// Messages as a command named them, for MODIFIED: UIDs, or the numbers they have (RFC 7162 §3.1.3).
+/// Messages in the form that a command uses, for MODIFIED: as UIDs or as numbers (RFC 7162 §3.1.3).
 pub(super) fn named(view: &Selected, uids: &UidSet, uid: bool) -> Option<SequenceSet> {
     if uid {
         return SequenceSet::from_ranges(uids.ranges().map(|(first, last)| first.get()..=last.get()));

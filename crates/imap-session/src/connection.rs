@@ -1,7 +1,7 @@
-//! The connection of a session: events in, bounded output out, and everything that ends it.
+//! The connection of a session: events in, bounded output out, and every reason to end it.
 //!
-//! Output collects in one buffer and is sent when the input is used up or more than [`FLUSH_BYTES`]
-//! wait, so that pipelined commands share their packets. A client that does not read costs this
+//! Output collects in one buffer. It is sent when the input is used up or more than [`FLUSH_BYTES`] are
+//! pending, so that responses to pipelined commands share packets. A client that does not read costs this
 //! buffer and, after the write timeout, its connection.
 
 mod end;
@@ -29,62 +29,62 @@ use sealpost_session::admission::NoMemory;
 use sealpost_session::net::Stream;
 use sealpost_session::settings::Timeouts;
 
-/// Output that waits at most before it is sent, in bytes; one more response may be added to it.
+/// The most pending output before it is sent, in bytes; one more response may be added to it.
 pub(super) const FLUSH_BYTES: usize = 32 * 1024;
-/// Commands before login may take this many times the timeout of one of them, all together.
+/// All commands before login together may take this many times the timeout of one.
 const ANONYMOUS_FACTOR: u32 = 10;
-/// How often a client that holds memory is checked: after so many times [`ROOM_SLICE`].
+/// How often to check a client that holds memory, in multiples of [`ROOM_SLICE`].
 const SLICES: u32 = 5;
 /// Bytes that a client must take in that time while others wait for memory held for it.
 const SLICE_BYTES: usize = 10 * 1024;
-/// How often a client is checked during a command, which keeps its accounts loaded: others wait for
-/// that memory, and not for long.
+/// How often to check a client during a command. The command keeps accounts loaded, and others wait for that
+/// memory only briefly.
 const ROOM_SLICE: Duration = Duration::from_secs(2);
-/// Bytes that it must take in that time while others wait for account memory.
+/// Bytes that a client must take in that time while others wait for account memory.
 const ROOM_SLICE_BYTES: usize = 2 * 1024;
 
-/// More than the end of a compressed stream takes.
+/// More than the end of a compressed stream takes, in bytes.
 const PACKED_END_BYTES: usize = 16;
 
-/// A client's connection and the buffers in front of it.
+/// A client's connection and its buffers.
 pub(super) struct Connection {
-    /// `None` only after a TLS handshake that failed.
+    /// `None` only after a failed TLS handshake.
     stream: Option<Stream>,
     decoder: Decoder,
     out: Writer,
     shutdown: Shutdown,
     timeouts: Timeouts,
-    /// Others may be waiting for buffers that a slow client holds.
+    /// For checking whether others wait for buffers that a slow client holds.
     budget: Budget,
-    /// Others may be waiting for the memory of accounts that a slow client keeps loaded.
+    /// For checking whether others wait for the memory of accounts that a slow client keeps loaded.
     accounts: Accounts,
-    /// Where the memory for long commands comes from.
+    /// The source of memory for long commands.
     long_commands: LongCommands,
     /// The memory of the current command, if it is long.
     command_memory: Option<LongCommand>,
-    /// When it has to be complete.
+    /// The deadline of the current command.
     command_until: Instant,
-    /// The memory for output that waits to be sent, if it is large.
+    /// The memory for large pending output.
     out_memory: Option<Permit>,
     /// How long the client may take for a command.
     input_timeout: Duration,
-    /// When a client that has not logged in is disconnected.
+    /// The deadline of a client that has not logged in.
     anonymous_until: Option<Instant>,
-    /// Decompresses input, if the client compresses it.
+    /// Decompresses input, if compression is active.
     inflater: Option<Box<Inflater>>,
-    /// Compresses output, if the client asked for it.
+    /// Compresses output, if compression is active.
     deflater: Option<Deflater>,
     /// The memory for both.
     compression: Option<Compression>,
     /// Whether the login is still valid.
     standing: Option<Standing>,
-    /// The last read filled its buffer.
+    /// Whether the last read filled its buffer.
     busy: bool,
-    /// A message is coming in.
+    /// Whether a message is arriving.
     bulk: bool,
-    /// Bytes that the session keeps while it waits, if the connection may rest then.
+    /// Bytes that the session holds while it waits; set if the connection may rest.
     keeps: Option<usize>,
-    /// Since when it waits for the rest of what the client sends, charged what that takes at worst.
+    /// Since when it waits for the rest of a command, at the highest charge.
     waits_since: Option<Instant>,
 }
 
@@ -118,9 +118,8 @@ impl Connection {
         }
     }
 
-    /// Whether the session, when nothing was received, holds nothing but the bytes said: it is
-    /// charged no more while it waits for its client, until something comes or it has something to
-    /// say ([`Connection::stir`]).
+    /// Allows the connection to rest if it has no input: the session then holds only `keeps` bytes and is
+    /// charged no more, until input arrives or it has output ([`Connection::stir`]).
     pub(super) fn may_rest(&mut self, keeps: Option<usize>) {
         self.keeps = keeps;
     }
@@ -135,8 +134,8 @@ impl Connection {
         }
     }
 
-    /// From the next command on, the limits and the timeout for a known user; the session ends when the login
-    /// is no longer valid.
+    /// Applies the limits and timeout of a logged-in user from the next command on. The session ends when the
+    /// login is no longer valid.
     pub(super) fn authenticated(&mut self, message_bytes: u64, standing: Standing) {
         self.standing = Some(standing);
         self.decoder.set_limits(Limits::authenticated(message_bytes));
@@ -144,17 +143,17 @@ impl Connection {
         self.anonymous_until = None;
     }
 
-    /// Where responses are written; see that they are sent ([`Connection::relieve`]) after each.
+    /// The writer of responses; call [`Connection::relieve`] after each response.
     pub(super) fn out(&mut self) -> &mut Writer {
         &mut self.out
     }
 
-    /// The transport, unless a TLS handshake lost it.
+    /// The transport, unless a TLS handshake failed.
     pub(super) fn stream(&self) -> Option<&Stream> {
         self.stream.as_ref()
     }
 
-    /// Whether the server is stopping: long commands end at the next message.
+    /// Whether the server is shutting down: long commands end at the next message.
     pub(super) fn is_stopping(&self) -> bool {
         self.shutdown.is_stopping()
     }
@@ -165,7 +164,7 @@ impl Connection {
         let deadline = self.anonymous_until.map_or(deadline, |until| until.min(deadline));
         self.check_standing()?;
         if self.decoder.pending() <= limits::IMAP_COMMAND_FREE_BYTES {
-            // The command before is answered.
+            // The previous command is complete.
             self.command_memory = None;
         }
         loop {
@@ -177,14 +176,14 @@ impl Connection {
         }
     }
 
-    /// The next event in the bytes received.
+    /// The next event in the received bytes.
     fn decoded(&mut self) -> Option<Event> {
         let event = self.decoder.next()?;
         self.waits_since = None;
         Some(event)
     }
 
-    /// As [`Connection::next`], but `None` as soon as `interrupt` is done. Cancel-safe.
+    /// As [`Connection::next`], but `None` as soon as `interrupt` completes. Cancel-safe.
     pub(super) async fn next_unless(
         &mut self,
         deadline: Instant,
@@ -202,8 +201,8 @@ impl Connection {
         Ok(self.decoded())
     }
 
-    /// The next event while a message comes in, part of which is held in memory. A client that
-    /// sends nothing of it is disconnected soon if others wait for memory or account memory.
+    /// The next event while a message arrives, part of which is held in memory. A client that stalls is
+    /// disconnected soon if others wait for memory or account memory.
     pub(super) async fn next_of_message(&mut self) -> Result<Event, End> {
         let deadline = self.idle_deadline();
         let (mut looked, mut slices) = (Instant::now(), 0);
@@ -222,7 +221,7 @@ impl Connection {
         }
     }
 
-    /// Whether others wait for memory that may be held for the client.
+    /// Whether others wait for memory that this client may hold.
     fn others_wait(&self) -> bool {
         self.budget.waiting() > 0 || self.stream.as_ref().is_some_and(Stream::is_wanted)
     }
@@ -232,33 +231,34 @@ impl Connection {
         Instant::now() + self.input_timeout
     }
 
-    /// Mailbox names and quoted strings are UTF-8 from the next command on (RFC 6855 §3, RFC 9051 §5.1).
+    /// Treats mailbox names and quoted strings as UTF-8 from the next command on (RFC 6855 §3, RFC 9051
+    /// §5.1).
     pub(super) fn set_utf8(&mut self, utf8: bool) {
         self.decoder.set_utf8(utf8);
         self.out.set_utf8(utf8);
     }
 
-    /// Whether more was received than was taken.
+    /// Whether there is input that was not decoded.
     pub(super) fn has_input(&self) -> bool {
         self.decoder.pending() > 0
     }
 
-    /// The next line is not a command.
+    /// Expects a line that is no command.
     pub(super) fn expect_line(&mut self) {
         self.decoder.expect_line();
     }
 
-    /// Whether a message is coming in, so that large reads pay.
+    /// Sets whether a message is arriving, so that large reads pay off.
     pub(super) fn set_bulk(&mut self, bulk: bool) {
         self.bulk = bulk;
     }
 
-    /// The message of the APPEND under way is not wanted.
+    /// Refuses the message of the current APPEND.
     pub(super) fn refuse_append(&mut self) {
         self.decoder.refuse_append();
     }
 
-    /// Ends a session whose login was revoked, also one that never waits.
+    /// Ends a session with a revoked login, even if it never waits.
     pub(super) fn check_standing(&self) -> Result<(), End> {
         match &self.standing {
             Some(standing) if !standing.holds() => Err(End::Revoked),
@@ -266,7 +266,7 @@ impl Connection {
         }
     }
 
-    /// Speaks TLS from now on. Unanswered plaintext input is discarded (RFC 3501 §6.2.1).
+    /// Starts TLS. Discards unprocessed plaintext input (RFC 3501 §6.2.1).
     pub(super) async fn start_tls(&mut self, config: &Arc<ServerConfig>) -> Result<(), End> {
         self.flush().await?;
         self.decoder.clear();
@@ -275,8 +275,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Compresses from now on, in both directions (RFC 4978 §3), after sending pending output
-    /// uncompressed. Input behind the command is compressed already.
+    /// Starts compression in both directions (RFC 4978 §3), after sending pending output uncompressed. Input
+    /// after the command is already compressed.
     pub(super) async fn start_deflate(
         &mut self,
         compressions: &Compressions,
@@ -289,13 +289,13 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether something is compressed.
+    /// Whether compression is active.
     pub(super) fn is_deflated(&self) -> bool {
         self.inflater.is_some()
     }
 
-    /// Returns to the state before login, after sending pending output; compression ends in both
-    /// directions (RFC 8437 §4.1).
+    /// Returns to the state before login, after sending pending output. Ends compression in both directions
+    /// (RFC 8437 §4.1).
     pub(super) async fn unauthenticated(&mut self) -> Result<(), End> {
         self.flush().await?;
         if let Some(deflater) = self.deflater.take() {
@@ -318,19 +318,19 @@ impl Connection {
         Ok(())
     }
 
-    /// Says goodbye if that makes sense, and hangs up.
+    /// Sends BYE if the client can still receive it, and disconnects.
     pub(super) async fn close(mut self, end: &End) {
         if let End::Io(error) = end {
             tracing::debug!(%error, "a connection failed");
         }
-        // A client disconnected for a revoked login still gets the reason.
+        // The client of a revoked login must still get the reason.
         self.standing = None;
         if let Some(text) = end.goodbye() {
             let code = matches!(end, End::NoMemory).then_some(Code::Unavailable);
             self.out.status(None, Status::Bye, code.as_ref(), text);
         }
         if !matches!(end, End::Closed | End::Io(_)) {
-            // A client that does not take its goodbye does not get it.
+            // A client that does not take its BYE does not get it.
             let _ = timeout(Duration::from_secs(2), self.flush()).await;
         }
         if let Some(stream) = self.stream.take() {

@@ -1,11 +1,10 @@
-//! CONTEXT=SEARCH and CONTEXT=SORT (RFC 5267): after a search with UPDATE the server reports which
-//! messages enter the result and which leave it, until CANCELUPDATE or the next SELECT.
+//! CONTEXT=SEARCH and CONTEXT=SORT (RFC 5267): after a search with UPDATE the server reports messages that
+//! enter or leave the result, until CANCELUPDATE or the next SELECT.
 //!
-//! A context is the prepared search and its result as the client has it: a set of UIDs, or a list
-//! if it is sorted. Before each report, messages that changed since the last one are searched again
-//! and compared with that result, so that nothing is reported twice or left out. Results that leave
-//! because their messages are expunged are reported before the expunge, and at once where expunges
-//! have to wait (RFC 5267 §4.3.4, A.3).
+//! A context has the prepared search and the result as the client has it: a set of UIDs, or a sorted list.
+//! Before each report, the session searches the messages that have changed since the last one and compares
+//! them with that result. So it reports nothing twice and leaves nothing out. Results that leave because of
+//! an expunge are reported before the expunge, and at once where expunges are delayed (RFC 5267 §4.3.4, A.3).
 
 mod list;
 mod results;
@@ -29,22 +28,22 @@ pub(super) use list::{Contexts, Update};
 use results::Results;
 use updates::Pairs;
 
-/// A search that shall be kept up to date.
+/// A search to keep up to date.
 pub(super) struct Wanted<'a> {
     pub(super) correlator: Correlator,
     pub(super) uid: bool,
     pub(super) query: Arc<Query>,
-    /// The matches, ascending by UID or as sorted.
+    /// The matches, ascending by UID or sorted.
     pub(super) found: &'a [Match],
-    /// How it was sorted.
+    /// The sort order, if any.
     pub(super) comparators: Option<Vec<Comparator>>,
     /// The position of the mailbox's log before the search began.
     pub(super) position: Position,
-    /// From when its ages were counted.
+    /// The time from which its ages are counted.
     pub(super) now: Timestamp,
 }
 
-/// Whether a search with UPDATE may have that tag: not twice (RFC 5267 §4.3).
+/// Checks that no other search with UPDATE has that tag (RFC 5267 §4.3).
 ///
 /// # Errors
 /// `BAD` if another one has it.
@@ -56,8 +55,7 @@ pub(super) fn check(selected: &Selected, correlator: &Correlator) -> Result<(), 
     Ok(())
 }
 
-/// Reports changes to the result from now on, or NOUPDATE if there is no memory for that (RFC 5267
-/// §4.3.1).
+/// Reports changes of the result from now on, or NOUPDATE if there is no memory for that (RFC 5267 §4.3.1).
 pub(super) fn keep_up_to_date(selected: &mut Selected, responses: &mut Responses, wanted: Wanted<'_>) {
     let contexts = &mut selected.contexts;
     let results = match wanted.comparators {
@@ -78,7 +76,7 @@ pub(super) fn keep_up_to_date(selected: &mut Selected, responses: &mut Responses
     contexts.list.push(Context { correlator, uid, query, looked: now.seconds(), results });
 }
 
-/// CANCELUPDATE. Tags that are not in use are skipped: no updates come for them either way.
+/// CANCELUPDATE. Ignores unknown tags: they get no updates either way.
 pub(super) fn cancel_update(selected: &mut Selected, tags: &[AString]) -> Reply {
     let named = |context: &Context| context.correlator.tag.as_ref().is_some_and(|tag| tags.contains(tag));
     selected.contexts.list.retain(|context| !named(context));
@@ -103,8 +101,7 @@ pub(super) async fn report_gone(responses: &mut Responses, updates: Vec<Update>)
     Ok(())
 }
 
-/// Brings the results up to date with messages that are new in the view and with what changed up to
-/// `position`.
+/// Updates the results with messages that are new in the view, and with changes up to `position`.
 pub(super) async fn update(
     ctx: &sealpost_session::Context,
     selected: &mut Selected,
@@ -174,7 +171,7 @@ async fn update_one(
                 (removed, Vec::new())
             } else {
                 let whole = NumberedScope::selected(selected);
-                // Few more than were searched for: a kept result is bounded.
+                // Few more than the search found: a kept result is bounded.
                 let all = new.map(|new| results::together(list, new));
                 let all = sort::sorted(ctx, responses, &whole, all, comparators).await?;
                 let (removed, comes) = results::placed(removed, list, &all, &old);
@@ -189,7 +186,7 @@ async fn update_one(
     report_update(selected, responses, context, goes, comes).await
 }
 
-/// The messages that may have come to the result or gone from it.
+/// The messages that may have entered or left the result.
 fn to_look_at(
     selected: &Selected,
     context: &mut Context,

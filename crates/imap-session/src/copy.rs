@@ -1,6 +1,5 @@
-//! COPY and MOVE in IMAP's words (RFC 3501 §6.4.7, RFC 6851): within a log for
-//! [`sealpost_mailbox::copy`] to do, between logs, one of which a mailbox is shared by, for
-//! [`sealpost_mailbox::cross_account_copy`].
+//! COPY and MOVE (RFC 3501 §6.4.7, RFC 6851): the IMAP side of [`sealpost_mailbox::copy`] within a log, and
+//! of [`sealpost_mailbox::cross_account_copy`] between logs, when a shared mailbox is involved.
 
 use std::sync::Arc;
 
@@ -44,7 +43,7 @@ pub(super) async fn copy(
     })
 }
 
-/// MOVE. The expunges are reported with all other updates at the end of the command.
+/// MOVE. Expunges are reported with all other updates at the end of the command.
 pub(super) async fn move_messages(
     user: &User,
     selected: &Selected,
@@ -58,13 +57,14 @@ pub(super) async fn move_messages(
     let targets = targets::resolve(selected, &asked.set, asked.uid)?;
     let placed = put(user, selected, responses, own, &targets, asked, Kind::Move).await?;
     let Some(code) = placed else { return Ok(Reply::ok("MOVE completed, no messages")) };
-    // RFC 6851 §4.3: before the expunges, so that the client knows where they went.
+    // RFC 6851 §4.3: before the expunges, so that the client learns the new UIDs.
     responses.out().status(None, Status::Ok, Some(&code), "moved");
     Ok(Reply::ok("MOVE completed"))
 }
 
-/// Places `targets` where they shall go; COPYUID, or `None` if there was nothing to place. By
-/// number, all or none: one that another session has expunged refuses all (RFC 2180 §4.4.1).
+/// Places `targets` in the target mailbox. Returns COPYUID, or `None` if there was nothing to place. With
+/// message numbers it is all or none: a message that another session has expunged refuses all (RFC 2180
+/// §4.4.1).
 async fn put(
     user: &User,
     selected: &Selected,
@@ -89,7 +89,7 @@ async fn put(
     }
 }
 
-/// The same between logs.
+/// As `put`, between logs.
 async fn put_between(
     user: &User,
     responses: &mut Responses,
@@ -113,7 +113,7 @@ async fn put_between(
     Ok(copy_uid(&placed.copied))
 }
 
-/// COPYUID: both sets ascending, so that the n-th of one is the n-th of the other (RFC 4315 §3).
+/// COPYUID: both sets ascend, so the n-th of one is the n-th of the other (RFC 4315 §3).
 fn copy_uid(copied: &Copied) -> Option<Code> {
     let set = |uids: &UidSet| SequenceSet::from_ranges(uids.ranges().map(|(a, b)| a.get()..=b.get()));
     let (from, to) = (set(&copied.from)?, set(&copied.uids)?);

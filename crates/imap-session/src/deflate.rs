@@ -1,14 +1,14 @@
-//! DEFLATE (RFC 1951) in the two directions of a connection, with memory that is bounded and given back.
+//! DEFLATE (RFC 1951) in both directions of a connection, with bounded memory.
 //!
-//! - [`Deflater`] compresses output. It has a compressor only while there is enough output to be
-//!   worth it and [`COMPRESSOR_BYTES`] are free; otherwise it writes stored blocks, which take no
-//!   memory. After every flush the stream is at the beginning of a byte and of a block, so a
-//!   compressor can be dropped there and another one continue.
-//! - [`Inflater`] decompresses input, a bounded number of bytes at a time however small the input
-//!   that they come from. Between two blocks it needs only the window that the client may refer
-//!   back to: as much as the client sent, at most 32 KiB (RFC 1951 §2).
+//! - [`Deflater`] compresses output. It has a compressor only while there is enough output to be worth it and
+//!   [`COMPRESSOR_BYTES`] are free; otherwise it writes stored blocks, which take no memory. After every
+//!   flush the stream is at the start of a byte and of a block. There one compressor can be dropped and
+//!   another continue.
+//! - [`Inflater`] decompresses input, a bounded number of bytes at a time, however small their input is.
+//!   Between two blocks it needs only the window that the client may refer to: as much as the client has
+//!   sent, at most 32 KiB (RFC 1951 §2).
 //!
-//! The reasons are in `docs/decisions/0018-compression.md`. `miniz_oxide` is named here and nowhere else.
+//! The reasons are in `docs/decisions/0018-compression.md`. `miniz_oxide` appears in this file only.
 
 use bytes::{Buf, BytesMut};
 use miniz_oxide::MZFlush;
@@ -25,22 +25,22 @@ mod tests;
 
 /// Memory of a compressor, in bytes: window, hash chains, codes and a block's output.
 pub(super) const COMPRESSOR_BYTES: usize = 320 * 1024;
-/// Memory of an inflater at most, in bytes: the window and 11 KiB of tables.
+/// Maximum memory of an inflater, in bytes: the window and 11 KiB of tables.
 pub(super) const INFLATER_BYTES: usize = WINDOW_BYTES + 12 * 1024;
 /// How far back a stream may refer (RFC 1951 §2).
 const WINDOW_BYTES: usize = 32 * 1024;
-/// The window of a client that has sent little.
+/// The initial window, for a client that has sent little.
 const FIRST_WINDOW_BYTES: usize = 1024;
-/// The quickest level that looks for repetitions: mail is sent far more often than links are slow.
+/// The fastest level that searches for repetitions: cheap CPU matters more here than the last bytes.
 const LEVEL: i32 = 1;
 /// Without the header of RFC 1950.
 const RAW: i32 = -15;
 
-/// The end of a stream that has no compressor: an empty last block with fixed codes (RFC 1951 §3.2.6).
+/// The end of a stream without a compressor: an empty last block with fixed codes (RFC 1951 §3.2.6).
 const LAST_BLOCK: [u8; 2] = [0x03, 0x00];
-/// Less than that, and no compressor yet: it is not worth one.
+/// The least output that is worth a compressor, in bytes.
 const WORTHWHILE_BYTES: usize = 1024;
-/// Bytes of the header of a stored block (RFC 1951 §3.2.4), at the beginning of a byte.
+/// Bytes of the header of a stored block (RFC 1951 §3.2.4), at the start of a byte.
 const STORED_HEADER_BYTES: usize = 5;
 
 /// Compresses output.
@@ -53,19 +53,19 @@ pub(super) struct Deflater {
 
 struct Compressor {
     state: Box<CompressorOxide>,
-    /// Something was taken and not flushed.
+    /// Whether there is input that was not flushed.
     dirty: bool,
     _memory: [Permit; 2],
 }
 
 impl Deflater {
-    /// At the beginning of a stream. Acquires from `budget` only free memory, and never waits.
+    /// A new stream. It acquires only free memory from `budget`, and never waits.
     pub(super) fn new(compressions: &Compressions, budget: Budget) -> Self {
         Deflater { budget, share: compressions.compressors.clone(), compressor: None }
     }
 
-    /// Takes some of `input`, which is not empty, and writes some output to `packed`, which has
-    /// more room than the header of a block; how many bytes of each.
+    /// Takes some of `input`, which is not empty, and writes output to `packed`, which is longer than a block
+    /// header. Returns the bytes taken and written.
     pub(super) fn push(&mut self, input: &[u8], packed: &mut [u8]) -> (usize, usize) {
         if self.compressor.is_none() && input.len() >= WORTHWHILE_BYTES {
             self.compressor = self.memory().map(Compressor::new);
@@ -82,40 +82,40 @@ impl Deflater {
 
     /// The memory for a compressor, if it is free.
     fn memory(&self) -> Option<[Permit; 2]> {
-        // Trimmed to a fair part, it would be too little.
+        // A permit trimmed to the fair part would be too small.
         if self.share.fair_part() < COMPRESSOR_BYTES {
             return None;
         }
         Some([self.share.try_acquire(COMPRESSOR_BYTES)?, self.budget.try_acquire(COMPRESSOR_BYTES)?])
     }
 
-    /// Writes what the client needs to see everything that was taken (RFC 4978 §4); how many bytes.
-    /// Call it until there are none.
+    /// Writes output so that the client can decode everything taken (RFC 4978 §4). Returns the bytes written;
+    /// call it until that is 0.
     pub(super) fn flush(&mut self, packed: &mut [u8]) -> usize {
         let Some(compressor) = self.compressor.as_mut().filter(|compressor| compressor.dirty) else {
             return 0;
         };
-        // An empty stored block, unless the stream is at the beginning of a byte already; nothing
-        // the second time.
+        // An empty stored block, unless the stream is already at the start of a byte; nothing on the second
+        // call.
         let (_, _, written) = compress(&mut compressor.state, &[], packed, TDEFLFlush::SyncOpt);
         compressor.dirty = written > 0;
         written
     }
 
-    /// Writes the end of the stream; how many bytes. Call it once, after [`Deflater::flush`], with
-    /// room for a header.
+    /// Writes the end of the stream; returns the bytes written. Call it once, after [`Deflater::flush`], with
+    /// space for a header.
     pub(super) fn finish(mut self, packed: &mut [u8]) -> usize {
         self.rest();
         packed[..LAST_BLOCK.len()].copy_from_slice(&LAST_BLOCK);
         LAST_BLOCK.len()
     }
 
-    /// Whether there is memory to be given back.
+    /// Whether it holds memory that can be freed.
     pub(super) fn rests(&self) -> bool {
         self.compressor.is_none()
     }
 
-    /// Gives it back if everything is flushed. The next output does not refer to what came before.
+    /// Frees the memory if everything is flushed. Later output does not refer to earlier output.
     pub(super) fn rest(&mut self) {
         if self.compressor.as_ref().is_some_and(|compressor| !compressor.dirty) {
             self.compressor = None;
@@ -144,36 +144,36 @@ fn store(input: &[u8], packed: &mut [u8]) -> (usize, usize) {
 /// Decompresses input.
 pub(super) struct Inflater {
     engine: Engine,
-    /// The last bytes that came out, as a ring; its length is a power of two.
+    /// The last output, as a ring; its length is a power of two.
     window: Vec<u8>,
-    /// Where the next byte goes.
+    /// The index of the next byte.
     at: usize,
-    /// Input not processed yet.
+    /// Input not yet processed.
     input: BytesMut,
-    /// Bytes that the current block gave so far.
+    /// Output bytes of the current block so far.
     from_block: usize,
-    /// At the beginning of a block and of a byte, after a block of no bytes: what a flush leaves behind.
+    /// At the start of a block and of a byte, after an empty block: the state that a flush leaves.
     flushed: bool,
-    /// The last block was read.
+    /// Whether the last block was read.
     done: bool,
-    /// The client said that the stream ends here.
+    /// Whether the client announced the end of the stream.
     ending: bool,
 }
 
 enum Engine {
     Running(Box<DecompressorOxide>),
-    /// Between two blocks.
+    /// The state between two blocks.
     Resting(BlockBoundaryState),
 }
 
 /// The result of processing some input.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Inflated {
-    /// Bytes.
+    /// Output was produced.
     Some,
-    /// Nothing: more input is needed.
+    /// No output: more input is needed.
     Nothing,
-    /// Nothing: the stream is over, and what follows is not compressed ([`Inflater::into_rest`]).
+    /// No output: the stream has ended, and later input is uncompressed ([`Inflater::into_rest`]).
     Ended,
 }
 
@@ -182,7 +182,7 @@ pub(super) enum Inflated {
 pub(super) struct Corrupt;
 
 impl Inflater {
-    /// At the beginning of a stream, of which `input` came already.
+    /// A new stream whose first bytes are `input`.
     pub(super) fn new(input: BytesMut) -> Self {
         Inflater {
             engine: Engine::Running(Box::default()),
@@ -196,23 +196,23 @@ impl Inflater {
         }
     }
 
-    /// Where to read into: only append to it.
+    /// The input buffer; only append to it.
     pub(super) fn input(&mut self) -> &mut BytesMut {
         &mut self.input
     }
 
-    /// Appends some bytes to `out`, at most the size of the window.
+    /// Appends output to `out`, at most the size of the window.
     ///
     /// # Errors
-    /// [`Corrupt`]; nothing more can be read.
+    /// [`Corrupt`]; do not call it again.
     pub(super) fn inflate(&mut self, out: &mut BytesMut) -> Result<Inflated, Corrupt> {
         loop {
             if self.done {
                 return if self.ending { Ok(Inflated::Ended) } else { Err(Corrupt) };
             }
             let Some(&first) = self.input.first() else { return Ok(Inflated::Nothing) };
-            // A client that ends its stream may send a last block or not; neither a fixed nor a
-            // stored one looks like a command.
+            // A client that ends its stream may omit the last block. Neither a fixed nor a stored one looks
+            // like a command.
             if self.ending && self.flushed && !matches!(first, 0x01 | 0x03) {
                 self.done = true;
                 continue;
@@ -229,17 +229,17 @@ impl Inflater {
         }
     }
 
-    /// The stream ends with the last byte that came out (RFC 8437 §4.1).
+    /// Announces that the stream ends with the last output byte (RFC 8437 §4.1).
     pub(super) fn end(&mut self) {
         self.ending = true;
     }
 
-    /// The input behind the end of the stream.
+    /// The input after the end of the stream.
     pub(super) fn into_rest(self) -> BytesMut {
         self.input
     }
 
-    /// Frees the memory that is not needed while no input comes.
+    /// Frees the memory that is not needed while no input arrives.
     pub(super) fn rest(&mut self) {
         if !self.input.is_empty() {
             return;
@@ -252,7 +252,7 @@ impl Inflater {
         }
     }
 
-    /// Bytes that are held while nothing comes.
+    /// Bytes held while no input arrives.
     #[cfg(test)]
     pub(super) fn held(&self) -> usize {
         let running = match &self.engine {
@@ -262,7 +262,7 @@ impl Inflater {
         size_of::<Inflater>() + self.window.len() + self.input.capacity() + running
     }
 
-    /// Looks at some input; how many bytes came out, which end at `self.at`.
+    /// Processes some input. Returns the number of output bytes, which end at `self.at`.
     fn step(&mut self) -> Result<usize, Corrupt> {
         const FLAGS: u32 =
             inflate_flags::TINFL_FLAG_HAS_MORE_INPUT | inflate_flags::TINFL_FLAG_STOP_ON_BLOCK_BOUNDARY;
@@ -271,7 +271,7 @@ impl Inflater {
         }
         let Engine::Running(engine) = &mut self.engine else { return Err(Corrupt) };
         if self.at == self.window.len() {
-            // It has gone round only when it is as large as it gets.
+            // The ring wraps only at its maximum size.
             match self.window.len() {
                 len if len < WINDOW_BYTES => self.window.resize(2 * len, 0),
                 _ => self.at = 0,
@@ -298,24 +298,24 @@ impl Inflater {
     }
 }
 
-/// Bounds how many connections may be compressed at once. Inflaters, which live as long as their
-/// connection, have a share of the memory, so that enough is left for short-lived buffers.
-/// Compressors come and go, but the system's allocator does not return what many of them took at
-/// once: they have a share of their own, and output that finds no memory there goes uncompressed.
+/// Bounds how many connections may be compressed. Inflaters live as long as their connection, so they have a
+/// share of the memory that leaves enough for short-lived buffers. Compressors are short-lived, but the
+/// allocator does not return the memory of many to the system. So they have a share of their own, and output
+/// without memory there is sent uncompressed.
 #[derive(Clone)]
 pub struct Compressions {
     places: Budget,
     compressors: Budget,
 }
 
-/// The right of one connection to be compressed, and the memory for it.
+/// The right of one connection to be compressed, with its memory.
 pub(super) struct Compression {
     _place: Permit,
     _memory: Permit,
 }
 
 impl Compressions {
-    /// Of a server with that budget.
+    /// The limits of a server with that budget.
     pub fn of(budget: &Budget) -> Self {
         Compressions {
             places: Budget::new(budget.common() / limits::IMAP_COMPRESSED_SHARE),
@@ -323,9 +323,9 @@ impl Compressions {
         }
     }
 
-    /// A place for one more, with memory from `budget`, waited for; `None` if all places are taken.
+    /// Admits another connection and waits for its memory from `budget`; `None` if all places are taken.
     pub(super) async fn admit(&self, budget: &Budget) -> Option<Compression> {
-        // Trimmed to a fair part, a place in a small budget would be too small.
+        // A permit trimmed to the fair part of a small budget would be too small.
         if self.places.fair_part() < INFLATER_BYTES {
             return None;
         }

@@ -1,15 +1,14 @@
-//! Which dialect a session speaks: what ENABLE and the commands that count as such switched on (RFC
+//! The extensions that change how a session behaves, enabled by ENABLE and by commands that imply it (RFC
 //! 5161, RFC 7162 §3.1, RFC 9586 §3.1, RFC 9051 §6.3.1, RFC 6855 §3).
 //!
-//! Nothing is ever switched off again, except by UNAUTHENTICATE, which resets the session (RFC 8437
-//! §2).
+//! Only UNAUTHENTICATE disables them, by resetting the session (RFC 8437 §2).
 
-/// The extensions enabled in this session. Commands ask the methods, which say what follows.
+/// The enabled extensions. Commands call the methods, which return the consequences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Dialect {
     /// CONDSTORE
     pub(super) condstore: bool,
-    /// QRESYNC, which is CONDSTORE and more.
+    /// QRESYNC, which includes CONDSTORE
     pub(super) qresync: bool,
     /// UIDONLY
     pub(super) uid_only: bool,
@@ -17,40 +16,39 @@ pub(super) struct Dialect {
     pub(super) rev2: bool,
     /// UTF8=ACCEPT
     pub(super) utf8_accept: bool,
-    /// NUL in literals of FETCH and URLFETCH (`fetch/char8.rs`).
+    /// NUL in literals of FETCH and URLFETCH (`fetch/char8.rs`)
     pub(super) takes_nul: bool,
 }
 
 impl Dialect {
-    /// Whether mod-sequences are reported: MODSEQ in every unsolicited FETCH response, and in those
-    /// that have FLAGS (RFC 7162 §3.1).
+    /// Whether to report mod-sequences: MODSEQ in unsolicited FETCH responses, and in those with FLAGS (RFC
+    /// 7162 §3.1).
     pub(super) fn modseq(self) -> bool {
         self.condstore || self.qresync
     }
 
-    /// Whether QRESYNC is on: VANISHED (EARLIER), HIGHESTMODSEQ in completions (RFC 7162 §3.2).
+    /// Whether QRESYNC is enabled: VANISHED (EARLIER), HIGHESTMODSEQ in completions (RFC 7162 §3.2).
     pub(super) fn qresync(self) -> bool {
         self.qresync
     }
 
-    /// Whether expunges are reported as VANISHED and not as EXPUNGE (RFC 7162 §3.2.10, RFC 9586
-    /// §3.5).
+    /// Whether expunges are reported as VANISHED instead of EXPUNGE (RFC 7162 §3.2.10, RFC 9586 §3.5).
     pub(super) fn vanished(self) -> bool {
         self.qresync || self.uid_only
     }
 
-    /// Whether message sequence numbers are neither taken nor given (RFC 9586 §3).
+    /// Whether message numbers are neither accepted nor sent (RFC 9586 §3).
     pub(super) fn uid_only(self) -> bool {
         self.uid_only
     }
 
-    /// Whether IMAP4rev2 is spoken and not IMAP4rev1.
+    /// Whether the session uses IMAP4rev2 instead of IMAP4rev1.
     pub(super) fn rev2(self) -> bool {
         self.rev2
     }
 
-    /// Whether UTF8=ACCEPT is on: a charset is not to be named any more (RFC 6855 §3 and its
-    /// erratum 4029, for SORT and THREAD too).
+    /// Whether UTF8=ACCEPT is enabled: commands may no longer name a charset (RFC 6855 §3 and its erratum
+    /// 4029, for SORT and THREAD too).
     pub(super) fn utf8_accept(self) -> bool {
         self.utf8_accept
     }

@@ -1,6 +1,6 @@
-//! Which function answers which command, and which parts of the session it gets.
+//! Maps commands to functions, and passes each the parts of the session that it needs.
 //!
-//! The functions of the commands are in files of their own and see only the parts they get here.
+//! The functions are in files of their own and see only these parts.
 
 use sealpost_imap::types::{AString, AppendHead, Atom, Code, CommandBody, Notify, Response, Status, Tag};
 
@@ -20,7 +20,7 @@ use sealpost_auth::Entered;
 use sealpost_session::metrics::Verdict;
 
 impl Session {
-    /// Runs one command. `updates` says what is reported to the client beside its answer.
+    /// Runs one command. `updates` selects the updates that follow its reply.
     pub(super) async fn execute(
         &mut self,
         tag: &Tag,
@@ -51,7 +51,7 @@ impl Session {
         let Session { shared, log, responses, user, selected, subscriptions, own, moved, .. } = self;
         let ctx = &*shared.ctx;
         let user = logged_in(user)?;
-        // All futures but that of IDLE, where sessions spend most of their time, are boxed: a
+        // All futures except that of IDLE, in which sessions spend most of their time, are boxed. So a
         // waiting session does not take the memory of its largest command.
         match body {
             CommandBody::Enable(names) => {
@@ -156,10 +156,9 @@ impl Session {
         self.responses.connection.start_deflate(&self.shared.compressions, compression).await
     }
 
-    /// UNAUTHENTICATE (RFC 8437): back to the not authenticated state on the same connection, for
-    /// another user. The mailbox is not expunged, nothing is reported (RFC 8437 §3), and the state
-    /// of the login is dropped: [`Session::anew`]. Never answered NO: a client may send its next
-    /// login behind it without waiting.
+    /// UNAUTHENTICATE (RFC 8437): returns to the not authenticated state on the same connection, for another
+    /// user. It expunges and reports nothing (RFC 8437 §3), and drops the state of the login:
+    /// [`Session::anew`]. It never replies NO, since a client may pipeline its next login.
     pub(super) async fn unauthenticate(&mut self, tag: &Tag) -> Result<(), End> {
         if let Err(reply) = logged_in(&mut self.user) {
             return self.complete(tag, reply);
@@ -171,7 +170,7 @@ impl Session {
         Ok(())
     }
 
-    /// What every command after login needs.
+    /// The common preparation of all commands after login.
     async fn before_command(&mut self, body: &CommandBody, updates: &UntaggedUpdates) -> Result<(), Failure> {
         logged_in(&mut self.user)?;
         uid_only::check_numbers(self.responses.dialect, body)?;
@@ -184,13 +183,13 @@ impl Session {
         }
         condstore::enable(self.selected.as_ref(), &mut self.responses, body);
         if updates.own {
-            // Report what others did before: what is new afterwards is this client's own change.
+            // Report earlier changes of other sessions first: later ones are this client's own.
             self.report_others().await?;
         }
         Ok(())
     }
 
-    /// Reports changes outside of the selected mailbox, if NOTIFY asked for that.
+    /// Reports changes outside the selected mailbox, if NOTIFY requested them.
     pub(super) async fn report_others(&mut self) -> Result<(), End> {
         let Session { user, selected, subscriptions, responses, own, .. } = self;
         match user {
@@ -199,8 +198,8 @@ impl Session {
         }
     }
 
-    /// NOTIFY. For any arguments, pending changes of the selected mailbox are reported first: it is
-    /// a NOOP too (RFC 5465 §3.1).
+    /// NOTIFY. First reports pending changes of the selected mailbox, whatever its arguments: it acts as a
+    /// NOOP too (RFC 5465 §3.1).
     async fn notify(&mut self, notify: Notify) -> Outcome {
         let Some(asked) = notify::asked(notify)? else {
             self.subscriptions.notify = Some(Box::default());
@@ -216,7 +215,7 @@ impl Session {
     pub(super) async fn append(&mut self, head: AppendHead) -> Outcome {
         let outcome = self.append_or_replace(&head).await;
         if outcome.is_err() {
-            // The rest of the command is not wanted. After its end this does nothing.
+            // Discards the rest of the command. Has no effect after its end.
             self.responses.connection.refuse_append();
         }
         outcome
@@ -256,7 +255,7 @@ impl Session {
         }
     }
 
-    /// Begins the authenticated state.
+    /// Enters the authenticated state.
     async fn enter(&mut self, entered: Entered, done: &'static str) -> Outcome {
         let Session { shared, responses, log, .. } = self;
         let ctx = &*shared.ctx;
@@ -265,7 +264,7 @@ impl Session {
             log.count("crowded_logins", 1);
             return Err(Reply::no(Code::Limit, "too many connections of this account, close some").into());
         }
-        // Loading the account is scheduled on its own already.
+        // The load limiter schedules the load of the account itself.
         self.queue.take(ctx.scheduler.of(record.id));
         let account = ctx.accounts.open_current(record.id, root).await?;
         let user = User::new(shared.clone(), account, record);
@@ -322,7 +321,7 @@ impl Session {
         Err(End::Logout.into())
     }
 
-    /// ID (RFC 2971): for problem reports, so the name and version and nothing about the machine.
+    /// ID (RFC 2971): name and version, for problem reports, and nothing about the machine.
     fn id(&mut self) -> Reply {
         let field = |name: &str, value: &str| (AString::from(name), Some(AString::from(value)));
         let fields = vec![field("name", "Sealpost"), field("version", env!("CARGO_PKG_VERSION"))];
@@ -336,8 +335,7 @@ fn logged_in(user: &mut Option<User>) -> Result<&mut User, Reply> {
     user.as_mut().ok_or_else(|| Reply::bad("log in first"))
 }
 
-/// Whether the command is about names without one that must exist: a missing name is no error that
-/// [`User::resolve`] should look into.
+/// Whether the command lists names. A missing name is then no error that [`User::resolve`] would look into.
 fn lists_names(body: &CommandBody) -> bool {
     match body {
         CommandBody::MultiSearch(multi) => multi.sources.is_some(),

@@ -1,7 +1,7 @@
 //! ENABLE (RFC 5161, RFC 9051 §6.3.1): the extensions that change unsolicited responses.
 //!
-//! An extension is one line of [`EXTENSIONS`]. Names not in the table are skipped, and ENABLED
-//! lists what this command switched on that was off before (RFC 5161 §3.2).
+//! Each extension is a line of [`EXTENSIONS`]. Unknown names are ignored, and ENABLED lists what this command
+//! has newly enabled (RFC 5161 §3.2).
 
 use sealpost_imap::NUL_EXTENSION;
 use sealpost_imap::types::{Atom, Response};
@@ -13,7 +13,7 @@ use super::selected::Selected;
 use super::subscriptions::Subscriptions;
 use super::user::User;
 
-/// Switches an extension on; whether it was off.
+/// Enables an extension; returns whether it was disabled.
 type Enable = fn(&User, &mut Subscriptions, &mut Responses) -> bool;
 
 /// The extensions that can be enabled.
@@ -65,7 +65,7 @@ pub(super) fn enable(
     Ok(Reply::ok("ENABLE completed"))
 }
 
-/// Sets it; whether it was not set.
+/// Sets the flag; returns whether it was unset.
 pub(super) fn switch_on(flag: &mut bool) -> bool {
     !std::mem::replace(flag, true)
 }

@@ -1,5 +1,5 @@
-//! EXPUNGE and UID EXPUNGE (RFC 3501 §6.4.3, RFC 4315 §2.1). The responses are sent with all other
-//! updates at the end of the command.
+//! EXPUNGE and UID EXPUNGE (RFC 3501 §6.4.3, RFC 4315 §2.1). Responses are sent with all other updates at the
+//! end of the command.
 
 use sealpost_account::rights::Rights;
 use sealpost_base::Error;
@@ -13,7 +13,7 @@ use super::selected::Selected;
 use super::targets;
 use super::updates;
 
-/// EXPUNGE: every message that is `\Deleted`; of these with `uids` only those.
+/// EXPUNGE: removes every `\Deleted` message; with `uids`, only those among them.
 pub(super) async fn expunge(
     selected: &mut Selected,
     responses: &mut Responses,

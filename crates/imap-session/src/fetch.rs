@@ -1,12 +1,12 @@
 //! FETCH (RFC 3501 §6.4.5, §7.4.2).
 //!
-//! FETCH copies rows in batches, other tasks read derived data and messages ahead, and bytes go from
-//! the store to the client in chunks. So a FETCH of a whole mailbox holds little more memory than a
-//! FETCH of one message. Structures and sizes were computed when the message arrived: FETCH reads
-//! only the bytes that the client requests.
+//! FETCH copies rows in batches, other tasks read derived data and messages ahead, and bytes stream from the
+//! store to the client in chunks. So a FETCH of a whole mailbox holds little more memory than a FETCH of one
+//! message. Structures and sizes were computed when the message arrived: FETCH reads only the bytes that the
+//! client requests.
 //!
-//! One log entry sets `\Seen` for all messages before the first response, so that the responses have
-//! the new flags. FETCH reports a damaged message by UID and returns the others.
+//! One log entry sets `\Seen` for all messages before the first response, so that responses have the new
+//! flags. FETCH reports a damaged message by UID and returns the others.
 
 mod binary;
 mod char8;
@@ -47,8 +47,7 @@ use response::write_columns;
 use rows::{FetchRow, changed_among, changed_from, gone_of, mark_seen, shows_flags, snapshot};
 use trouble::Trouble;
 
-/// Rows copied from the state at once: about as many bytes as a connection may hold without a
-/// reservation.
+/// Rows copied from the state at once: about as many bytes as a connection may hold without a reservation.
 const BATCH_ROWS: usize = 64;
 /// Of these, messages that may still be read when FETCH copies the next rows, so that reading never
 /// waits for the end of a batch.
@@ -235,7 +234,7 @@ async fn fetch_rows(
     messages.write(selected, responses, plan, 0, trouble).await
 }
 
-/// The window onto the messages that PARTIAL asks for (RFC 9394 §3.3).
+/// The window of messages that PARTIAL requests (RFC 9394 §3.3).
 fn partial(uid: bool, modifiers: &[FetchModifier]) -> Result<Option<PartialRange>, Reply> {
     let found = modifiers.iter().find_map(|modifier| match modifier {
         FetchModifier::Partial(range) => Some(*range),

@@ -1,9 +1,8 @@
-//! FILTERS (RFC 5466): searches that are stored under a name, as metadata of the server.
+//! FILTERS (RFC 5466): searches stored under a name, as metadata of the server.
 //!
-//! `FILTER name` stands for the keys in `/private/filters/values/name`, or in
-//! `/shared/filters/values/name` if there is no such private entry: what the operator wrote into
-//! the configuration. Stored searches may refer to others, so many times deep and with so many keys
-//! as a search may have; beyond that, and in circles, a filter is not defined.
+//! `FILTER name` stands for the keys in `/private/filters/values/name`. If there is no such private entry, it
+//! is `/shared/filters/values/name`, which the operator has configured. Stored searches may refer to others,
+//! up to a depth and a number of keys; beyond that, and in circles, a filter is undefined.
 
 use sealpost_account::metadata::{self, Holder};
 use sealpost_base::limits;
@@ -18,17 +17,17 @@ use super::user::User;
 use sealpost_session::Settings;
 use sealpost_session::settings::StoredSearch;
 
-/// Where the values are (RFC 5466 §3.1): those of the user, which come first, and those that the
-/// operator made for all.
+/// The folders of values (RFC 5466 §3.1): those of the user, which take precedence, and the operator's for
+/// all users.
 const PRIVATE: &str = "/private/filters/values/";
 pub(super) const SHARED: &str = "/shared/filters/values/";
-/// Filters in filters (RFC 5466 §3.1 asks for at least three).
+/// Nesting of filters in filters (RFC 5466 §3.1 requires at least three).
 const SUBSTITUTIONS: usize = 8;
 
-/// Reads a search that the operator stores for all: `NAME KEYS`, the keys as in SEARCH.
+/// Parses a search that the operator stores for all users: `NAME KEYS`, with keys as in SEARCH.
 ///
 /// # Errors
-/// Why it is none, for the operator.
+/// The reason, for the operator.
 pub fn parse_stored_search(text: &str) -> Result<StoredSearch, String> {
     let (name, keys) = text.split_once(' ').ok_or("write a name and search criteria")?;
     let entry =
@@ -52,8 +51,8 @@ pub(super) fn shared_entries(settings: &Settings) -> impl Iterator<Item = String
 /// The search with FILTER keys replaced by the stored keys.
 ///
 /// # Errors
-/// `NO [UNDEFINED-FILTER]`; `BAD [BADCHARSET]` if the strings of the command are not UTF-8 as those
-/// of filters are (RFC 5466 §3.1).
+/// `NO [UNDEFINED-FILTER]`; `BAD [BADCHARSET]` if the strings of the command are not UTF-8, as those of
+/// filters are (RFC 5466 §3.1).
 pub(super) fn with_filters(user: &User, responses: &Responses, search: Search) -> Result<Search, Reply> {
     if !search.keys.iter().any(|key| key.any(&|key| matches!(key, SearchKey::Filter(_)))) {
         return Ok(search);
@@ -73,7 +72,7 @@ pub(super) fn with_filters(user: &User, responses: &Responses, search: Search) -
     Ok(Search { keys, ..search })
 }
 
-/// The keys that are stored under that name, if they are a full and correct search.
+/// The keys stored under that name, if they form a valid search.
 fn stored(user: &User, name: &Atom) -> Option<Vec<SearchKey>> {
     let account = user.account();
     let entry = |top| Entry::new(&format!("{top}{}", name.as_str())).ok();
@@ -83,10 +82,11 @@ fn stored(user: &User, name: &Atom) -> Option<Vec<SearchKey>> {
     parse::search_keys(value).ok()
 }
 
-/// Whether the value of an entry of the server may be stored: a stored search has to be one (RFC 5466 §3.2).
+/// Checks whether the value of an entry of the server may be stored: a stored search must be valid (RFC 5466
+/// §3.2).
 ///
 /// # Errors
-/// `NO [CANNOT]`, saying why not.
+/// `NO [CANNOT]` with the reason.
 pub(super) fn check(entry: &Entry, value: Option<&[u8]>) -> Result<(), Reply> {
     let named = [PRIVATE, SHARED].iter().find_map(|top| entry.as_str().strip_prefix(top));
     let (Some(name), Some(value)) = (named, value) else {
@@ -101,19 +101,19 @@ pub(super) fn check(entry: &Entry, value: Option<&[u8]>) -> Result<(), Reply> {
     }
 }
 
-/// Putting stored searches in their places.
+/// Replaces FILTER keys by stored searches.
 struct Substitution<'a> {
     user: &'a User,
-    /// Keys so far.
+    /// The number of keys so far.
     keys: usize,
-    /// The filters that the current key is in.
+    /// The nested filters around the current key.
     path: Vec<Atom>,
 }
 
 impl Substitution<'_> {
     fn key(&mut self, key: SearchKey, depth: usize) -> Result<SearchKey, Reply> {
         self.keys += 1;
-        // Filters make a search deeper, but not without end.
+        // Filters make a search deeper, within a limit.
         if self.keys > limits::IMAP_SEARCH_KEYS || depth > 2 * limits::IMAP_NESTING {
             return Err(self.undefined());
         }
@@ -143,7 +143,7 @@ impl Substitution<'_> {
         Ok(SearchKey::And(keys))
     }
 
-    /// For the current filter (RFC 5466 §3.1): it does not exist, or cannot be used.
+    /// The reply for the current filter (RFC 5466 §3.1): it does not exist, or cannot be used.
     fn undefined(&self) -> Reply {
         match self.path.last() {
             Some(name) if stored(self.user, name).is_some() => {

@@ -1,4 +1,4 @@
-//! Flags between the wire and the account: names to sets, sets to names.
+//! Converts flags between the protocol and the account: names to sets, sets to names.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use sealpost_mailbox::flags::FLAG_RIGHTS;
 use super::connection::{Connection, End};
 use super::reply::Reply;
 
-/// Flags of STORE or APPEND for the account. `\Recent` is the server's alone and is skipped (RFC
-/// 3501 §2.3.2).
+/// Flags of STORE or APPEND for the account. Only the server sets `\Recent`, so it is ignored (RFC 3501
+/// §2.3.2).
 ///
 /// # Errors
-/// `BAD` for a system flag that does not exist: accepting it would be a promise to keep it.
+/// `BAD` for an unknown system flag: accepting it would promise to store it.
 pub(super) fn from_wire(flags: &[Flag]) -> Result<Flags, Reply> {
     let mut out = Flags::default();
     for flag in flags {
@@ -39,7 +39,7 @@ pub(super) fn from_wire(flags: &[Flag]) -> Result<Flags, Reply> {
     Ok(out)
 }
 
-/// STORE's action as the account's.
+/// The account's action for that of STORE.
 pub(super) fn action(action: StoreAction) -> FlagAction {
     match action {
         StoreAction::Replace => FlagAction::Replace,
@@ -48,7 +48,7 @@ pub(super) fn action(action: StoreAction) -> FlagAction {
     }
 }
 
-/// `FLAGS (…)` of a FETCH response. `recent` is the session's to say.
+/// `FLAGS (…)` of a FETCH response. The session decides on `recent`.
 pub(super) fn write(out: &mut Writer, state: &AccountState, id: FlagSetId, recent: bool) {
     let set = state.flags(id);
     out.raw(b"FLAGS (");
@@ -71,21 +71,20 @@ pub(super) fn write(out: &mut Writer, state: &AccountState, id: FlagSetId, recen
     out.close();
 }
 
-/// The flags in FLAGS and PERMANENTFLAGS (RFC 3501 §7.2.6, §7.1), at one moment: the system flags,
-/// and the keywords that messages of the mailbox have had. All of them may be hundreds of
-/// kilobytes, so they are written in pieces: the names stay in the account's state, where a keyword
-/// keeps its number.
+/// The flags in FLAGS and PERMANENTFLAGS (RFC 3501 §7.2.6, §7.1) at one moment: the system flags, and the
+/// keywords that messages of the mailbox have had. They may take hundreds of kilobytes, so they are written
+/// in pieces. The names stay in the account's state, where a keyword keeps its number.
 pub(super) struct FlagList {
     account: Arc<Account>,
     keywords: Vec<KeywordId>,
     /// The rights of the user.
     rights: Rights,
-    /// It may make new keywords.
+    /// Whether the user may create keywords.
     any: bool,
 }
 
 impl FlagList {
-    /// Those of a mailbox of that account, for a user with these rights.
+    /// The flags of a mailbox of that account, for a user with these rights.
     pub(super) fn of(
         account: &Arc<Account>,
         state: &AccountState,
@@ -97,24 +96,24 @@ impl FlagList {
     }
 
     /// `* FLAGS (…)`
-    pub(super) async fn tell(&self, connection: &mut Connection) -> Result<(), End> {
+    pub(super) async fn write(&self, connection: &mut Connection) -> Result<(), End> {
         connection.out().raw(b"* FLAGS ");
-        self.tell_names(connection, FLAG_RIGHTS, false).await?;
+        self.write_list(connection, FLAG_RIGHTS, false).await?;
         connection.out().crlf();
         Ok(())
     }
 
-    /// `* OK [PERMANENTFLAGS (…)] text`: those that these rights let the user change (RFC 4314 §4,
+    /// `* OK [PERMANENTFLAGS (…)] text`: the flags that the user may change with these rights (RFC 4314 §4,
     /// §5.1.1), and `\*` if keywords can be created in that account.
-    pub(super) async fn tell_permanent(&self, connection: &mut Connection, text: &str) -> Result<(), End> {
+    pub(super) async fn write_permanent(&self, connection: &mut Connection, text: &str) -> Result<(), End> {
         connection.out().raw(b"* OK [PERMANENTFLAGS ");
-        self.tell_names(connection, self.rights, self.any).await?;
+        self.write_list(connection, self.rights, self.any).await?;
         connection.out().raw(b"] ").raw(text).crlf();
         Ok(())
     }
 
     /// `(…)`
-    async fn tell_names(&self, connection: &mut Connection, rights: Rights, any: bool) -> Result<(), End> {
+    async fn write_list(&self, connection: &mut Connection, rights: Rights, any: bool) -> Result<(), End> {
         let system = SYSTEM.iter().filter(|(_, right)| rights.contains(*right)).map(|(name, _)| *name);
         let system: Vec<&str> = system.collect();
         connection.out().raw(b"(").raw(system.join(" "));
@@ -139,7 +138,7 @@ impl FlagList {
     }
 }
 
-/// The system flags in the order in which they are listed, and the right that changes each (RFC 4314 §4).
+/// The system flags in the order of listing, each with the right to change it (RFC 4314 §4).
 const SYSTEM: [(&str, Rights); 5] = [
     ("\\Answered", Rights::WRITE),
     ("\\Flagged", Rights::WRITE),
@@ -147,7 +146,7 @@ const SYSTEM: [(&str, Rights); 5] = [
     ("\\Seen", Rights::SEEN),
     ("\\Draft", Rights::WRITE),
 ];
-/// Keywords whose names are written at once: some 4 KiB if all are as long as they may be.
+/// Keywords whose names are written at once: about 4 KiB at the maximum length.
 const LISTED_TOGETHER: usize = limits::IMAP_OUTPUT_FREE_BYTES / limits::KEYWORD_BYTES;
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
-//! Waiting for a client without holding its account: a waiting session keeps a lease
-//! ([`sealpost_mailbox::lease`]) that opens the account again, and the client's view of the
-//! selected mailbox; the account itself may be evicted meanwhile.
+//! Waiting for a client without holding its account. A waiting session keeps the client's view of the
+//! selected mailbox, and a lease ([`sealpost_mailbox::lease`]) that opens the account again. The account
+//! itself may be evicted meanwhile.
 //!
-//! A hibernated session has neither [`Session::user`] nor [`Session::selected`], so nothing can use
-//! them by mistake. It wakes when the client sends something, or when the log of a watched account
-//! has grown; then it opens the accounts again, catches up, and reports to the client what changed,
-//! as if it had never released them (`docs/decisions/0022-memory.md`).
+//! A hibernated session has neither [`Session::user`] nor [`Session::selected`], so no code can use them by
+//! mistake. It wakes when the client sends input, or when the log of a watched account has grown. Then it
+//! opens the accounts, catches up, and reports the changes as if it had never released them
+//! (`docs/decisions/0022-memory.md`).
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ use super::session::Session;
 use super::updates::{self, UntaggedUpdates};
 use super::user::User;
 
-/// How long a session that could not be woken waits before it is tried again.
+/// How long to wait before another attempt to wake a session.
 const RETRY: Duration = Duration::from_secs(2);
 
 /// What a session keeps of its accounts while it hibernates.
@@ -34,19 +34,19 @@ pub(super) struct Hibernated {
     selected: Option<Selected<()>>,
 }
 
-/// When an idle client gets a sign that the server is still there.
+/// When to send an idle client a sign that the server is alive.
 pub(super) struct KeepAlive {
     period: Duration,
     due: Instant,
 }
 
 impl KeepAlive {
-    /// Every `period`; never if that is zero.
+    /// Every `period`; never if it is zero.
     pub(super) fn new(period: Duration) -> Self {
         KeepAlive { period, due: Instant::now() + period }
     }
 
-    /// Something was said.
+    /// Notes that output was sent.
     pub(super) fn said(&mut self) {
         self.due = Instant::now() + self.period;
     }
@@ -59,7 +59,7 @@ impl KeepAlive {
     }
 }
 
-/// Why waiting ended.
+/// Why a wait ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Why {
     Notified,
@@ -68,15 +68,15 @@ enum Why {
 }
 
 impl Session {
-    /// Watchers of all logs that this session reads. Create them before reading, so that a change
-    /// meanwhile is noticed.
+    /// Watchers of all logs that this session reads. Create them before reading, so that they report changes
+    /// meanwhile.
     pub(super) fn watchers(&self) -> LogWatchers {
         let lease = self.lease();
         let shared = self.subscriptions.notify.iter().flat_map(|watch| watch.shared_watchers().cloned());
         LogWatchers::new(lease.iter().flat_map(Lease::watchers).chain(shared))
     }
 
-    /// The next input, reporting changes meanwhile if the client asked for that.
+    /// The next input. Reports changes meanwhile if the client requested that.
     pub(super) async fn next_input(&mut self) -> Result<Event, End> {
         if self.subscriptions.notify.is_none() {
             return self.next_command().await;
@@ -84,8 +84,7 @@ impl Session {
         let deadline = self.responses.connection.idle_deadline();
         loop {
             let watchers = self.watchers();
-            // RFC 5465 §6.1.2: a client that counts messages gets expunges when a command allows
-            // for them.
+            // RFC 5465 §6.1.2: a client that uses message numbers gets expunges when a command allows them.
             let delayed = self.subscriptions.notify.as_ref().is_some_and(|watch| watch.selected().delayed);
             Box::pin(
                 self.report_updates(&UntaggedUpdates { expunges: !delayed, ..UntaggedUpdates::default() }),
@@ -100,7 +99,7 @@ impl Session {
         }
     }
 
-    /// The next input of a client that gets no updates meanwhile. The session may hibernate then.
+    /// The next input of a client that gets no updates meanwhile. The session may hibernate.
     async fn next_command(&mut self) -> Result<Event, End> {
         let keeps = self.kept_bytes();
         self.responses.connection.may_rest(Some(keeps));
@@ -122,8 +121,8 @@ impl Session {
         self.responses.connection.next().await
     }
 
-    /// The next input before `deadline`, or `None` if a bell has rung or `keep_alive` is due. With
-    /// an input the session may be hibernated; without, it is awake and has read on.
+    /// The next input before `deadline`; `None` if a watcher notified or `keep_alive` is due. With an input,
+    /// the session may be hibernated; without, it is awake and has caught up.
     pub(super) async fn next_or_notified(
         &mut self,
         deadline: Instant,
@@ -134,9 +133,9 @@ impl Session {
         loop {
             let mut why = Why::Notified;
             let release = self.release_due();
-            // Boxed, like the futures inside: each would be in the session's task several times.
+            // Boxed, like the futures inside: otherwise each would be in the session's task several times.
             let interrupt = Box::pin(async {
-                // After a failure the bell has rung already.
+                // After a failure the watcher has already notified.
                 let notified = async {
                     match retry {
                         None => watchers.notified().await,
@@ -169,8 +168,7 @@ impl Session {
             match why {
                 Why::LetGo => self.hibernate(),
                 Why::Silent => {
-                    // RFC 2177 §3: untagged responses may come at any time. Routers drop idle
-                    // connections.
+                    // RFC 2177 §3: untagged responses may come at any time. Routers drop idle connections.
                     self.responses.connection.out().status(None, Status::Ok, None, "Still here");
                     if let Some(keep_alive) = &mut keep_alive {
                         keep_alive.said();
@@ -206,7 +204,7 @@ impl Session {
         }
     }
 
-    /// Lets go of the accounts.
+    /// Releases the accounts.
     fn hibernate(&mut self) {
         self.note_usage();
         let lease = self.lease();
@@ -216,11 +214,11 @@ impl Session {
         self.hibernated = Some(Box::new(Hibernated { accounts, user, selected }));
     }
 
-    /// Holds the accounts again, with everything that this process knows to be in their logs.
+    /// Opens the accounts again, with all log entries that this process knows.
     ///
     /// # Errors
-    /// As [`Lease::reopen`]; the session is hibernated still, or was awake and is. `NotFound`: the
-    /// selected mailbox is not shared with this user any more.
+    /// As [`Lease::reopen`]; the session then stays hibernated, or awake as it was. `NotFound`: the selected
+    /// mailbox is no longer shared with this user.
     pub(super) async fn wake(&mut self) -> Result<(), Error> {
         let Some(hibernated) = &self.hibernated else {
             let caught_up = match self.lease() {
@@ -228,7 +226,7 @@ impl Session {
                 None => Ok(()),
             };
             return match caught_up {
-                // It has a new key, which is not for this user: found gone when changes are reported.
+                // It has a new key that is not sealed to this user; the report of changes finds it missing.
                 Err(error) if error.kind() == Kind::Denied => {
                     let is_gone = self.selected.as_ref().is_some_and(Selected::is_gone);
                     if is_gone { Ok(()) } else { Err(error) }
@@ -262,8 +260,8 @@ impl Session {
         Some(Lease::new(own, self.selected.as_ref().map(|view| view.account().clone())))
     }
 
-    /// Answers input to a session that stays hibernated, because the account cannot be opened.
-    /// `None`: it was answered.
+    /// Responds to input while the account cannot be opened, and the session stays hibernated. `None` if it
+    /// has responded.
     pub(super) fn answer_hibernated(&mut self, event: Event, error: Error) -> Result<Option<Event>, End> {
         if error.kind() == Kind::NotFound {
             return Err(End::MailboxGone);

@@ -9,7 +9,7 @@ use super::session::Session;
 use super::updates::UntaggedUpdates;
 
 impl Session {
-    /// IDLE. Without a selected mailbox only what NOTIFY asked for is reported (RFC 5465 §4).
+    /// IDLE. Without a selected mailbox it reports only what NOTIFY requested (RFC 5465 §4).
     pub(super) async fn idle(&mut self) -> Outcome {
         self.responses.connection.out().continuation("idling");
         self.responses.connection.expect_line();

@@ -1,18 +1,18 @@
-//! The IMAP server session (RFC 3501 and the extensions that [`capability`] names).
+//! The IMAP server session (RFC 3501 and the extensions that [`capability`] lists).
 //!
-//! One task per connection: bytes → [`sealpost_imap::server::Decoder`] → one command at a time →
-//! responses. A session owns its connection, a view of the selected mailbox ([`selected`]) and
-//! nothing else; the mailbox itself is the account's state, shared by all sessions.
+//! One task per connection: bytes → [`sealpost_imap::server::Decoder`] → one command at a time → responses. A
+//! session owns its connection and a view of the selected mailbox ([`selected`]). The mailbox itself is in
+//! the account's state, which all sessions share.
 //!
 //! Invariants:
-//! - Nothing is written to the client while the account's state is held: responses are made from
-//!   snapshots of a bounded number of rows, and sent whenever more than 32 KiB of them wait.
-//! - Message sequence numbers come from the session's view alone, and the view changes only where
-//!   the change is reported to the client (RFC 3501 §7.4.1).
-//! - A command that changes something is one log entry, durable before its OK.
+//! - A session writes nothing to the client while it borrows the account's state. Responses are made from
+//!   snapshots of a bounded number of rows, and sent whenever more than 32 KiB are pending.
+//! - Message sequence numbers come from the session's view, and the view changes only together with its
+//!   report to the client (RFC 3501 §7.4.1).
+//! - A command that changes something appends one log entry, durable before its OK.
 //!
-//! An extension touches: [`capability`] (its name), the command's file, and [`selected`] if it
-//! concerns how sessions learn of each other's changes.
+//! A new extension touches [`capability`] (its name), the command's file, and [`selected`] if it concerns how
+//! sessions learn of each other's changes.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
@@ -83,7 +83,7 @@ use sealpost_session::net::Stream;
 pub use filters::parse_stored_search;
 pub use shared::ImapShared;
 
-/// Serves one IMAP connection until it ends, TLS already spoken if the listener demands it.
+/// Serves one IMAP connection until it ends. TLS is established if the listener requires it.
 pub async fn serve(stream: Stream, shared: Arc<ImapShared>) {
     // Boxed, so that the task is as small as the future that it waits for.
     let queue = QueueHandle::default();

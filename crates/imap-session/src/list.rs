@@ -37,7 +37,7 @@ pub(super) async fn list(user: &User, responses: &mut Responses, list: &List) ->
     loop {
         let batch = lister.batch(&account.state());
         for listed in batch.names {
-            tell_listed(user, responses, &listed, &list.returns).await?;
+            write_listed(user, responses, &listed, &list.returns).await?;
         }
         if !batch.more {
             return Ok(Reply::ok("LIST completed"));
@@ -46,9 +46,8 @@ pub(super) async fn list(user: &User, responses: &mut Responses, list: &List) ->
     }
 }
 
-/// One name, and the other data asked for: only if it is a mailbox and selected itself (RFC 5819
-/// §2).
-async fn tell_listed(
+/// Writes one name, and the other requested data if it is a mailbox and selected itself (RFC 5819 §2).
+async fn write_listed(
     user: &User,
     responses: &mut Responses,
     listed: &ListedName,
@@ -70,7 +69,7 @@ async fn tell_listed(
             ReturnOption::MyRights => acl::report_rights(user, responses, &mailbox).await,
             ReturnOption::Subscribed | ReturnOption::Children | ReturnOption::SpecialUse => continue,
         }
-        // RFC 5819 §2, RFC 9590 §3: a mailbox that is gone by now, or cannot be read, has none.
+        // RFC 5819 §2, RFC 9590 §3: a mailbox that was just deleted, or is unreadable, has none.
         .or_else(|failure| match failure {
             Failure::Reply(_) => Ok(()),
             Failure::End(end) => Err(Failure::End(end)),
@@ -80,7 +79,7 @@ async fn tell_listed(
     Ok(())
 }
 
-/// LSUB: subscribed names, whether or not they exist.
+/// LSUB: subscribed names, existing or not.
 pub(super) async fn lsub(
     user: &User,
     responses: &mut Responses,
@@ -106,8 +105,7 @@ pub(super) async fn lsub(
     }
 }
 
-/// NAMESPACE: the user's mailboxes without a prefix, those that others share below one (RFC 2342
-/// §5).
+/// NAMESPACE: the user's mailboxes without a prefix, and those shared by other users below one (RFC 2342 §5).
 pub(super) fn namespace(responses: &mut Responses) -> Reply {
     let space = |prefix: &str| {
         let entry = |prefix| NamespaceEntry { prefix, delimiter: Some(HIERARCHY_DELIMITER) };

@@ -22,7 +22,7 @@ pub(super) async fn login(
     user: &AString,
     password: &Secret,
 ) -> Result<Entered, Failure> {
-    // A name that is not UTF-8 belongs to no account; it is checked like any other, at equal cost.
+    // A name that is not UTF-8 belongs to no account; it is checked like any other, in the same time.
     let name = String::from_utf8_lossy(user.as_bytes()).into_owned();
     may_log_in(ctx, responses, log, Some(&name)).await?;
     check(ctx, responses, log, &name, password.as_bytes()).await
@@ -57,12 +57,12 @@ pub(super) async fn authenticate(
     }
 }
 
-/// Whether a password may be sent here.
+/// Whether the client may send a password on this connection.
 pub(super) fn is_allowed(ctx: &Context, responses: &Responses) -> bool {
     responses.connection.stream().is_some_and(|stream| ctx.allows_login(stream))
 }
 
-/// `name` is the account name of the attempt, as far as it is known.
+/// `name` is the account name of the attempt, if known.
 async fn may_log_in(
     ctx: &Context,
     responses: &Responses,
@@ -75,7 +75,7 @@ async fn may_log_in(
     Ok(())
 }
 
-/// The reply to a client that sends a secret without TLS.
+/// Replies to a client that sends a secret without TLS.
 pub(super) async fn refused_in_clear(
     ctx: &Context,
     responses: &Responses,
@@ -86,7 +86,7 @@ pub(super) async fn refused_in_clear(
     Reply::no(Code::PrivacyRequired, "use TLS first")
 }
 
-/// A login failed: for the log.
+/// Logs a failed login.
 pub(super) async fn login_failed(
     ctx: &Context,
     responses: &Responses,
@@ -109,7 +109,7 @@ async fn check(
     let peer = responses.connection.stream().and_then(|stream| stream.peer());
     let checked = tokio::select! {
         checked = ctx.auth.login(peer, name, secret) => checked,
-        // A login that is slowed down would outlast the time that sessions have to end.
+        // A throttled login could take longer than sessions have at shutdown.
         () = ctx.shutdown.wait() => return Err(End::Shutdown.into()),
     };
     match checked {
@@ -118,7 +118,7 @@ async fn check(
     }
 }
 
-/// Counts a failed login; the reply to the client.
+/// Counts a failed login; returns the reply.
 pub(super) async fn refused(
     ctx: &Context,
     responses: &Responses,

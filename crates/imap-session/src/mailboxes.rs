@@ -32,12 +32,13 @@ pub(super) async fn create(
     let Created { entry, not_shared } = creating.await?;
     own.note_at(user.account().id(), entry);
     let Some(error) = not_shared else { return Ok(created(user, responses, name).await) };
-    // The mailbox is made, and NO would say that it is not.
+    // The mailbox exists, and NO would say that it does not.
     tracing::warn!(user = user.name(), %error, "a new mailbox is not shared as the one above it is");
     Ok(Reply { text: UNSHARED.into(), ..created(user, responses, name).await })
 }
 
-/// The mailbox was created; MAILBOXID, unless another session deleted it already (RFC 8474 §4.1).
+/// The reply after a mailbox was created: with MAILBOXID, unless another session has already deleted it (RFC
+/// 8474 §4.1).
 async fn created(user: &User, responses: &mut Responses, name_asked: &Mailbox) -> Reply {
     let name = name_asked.as_str();
     let found = match Mailbox::new(name.strip_suffix('/').unwrap_or(name)) {
@@ -48,7 +49,7 @@ async fn created(user: &User, responses: &mut Responses, name_asked: &Mailbox) -
         let state = resolved.account.state();
         object_id::code(resolved.account.id(), state.mailbox(resolved.mailbox)?)
     });
-    old_name::tell_name_if_other(user, responses, name_asked);
+    old_name::report_name_if_other(user, responses, name_asked);
     match code {
         Some(code) => Reply::ok_with(code, "CREATE completed"),
         None => Reply::ok("CREATE completed"),
@@ -67,10 +68,10 @@ pub(super) async fn delete(
     let Deleted { account, mailbox, name: deleted_name, entry } = deleted;
     own.note_at(user.account().id(), entry);
     if let Some(deleted_name) = deleted_name {
-        old_name::tell_deleted(responses, name, &deleted_name);
+        old_name::report_deleted(responses, name, &deleted_name);
     }
     if selected.as_ref().is_some_and(|view| view.is_at(&account, mailbox)) {
-        // Other sessions end; the one that deleted it continues.
+        // Other sessions that have it selected end; this one continues.
         *selected = None;
         let text = "the selected mailbox was deleted";
         responses.out().status(None, Status::Ok, Some(&Code::Closed), text);
@@ -90,7 +91,7 @@ pub(super) async fn rename(
     let renaming = ops::rename(user.resolver(), user.own_headroom(), from.as_str(), to.as_str());
     let entry = renaming.await?;
     own.note_at(user.account().id(), entry);
-    old_name::tell_renamed(user, responses, from, to);
+    old_name::report_renamed(user, responses, from, to);
     Ok(Reply::ok("RENAME completed"))
 }
 
@@ -101,7 +102,7 @@ pub(super) async fn subscribe(user: &User, own: &mut OwnEntries, name: &Mailbox,
     Ok(Reply::ok(if on { "SUBSCRIBE completed" } else { "UNSUBSCRIBE completed" }))
 }
 
-/// The special use that an attribute stands for, if it can be given to a mailbox (RFC 6154 §3).
+/// The special use for an attribute, if a mailbox can have it (RFC 6154 §3).
 pub(super) fn special_use(attribute: &MailboxAttribute) -> Result<SpecialUse, Reply> {
     Ok(match attribute {
         MailboxAttribute::Archive => SpecialUse::Archive,

@@ -1,7 +1,7 @@
 //! GETMETADATA, SETMETADATA and METADATA (RFC 5464, RFC 6154 §4, RFC 9590).
 //!
-//! Private entries are in the user's log, shared ones in the log that the mailbox's messages are
-//! in. The server's shared entries come from the operator's settings; no client can set them.
+//! Private entries are in the user's log, shared ones in the log that has the mailbox's messages. The
+//! server's shared entries come from the operator's settings; no client can set them.
 
 mod set;
 mod watch;
@@ -22,60 +22,60 @@ use super::reply::{Failure, Outcome, Reply};
 use super::responses::Responses;
 use super::user::User;
 pub(super) use set::set_metadata;
-pub(super) use watch::{MetadataSubscription, tell_metadata, watch_metadata};
+pub(super) use watch::{MetadataSubscription, report_metadata, watch_metadata};
 
-/// Bytes of names and values that are copied out of the state and written at once; one value may be
-/// added to it, for which memory is acquired if it is longer than that.
+/// Bytes of names and values copied from the state and written at once. One value may exceed it, with a
+/// permit if it is long.
 const BATCH_BYTES: usize = limits::IMAP_OUTPUT_FREE_BYTES;
-/// A name and a value as they are sent: copied, and written into a buffer that doubles as it grows.
+/// Memory to send a name and a value: copied, and written into a buffer that doubles as it grows.
 const LONG_VALUE_BYTES: usize = 3 * (limits::METADATA_VALUE_BYTES + limits::METADATA_ENTRY_BYTES);
-/// Entries read while the state is held.
+/// Entries read while the state is borrowed.
 const BATCH_ENTRIES: usize = 256;
-/// How the administrator is reached (RFC 5464 §3.2.1.1).
+/// How to reach the administrator (RFC 5464 §3.2.1.1).
 const ADMIN: &str = "/shared/admin";
 
-/// Where the entries of a mailbox, or of the server, are.
+/// The place of a mailbox's entries, or of the server's.
 struct Source {
     mailbox: Option<Mailbox>,
     private: Shelf,
     shared: Shelf,
-    /// Where the mailbox is.
+    /// The resolved mailbox.
     resolved: Option<ResolvedMailbox>,
 }
 
-/// Entries in one log.
+/// The entries in one log.
 #[derive(Clone)]
 struct Shelf {
     account: Arc<Account>,
     holder: Holder,
 }
 
-/// Where to continue with entries.
+/// Where to continue.
 enum Next {
     /// There are no more.
     End,
-    /// Behind that one.
+    /// After that entry.
     Behind(String),
-    /// Where this began: the first one is long, and needs memory.
+    /// At the same entry: it is long and needs memory.
     Long,
 }
 
-/// Entries on their way to the client.
+/// Entries to send to the client.
 struct Outgoing<'a> {
     mailbox: Option<&'a Mailbox>,
     max_size: Option<u64>,
-    /// The longest value that was left out, in bytes.
+    /// The longest omitted value, in bytes.
     longest: Option<u64>,
     waiting: Vec<(Entry, Option<Vec<u8>>)>,
     bytes: usize,
-    /// For a long value, until it was sent.
+    /// The memory for a long value, until it is sent.
     room: Option<Permit>,
 }
 
 /// GETMETADATA.
 pub(super) async fn get_metadata(user: &User, responses: &mut Responses, get: &GetMetadata) -> Outcome {
     let source = source(user, get.mailbox.as_ref()).await?;
-    let longest = tell_values(user, responses, &source, &get.entries, get.depth, get.max_size).await?;
+    let longest = write_values(user, responses, &source, &get.entries, get.depth, get.max_size).await?;
     Ok(match longest {
         // RFC 5464 §4.2.1
         Some(bytes) => Reply::ok_with(
@@ -86,7 +86,7 @@ pub(super) async fn get_metadata(user: &User, responses: &mut Responses, get: &G
     })
 }
 
-/// `* METADATA` for a name that LIST returns (RFC 9590 §3); an entry without a value is NIL.
+/// Writes `* METADATA` for a name that LIST returns (RFC 9590 §3); an entry without a value is NIL.
 pub(super) async fn report_listed(
     user: &User,
     responses: &mut Responses,
@@ -94,11 +94,11 @@ pub(super) async fn report_listed(
     entries: &[Entry],
 ) -> Result<(), Failure> {
     let source = source(user, Some(mailbox)).await?;
-    tell_values(user, responses, &source, entries, Depth::Zero, None).await?;
+    write_values(user, responses, &source, entries, Depth::Zero, None).await?;
     Ok(())
 }
 
-/// Where to look; `None` is the server.
+/// Resolves a mailbox; `None` is the server.
 async fn source(user: &User, mailbox: Option<&Mailbox>) -> Result<Source, Failure> {
     let account = user.account().clone();
     let Some(name) = mailbox else {
@@ -120,8 +120,8 @@ async fn source(user: &User, mailbox: Option<&Mailbox>) -> Result<Source, Failur
     })
 }
 
-/// Writes entries with their values, in bounded pieces; the longest value that was left out.
-async fn tell_values(
+/// Writes entries with their values, in bounded pieces; returns the longest omitted value.
+async fn write_values(
     user: &User,
     responses: &mut Responses,
     source: &Source,
@@ -138,7 +138,7 @@ async fn tell_values(
             out.room = Some(room_for_a_long_value(user, responses).await?);
         }
         let value = value(user, source, shelf, top.as_str());
-        // An entry requested by its name alone is answered in any case.
+        // An entry requested by name alone is always returned.
         if depth == Depth::Zero || value.is_some() {
             out.add(top.clone(), value);
             write_entries(responses, &mut out, BATCH_BYTES).await?;
@@ -169,7 +169,7 @@ async fn tell_values(
     Ok(out.longest)
 }
 
-/// Writes pending entries if they are more than `limit` bytes.
+/// Writes pending entries if they exceed `limit` bytes.
 async fn write_entries(
     responses: &mut Responses,
     out: &mut Outgoing<'_>,
@@ -188,8 +188,8 @@ async fn write_entries(
     Ok(())
 }
 
-/// Memory for one value that is longer than a connection may hold without acquiring memory. It is
-/// held until the client took it; a stalled client is cut off while others wait for such memory.
+/// Memory for a value longer than a connection may hold without a permit. Held until the client has taken the
+/// value; a stalled client is disconnected while others wait for such memory.
 async fn room_for_a_long_value(user: &User, responses: &mut Responses) -> Result<Permit, Failure> {
     let (room, accounts) = (user.shared.long_values.acquire(LONG_VALUE_BYTES), user.accounts());
     let room = responses.await_with_progress(unless_pressed(|| accounts.is_pressure_severe(), room)).await?;
@@ -210,7 +210,7 @@ fn value(user: &User, source: &Source, shelf: &Shelf, entry: &str) -> Option<Vec
     metadata::value(&shelf.account.state(), shelf.holder, entry).map(<[u8]>::to_vec)
 }
 
-/// The value of an entry that is not stored but computed.
+/// The value of an entry that is computed instead of stored.
 fn computed(user: &User, source: &Source, entry: &str) -> Option<Vec<u8>> {
     match (entry, source.private.holder) {
         // RFC 6154 §4: "a space-separated list of special-use attributes", or NIL.
@@ -254,7 +254,7 @@ impl Outgoing<'_> {
         self.waiting.push((entry, value));
     }
 
-    /// Copies entries below `top` from behind `after` on; where to continue.
+    /// Copies entries below `top`, starting after `after`; returns where to continue.
     fn collect(
         &mut self,
         state: &AccountState,
@@ -303,7 +303,7 @@ fn is_computed(source: &Source, entry: &str) -> bool {
     }
 }
 
-/// Each entry once, without entries that are below another one anyway.
+/// Each entry once, without entries that another one includes.
 fn distinct(entries: &[Entry], depth: Depth) -> Vec<&Entry> {
     let mut distinct: Vec<&Entry> = Vec::new();
     let mut seen = std::collections::HashSet::new();
@@ -323,7 +323,7 @@ fn distinct(entries: &[Entry], depth: Depth) -> Vec<&Entry> {
     distinct
 }
 
-/// As they are in LIST; `None` if there are none.
+/// The attributes as in LIST; `None` if there are none.
 fn attributes(uses: SpecialUses) -> Option<String> {
     let names: Vec<&str> = uses.iter().map(|one| one.attribute()).collect();
     (!names.is_empty()).then(|| names.join(" "))

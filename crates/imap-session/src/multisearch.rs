@@ -1,6 +1,7 @@
-//! ESEARCH (RFC 7377): one search of several mailboxes, none of which has to be selected.
+//! ESEARCH (RFC 7377): one search of several mailboxes, none of which need be selected.
 //!
-//! Mailboxes are searched one after the other, each as it is then; only their names are collected.
+//! The mailboxes are searched one after another, each in its state at that time; only their names are
+//! collected beforehand.
 
 use std::sync::Arc;
 
@@ -24,14 +25,15 @@ use super::selected::Selected;
 use super::user::User;
 use sealpost_session::Context;
 
-/// A mailbox that is to be searched.
+/// A mailbox to search.
 struct Target {
     name: Mailbox,
-    /// It was named, and not found in a set of mailboxes: then its being there is no secret (RFC 7377 §2.2).
+    /// Whether the client named it, instead of a set of mailboxes: then its existence is no secret (RFC 7377
+    /// §2.2).
     named: bool,
 }
 
-/// The search in each of them, and the wanted parts of the result.
+/// The search in each mailbox, and the requested parts of the result.
 struct Asked<'a> {
     tag: &'a Tag,
     search: &'a Search,
@@ -81,14 +83,14 @@ async fn search_sources(
     }
     for target in targets(user, &sources)? {
         let Some(scope) = scope_of(user, &target).await? else { continue };
-        // RFC 7377 §2.2: a mailbox that is meant twice is searched once.
+        // RFC 7377 §2.2: a mailbox that several sources name is searched once.
         let mailbox = (scope.mailbox().account.id(), scope.mailbox().mailbox);
         if !searched.contains(&mailbox) {
             searched.push(mailbox);
             let correlator = of_mailbox(tag, &scope, Some(target.name));
             let now = ctx.clock.now();
             match search_one(ctx, responses, &asked, &scope, Some(&correlator), now).await {
-                // That one is gone meanwhile, or may not be read any more: as if it had been so before.
+                // It was deleted or became unreadable meanwhile: treated as if that had happened before.
                 Ok(_) | Err(Failure::End(End::MailboxGone)) => {}
                 Err(failure) => return Err(failure),
             }
@@ -97,8 +99,7 @@ async fn search_sources(
     Ok(Reply::ok("ESEARCH completed"))
 }
 
-/// Searches the selected mailbox. UPDATE is for it alone, also if it is not in the scope (RFC 7377
-/// §2.2).
+/// Searches the selected mailbox. UPDATE applies only to it, even if it is not in the scope (RFC 7377 §2.2).
 async fn search_selection(
     ctx: &Context,
     user: &User,
@@ -131,8 +132,8 @@ async fn search_selection(
     Ok(())
 }
 
-/// Searches a mailbox, and answers with that correlator, if there is one and something was found
-/// (RFC 7377 §2.1).
+/// Searches a mailbox. Sends the response if there is a correlator and the search found messages (RFC 7377
+/// §2.1).
 async fn search_one(
     ctx: &Context,
     responses: &mut Responses,
@@ -150,7 +151,7 @@ async fn search_one(
     Ok((query, matches))
 }
 
-/// The messages of a mailbox; `None` if it is not there, or not for this user (RFC 7377 §2.2).
+/// The messages of a mailbox; `None` if it does not exist, or not for this user (RFC 7377 §2.2).
 async fn scope_of(user: &User, target: &Target) -> Result<Option<NumberedScope>, Failure> {
     let resolved = match user.resolve(&target.name).await {
         Ok(resolved) => resolved,
@@ -167,7 +168,7 @@ async fn scope_of(user: &User, target: &Target) -> Result<Option<NumberedScope>,
         .map(|mailbox| NumberedScope::whole(resolved.account.clone(), resolved.access, mailbox)))
 }
 
-/// The mailboxes that the sources name, each once, in their order.
+/// The mailboxes that the sources name, each once, in order.
 fn targets(user: &User, sources: &[MailboxFilter]) -> Result<Vec<Target>, Reply> {
     let account = user.account();
     let state = account.state();
@@ -196,7 +197,7 @@ fn targets(user: &User, sources: &[MailboxFilter]) -> Result<Vec<Target>, Reply>
                     .for_each(|m| add(m.name(), false));
             }
             MailboxFilter::Subscribed => state.subscriptions().for_each(|name| add(name, false)),
-            // Names are paths, so that there are no loops in the hierarchy.
+            // Names are paths, so the hierarchy has no loops.
             MailboxFilter::Subtree(tops) => {
                 for top in tops {
                     let top = ops::written(&state, top.as_str());
@@ -240,13 +241,13 @@ async fn selected_name(user: &User, selected: &Selected) -> Result<Option<Mailbo
     Ok(None)
 }
 
-/// RFC 7377 §2.1: every response says of which mailbox it is.
+/// RFC 7377 §2.1: every response names its mailbox.
 fn of_mailbox(tag: &Tag, scope: &NumberedScope, mailbox: Option<Mailbox>) -> Correlator {
     Correlator { mailbox, uid_validity: Some(scope.mailbox().uid_validity.0.get()), ..correlator(tag) }
 }
 
-/// Whether mail may be delivered there (RFC 5465 §6.3): deliveries go to the inbox unless they name
-/// another mailbox, which only rules that the user makes do.
+/// Whether mail may be delivered there (RFC 5465 §6.3). Deliveries go to the inbox unless they name another
+/// mailbox, which only the user's own rules do.
 fn takes_deliveries(name: &str) -> bool {
     name == sealpost_account::state::INBOX
 }

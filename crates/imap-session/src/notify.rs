@@ -1,9 +1,9 @@
-//! NOTIFY (RFC 5465): reports changes of the mailboxes that the client chose, whether or not a
-//! command is in progress.
+//! NOTIFY (RFC 5465): reports changes of the mailboxes that the client has chosen, during a command or
+//! between commands.
 //!
-//! What the client knows of them is compared with the account's state whenever a log watcher
-//! notifies; so nothing is queued for a stalled client, and repeated changes are reported once. The
-//! view reports on the selected mailbox ([`super::updates`]), as far as the client wants it.
+//! When a log watcher notifies, the session compares the client's known state with the account's state. So
+//! nothing is queued for a stalled client, and repeated changes are reported once. The view reports on the
+//! selected mailbox ([`super::updates`]), as far as the client wants it.
 
 mod groups;
 mod known;
@@ -31,7 +31,7 @@ use groups::{Groups, Wanted};
 use known::{Event, NotifyBaseline, Overflow};
 use shares::Shares;
 
-/// The events that can be asked for, for `[BADEVENT]` (RFC 5465 §3.1).
+/// All events, for `[BADEVENT]` (RFC 5465 §3.1).
 const EVENTS: &str = "(MessageNew MessageExpunge FlagChange MailboxName SubscriptionChange \
                       MailboxMetadataChange ServerMetadataChange)";
 
@@ -42,23 +42,23 @@ pub(super) struct NotifySubscription {
     groups: Groups,
     known: NotifyBaseline,
     shares: Shares,
-    /// Memory for all of this, if it is large.
+    /// The memory of the subscription, if it is large.
     charge: Option<Reservation>,
 }
 
 /// The arguments of NOTIFY SET.
 pub(super) struct Asked {
-    /// The client wants the present state reported first.
+    /// Whether to report the present state first.
     status: bool,
     selected: SelectedEvents,
     groups: Groups,
 }
 
-/// Subscriptions up to this size are covered by the memory of a connection, in bytes.
+/// Subscriptions up to this size, in bytes, are covered by the memory of a connection.
 const SMALL_WATCH: usize = 8 * 1024;
 
 impl NotifySubscription {
-    /// Counts the known state, if it is large; whether there is memory for it.
+    /// Reserves memory for the known state, if it is large.
     fn weigh(&mut self, accounts: &Accounts) -> Result<(), Overflow> {
         let bytes = self.groups.bytes() + self.known.bytes();
         if bytes <= SMALL_WATCH {
@@ -75,12 +75,12 @@ impl NotifySubscription {
         if room { Ok(()) } else { Err(Overflow) }
     }
 
-    /// Bytes of it that the connection's memory covers: all if it is small.
+    /// The bytes that the memory of the connection covers: all if it is small.
     pub(super) fn kept_bytes(&self) -> usize {
         if self.charge.is_some() { 0 } else { self.groups.bytes() + self.known.bytes() }
     }
 
-    /// The events wanted of the selected mailbox.
+    /// The events wanted for the selected mailbox.
     pub(super) fn selected(&self) -> &SelectedEvents {
         &self.selected
     }
@@ -98,12 +98,12 @@ impl NotifySubscription {
 pub(super) fn asked(notify: Notify) -> Result<Option<Asked>, Reply> {
     let Notify::Set { status, groups } = notify else { return Ok(None) };
     let Ok((selected, groups)) = groups::sort(groups) else {
-        return Err(Reply::no(other_code("BADEVENT", Some(EVENTS)), "an event is not known"));
+        return Err(Reply::no(other_code("BADEVENT", Some(EVENTS)), "unknown event"));
     };
     Ok(Some(Asked { status, selected, groups }))
 }
 
-/// Reports what the client asked for from now on; first the present state, if it asked for that.
+/// Starts the subscription. Reports the present state first, if requested.
 pub(super) async fn subscribe(
     user: &User,
     viewed: Option<&Selected>,
@@ -142,7 +142,7 @@ pub(super) async fn subscribe(
     Ok(Reply::ok("NOTIFY completed"))
 }
 
-/// Reports changes outside of the selected mailbox, except this client's own.
+/// Reports changes outside the selected mailbox, except those of this client.
 pub(super) async fn report_others(
     user: &User,
     viewed: Option<&Selected>,
@@ -169,7 +169,7 @@ pub(super) async fn report_others(
 }
 
 impl NotifySubscription {
-    /// Brings the client's known state up to date; the events to report.
+    /// Updates the client's known state; returns the events to report.
     async fn changes(
         &mut self,
         user: &User,
@@ -183,7 +183,7 @@ impl NotifySubscription {
         let shared = self.shares.update(user, viewed.map(|view| view.account().id()), own).await;
         let events: Vec<Event> = {
             let state = account.state();
-            // One entry since the last report: that of the client's own command.
+            // One entry since the last report, by the client's own command.
             let own = own.is_all_since(account.id(), self.known.position(), state.position());
             let metadata = self.known.metadata(&state, &self.groups);
             let events = self.known.update(&state, &self.groups, selected_here(user, viewed))?;
@@ -206,7 +206,7 @@ async fn report_event(user: &User, responses: &mut Responses, event: Event) -> R
             report_status(user, responses, &mailbox, &items).await?;
         }
         Event::Flags { mailbox, unseen, validity } => {
-            // RFC 5465 §5.1: without any of these there is nothing to report.
+            // RFC 5465 §5.1: otherwise there is nothing to report.
             if modseq || unseen || validity {
                 let mut items = vec![StatusItem::UidValidity];
                 items.extend(modseq.then_some(StatusItem::HighestModSeq));
@@ -217,7 +217,7 @@ async fn report_event(user: &User, responses: &mut Responses, event: Event) -> R
         Event::Metadata { mailbox, entries } => report_entries(responses, mailbox, entries),
         Event::Access { mailbox, readable: true, .. } => report_name(user, responses, &mailbox, None),
         Event::Access { mailbox, listed, .. } => {
-            // RFC 5465 §5.4: a mailbox that may no longer be listed is gone for this client.
+            // RFC 5465 §5.4: for this client, a mailbox that it may no longer list was deleted.
             let gone = (!listed).then_some(MailboxAttribute::NonExistent);
             report_attributes(responses, &mailbox, gone.into_iter().chain([no_access()]).collect(), None);
         }
@@ -230,13 +230,13 @@ async fn report_event(user: &User, responses: &mut Responses, event: Event) -> R
     Ok(())
 }
 
-/// The selected mailbox, if it is one of this account's.
+/// The selected mailbox, if it belongs to this account.
 fn selected_here(user: &User, viewed: Option<&Selected>) -> Option<MailboxId> {
     viewed.filter(|view| view.account().id() == user.account().id()).map(Selected::mailbox)
 }
 
-/// Whether LIST would show that name: that of another user's mailbox takes the right to know of it
-/// (RFC 5465 §5).
+/// Whether LIST would show that name: that of another user's mailbox requires the right to list it (RFC 5465
+/// §5).
 async fn may_list(user: &User, name: &str) -> bool {
     if !share::is_of_others(name) || user.account().state().mailbox_named(name).is_none() {
         return true;
@@ -247,7 +247,7 @@ async fn may_list(user: &User, name: &str) -> bool {
     }
 }
 
-/// STATUS of a mailbox, if it is still there.
+/// Writes STATUS of a mailbox, if it still exists.
 async fn report_status(
     user: &User,
     responses: &mut Responses,
@@ -297,7 +297,7 @@ fn no_access() -> MailboxAttribute {
     Atom::new("NoAccess").map_or(MailboxAttribute::NoSelect, MailboxAttribute::Other)
 }
 
-/// The first items of STATUS (RFC 5465 §3.1).
+/// The initial STATUS items (RFC 5465 §3.1).
 fn first_items(wanted: Wanted) -> Vec<StatusItem> {
     let mut items = vec![StatusItem::UidValidity];
     if wanted.messages {
@@ -309,7 +309,7 @@ fn first_items(wanted: Wanted) -> Vec<StatusItem> {
     items
 }
 
-/// A name as LIST would show it now; one that leads nowhere is `\NonExistent` (RFC 5465 §5.4, §5.5).
+/// The attributes of a name as in LIST; `\NonExistent` for a name without a mailbox (RFC 5465 §5.4, §5.5).
 fn attributes(state: &AccountState, name: &str) -> Vec<MailboxAttribute> {
     let mut attributes = Vec::new();
     let mailbox = state.mailbox_named(name);

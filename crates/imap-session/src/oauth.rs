@@ -1,5 +1,5 @@
-//! AUTHENTICATE with OAUTHBEARER (RFC 7628) and its forerunner XOAUTH2; the messages are in
-//! `sealpost_auth::sasl::bearer`. Only offered over TLS (RFC 7628 §3).
+//! AUTHENTICATE with OAUTHBEARER (RFC 7628) and its predecessor XOAUTH2, whose messages are in
+//! `sealpost_auth::sasl::bearer`. Only over TLS (RFC 7628 §3).
 
 use sealpost_imap::types::Secret;
 
@@ -13,7 +13,8 @@ use sealpost_auth::{Denied, Entered, sasl};
 use sealpost_session::Context;
 use sealpost_session::session_log::SessionLog;
 
-/// The exchange. It fails in three steps: an error as a challenge, an empty answer, NO (RFC 7628 §3.2.3).
+/// The exchange. A failure takes three steps: an error as a challenge, an empty response, NO (RFC 7628
+/// §3.2.3).
 pub(super) async fn sasl_bearer(
     ctx: &Context,
     responses: &mut Responses,
@@ -50,7 +51,8 @@ pub(super) async fn sasl_bearer(
     }
 }
 
-/// Says why, waits for the client's empty answer (`AQ==`, nothing, or `*`: RFC 7628 §3.2.3, §4.3), and fails.
+/// Sends the error, waits for the client's empty response (`AQ==`, nothing, or `*`: RFC 7628 §3.2.3, §4.3),
+/// and fails.
 async fn sasl_failed(
     ctx: &Context,
     responses: &mut Responses,
@@ -58,7 +60,7 @@ async fn sasl_failed(
     name: &str,
     challenge: &str,
 ) -> Failure {
-    // It has failed, whether or not the client waits for the reply.
+    // The login has failed, whether or not the client waits for the reply.
     let reply = login::refused(ctx, responses, log, name, &Denied::Credentials).await;
     match sasl_line(responses, challenge).await {
         Ok(_) => reply.into(),

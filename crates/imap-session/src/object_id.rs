@@ -1,4 +1,4 @@
-//! MAILBOXID on the wire (RFC 8474 §4); EMAILID and THREADID are items of FETCH and keys of SEARCH.
+//! MAILBOXID (RFC 8474 §4). EMAILID and THREADID are FETCH items and SEARCH keys.
 
 use sealpost_account::Mailbox;
 use sealpost_account::object_id::mailbox_id;
@@ -10,7 +10,7 @@ pub(super) fn of_mailbox(account: AccountId, mailbox: &Mailbox) -> Option<Object
     ObjectId::new(&mailbox_id(account, mailbox)).ok()
 }
 
-/// `[MAILBOXID (…)]`: CREATE, SELECT and EXAMINE say it (RFC 8474 §4.1, §4.2).
+/// `[MAILBOXID (…)]`, which CREATE, SELECT and EXAMINE return (RFC 8474 §4.1, §4.2).
 pub(super) fn code(account: AccountId, mailbox: &Mailbox) -> Option<Code> {
     of_mailbox(account, mailbox).map(Code::MailboxId)
 }

@@ -1,8 +1,8 @@
-//! INPROGRESS (RFC 9585): reports the progress of a long command to the client that waits for it.
+//! INPROGRESS (RFC 9585): reports the progress of a long command to its client.
 //!
-//! Nothing is sent during the first ten seconds, and then once in ten seconds (RFC 9585 §4 asks for
-//! restraint). Every wait within a command goes through [`Responses::await_with_progress`]; loops
-//! call [`Responses::report_progress`]. Only between responses: never when one has begun.
+//! The first report comes after ten seconds, and later ones every ten seconds (RFC 9585 §4 asks for
+//! restraint). Every wait within a command uses [`Responses::await_with_progress`]; loops call
+//! [`Responses::report_progress`]. Reports are sent only between responses.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use tokio::time::{Instant, timeout};
 
 use super::connection::{Connection, End};
 
-/// Between two of them, and before the first.
+/// The time before the first report and between reports.
 pub(super) const INTERVAL: Duration = Duration::from_secs(10);
 
-/// How long an acquired permit waits for its client to take the progress report sent before.
+/// How long a permit is kept for a client that does not take the progress report before it.
 const HELD: Duration = Duration::from_secs(5);
 
 /// The progress of the current command.
@@ -29,17 +29,17 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Between commands.
+    /// The state between commands.
     pub(super) fn none() -> Self {
         Progress { tag: None, next: Instant::now(), done: 0, goal: 0 }
     }
 
-    /// Of the command with that tag, which begins now.
+    /// The state of a new command with that tag.
     pub(super) fn of(tag: &Tag) -> Self {
         Progress { tag: Some(tag.clone()), next: Instant::now() + INTERVAL, done: 0, goal: 0 }
     }
 
-    /// `done` of `goal` steps are behind us. Never goes back, and never changes its goal (RFC 9585 §4).
+    /// Notes progress. It never decreases, and the goal never changes (RFC 9585 §4).
     pub(super) fn reach(&mut self, done: usize, goal: usize) {
         if self.goal == 0 {
             self.goal = goal;
@@ -50,7 +50,7 @@ impl Progress {
     /// Waits for `work`, and reports progress to the client meanwhile.
     ///
     /// # Errors
-    /// If the report cannot be sent. `work` is dropped then.
+    /// If the report cannot be sent; `work` is then dropped.
     pub(super) async fn during<T>(
         &mut self,
         connection: &mut Connection,
@@ -73,18 +73,18 @@ impl Progress {
                 finished = &mut work => return Ok(finished),
                 () = tokio::time::sleep_until(self.next) => {}
             }
-            if let Some(finished) = beside(work.as_mut(), self.tell(connection), interval).await? {
+            if let Some(finished) = beside(work.as_mut(), self.report(connection), interval).await? {
                 return Ok(finished);
             }
         }
     }
 
     /// Sends a report if it is due.
-    pub(super) async fn tell_if_due(&mut self, connection: &mut Connection) -> Result<(), End> {
-        if Instant::now() >= self.next { self.tell(connection).await } else { Ok(()) }
+    pub(super) async fn report_if_due(&mut self, connection: &mut Connection) -> Result<(), End> {
+        if Instant::now() >= self.next { self.report(connection).await } else { Ok(()) }
     }
 
-    async fn tell(&mut self, connection: &mut Connection) -> Result<(), End> {
+    async fn report(&mut self, connection: &mut Connection) -> Result<(), End> {
         self.next = Instant::now() + INTERVAL;
         let Some(tag) = &self.tag else { return Ok(()) };
         let code = Atom::new("INPROGRESS").ok().map(|name| Code::Other(name, Some(self.details(tag))));
@@ -92,8 +92,8 @@ impl Progress {
         connection.flush().await
     }
 
-    /// `"(" inprogress-tag SP inprogress-state ")"` (RFC 9585 §5). A goal is above what is done;
-    /// one that is not known is NIL.
+    /// `"(" inprogress-tag SP inprogress-state ")"` (RFC 9585 §5). A goal exceeds the progress; an unknown
+    /// one is NIL.
     fn details(&self, tag: &Tag) -> String {
         match (self.done, self.goal) {
             (0, 0) => format!("(\"{tag}\" NIL NIL)"),
@@ -103,28 +103,28 @@ impl Progress {
     }
 }
 
-/// Sends a report while `work` runs: others wait for what it holds, and the client may be stalled.
-/// The result of `work`, if that was first.
+/// Sends a report while `work` runs. Others may wait for resources that it holds, and the client may be
+/// stalled. Returns the result of `work` if that completes first.
 ///
 /// # Errors
 /// If the report cannot be sent, or the client does not take it within `interval` after `work`.
 async fn beside<T>(
     work: Pin<&mut impl Future<Output = T>>,
-    telling: impl Future<Output = Result<(), End>>,
+    reporting: impl Future<Output = Result<(), End>>,
     interval: Duration,
 ) -> Result<Option<T>, End> {
-    tokio::pin!(telling);
+    tokio::pin!(reporting);
     tokio::select! {
         biased;
-        told = &mut telling => told.map(|()| None),
-        finished = work => match timeout(interval, telling).await {
-            Ok(told) => told.map(|()| Some(finished)),
+        reported = &mut reporting => reported.map(|()| None),
+        finished = work => match timeout(interval, reporting).await {
+            Ok(reported) => reported.map(|()| Some(finished)),
             Err(_) => Err(End::Timeout),
         },
     }
 }
 
-/// A session's side of long work done outside of it: reports progress to its client meanwhile.
+/// Lets long work outside the session report progress to the session's client.
 pub(super) struct Reporter<'a> {
     pub(super) connection: &'a mut Connection,
     pub(super) progress: &'a mut Progress,
@@ -146,7 +146,7 @@ impl sealpost_search::Progress for Reporter<'_> {
 
     async fn report_progress(&mut self, done: usize, goal: usize) -> Result<(), End> {
         self.progress.reach(done, goal);
-        self.progress.tell_if_due(self.connection).await
+        self.progress.report_if_due(self.connection).await
     }
 
     async fn yield_or_shutdown(&mut self) -> Result<(), End> {
@@ -164,12 +164,12 @@ mod tests {
 
     #[tokio::test]
     async fn a_stalled_client_does_not_delay_the_work() {
-        let (taken, told) = oneshot::channel();
+        let (taken, reported) = oneshot::channel();
         let work = async move { taken.send(()).is_ok() };
-        let telling = async { told.await.map_err(|_| End::Crowded) };
+        let reporting = async { reported.await.map_err(|_| End::Crowded) };
         tokio::pin!(work);
         let finished =
-            beside(work.as_mut(), telling, Duration::MAX).now_or_never().expect("the work does not wait");
+            beside(work.as_mut(), reporting, Duration::MAX).now_or_never().expect("the work does not wait");
         assert!(matches!(finished, Ok(Some(true))));
     }
 

@@ -1,9 +1,8 @@
 //! QRESYNC (RFC 7162 §3.2): the changes since a client's last session.
 //!
-//! A mailbox records which UIDs were expunged, and when, up to `limits::VANISHED_RANGES`. To a
-//! client that was away longer, every UID it asks about that does not exist is reported (RFC 7162
-//! §3.2.6): as many ranges as it asked about and the mailbox has together, however large the
-//! numbers are.
+//! A mailbox records expunged UIDs with their time, up to `limits::VANISHED_RANGES`. For a client that was
+//! away longer, it reports every requested UID that does not exist (RFC 7162 §3.2.6). The number of ranges is
+//! bounded by those of the request and of the mailbox together, however large the numbers are.
 
 use sealpost_account::state::Mailbox;
 use sealpost_base::{ModSeq, Position, Uid, UidSet};
@@ -17,18 +16,18 @@ use super::selected::Selected;
 /// The changes to report to a client that resynchronizes a mailbox.
 #[derive(Debug, Default)]
 pub(super) struct ResyncDelta {
-    /// UIDs that went.
+    /// Expunged UIDs.
     pub(super) vanished: UidSet,
-    /// Since when messages came, or their flags changed.
+    /// Since when messages were added or flags changed.
     pub(super) since: ModSeq,
-    /// Messages that are reported if they changed.
+    /// Messages to report if they changed.
     pub(super) asked: UidSet,
 }
 
-/// Reads the parameters of SELECT, and switches CONDSTORE on if they require it.
+/// Reads the parameters of SELECT, and enables CONDSTORE if they require it.
 ///
 /// # Errors
-/// `BAD` for QRESYNC that was not enabled (RFC 7162 §3.2.5).
+/// `BAD` if QRESYNC is used without ENABLE (RFC 7162 §3.2.5).
 pub(super) fn select_parameters<'a>(
     responses: &mut Responses,
     parameters: &'a [SelectParameter],
@@ -47,10 +46,10 @@ pub(super) fn select_parameters<'a>(
     Ok(known)
 }
 
-/// `CHANGEDSINCE` and whether `VANISHED` is requested too.
+/// `CHANGEDSINCE`, and whether `VANISHED` is requested too.
 ///
 /// # Errors
-/// `BAD` for VANISHED that is not allowed (RFC 7162 §3.2.6).
+/// `BAD` if VANISHED is not allowed (RFC 7162 §3.2.6).
 pub(super) fn fetch_since(
     responses: &Responses,
     uid: bool,
@@ -70,8 +69,7 @@ pub(super) fn fetch_since(
     Ok((since, vanished))
 }
 
-/// The changes since the client's stated knowledge of the mailbox (RFC 7162 §3.2.5); none if that
-/// is of another UIDVALIDITY.
+/// The changes since the state that the client declares (RFC 7162 §3.2.5); none if its UIDVALIDITY differs.
 pub(super) fn missed(view: &Selected, mailbox: &Mailbox, known: &QResync) -> ResyncDelta {
     if known.uid_validity != mailbox.uid_validity().0.get() {
         return ResyncDelta::default();
@@ -83,28 +81,28 @@ pub(super) fn missed(view: &Selected, mailbox: &Mailbox, known: &QResync) -> Res
     };
     let mut vanished = vanished_since(mailbox, since, &asked);
     if let Some(uid) = known.matches.as_ref().and_then(|matches| last_match(view, matches)) {
-        // RFC 7162 §3.2.5.2: the client knows of everything that went up to here.
+        // RFC 7162 §3.2.5.2: the client knows every expunge up to this UID.
         vanished.remove_range(Uid::MIN, uid);
     }
     ResyncDelta { vanished, since, asked }
 }
 
-/// Those of these UIDs expunged after `since`, for UID FETCH (VANISHED); not those still in the
-/// client's view, which are reported as VANISHED without EARLIER (RFC 7162 §3.2.10).
+/// The UIDs of the set that were expunged after `since`, for UID FETCH (VANISHED). Leaves out those still in
+/// the client's view, which are reported as VANISHED without EARLIER (RFC 7162 §3.2.10).
 pub(super) fn vanished(view: &Selected, mailbox: &Mailbox, since: ModSeq, set: &SequenceSet) -> UidSet {
     vanished_since(mailbox, since, &below_next(mailbox, set)).difference(view.uids())
 }
 
-/// The UIDs of a set that the mailbox may ever have had. `*` is the largest of these: the messages
-/// that went may have been the last ones.
+/// The UIDs of a set that the mailbox may ever have had. `*` is the largest of these, since the expunged
+/// messages may have been the last ones.
 fn below_next(mailbox: &Mailbox, set: &SequenceSet) -> UidSet {
     let largest = mailbox.uid_next().get() - 1;
     let uid = |n: &u32| Uid::new(*n);
     UidSet::from_ranges(set.resolve(largest).iter().filter_map(|r| Some((uid(r.start())?, uid(r.end())?))))
 }
 
-/// The largest UID of which the client knows the right number. No number above the mailbox's size
-/// is right, so no more pairs than that are checked.
+/// The largest UID whose number the client knows correctly. No number above the mailbox's size is correct, so
+/// no more pairs than that are checked.
 fn last_match(view: &Selected, matches: &SequenceMatch) -> Option<Uid> {
     let numbers = matches.numbers.iter(view.len());
     let uids = matches.uids.iter(u32::MAX);

@@ -1,7 +1,7 @@
-//! GETQUOTA, GETQUOTAROOT, SETQUOTA, and the limits they are about (RFC 9208).
+//! GETQUOTA, GETQUOTAROOT, SETQUOTA, and the limits behind them (RFC 9208).
 //!
-//! An account has one quota root, which has its name and governs all its mailboxes. An
-//! administrator may read and change that of every account; other users read their own.
+//! Each account has one quota root, which has its name and applies to all its mailboxes. An administrator may
+//! read and change that of any account; other users may read their own.
 
 use std::time::Duration;
 
@@ -19,15 +19,15 @@ use super::responses::Responses;
 use super::user::User;
 use sealpost_session::Context;
 
-/// How long a session uses limits that another process may have changed, where the store does not
-/// report changes.
+/// How long a session uses limits that another process may have changed, if the store does not report
+/// changes.
 const TRUSTED: Duration = Duration::from_secs(10);
-/// Percent of a limit beyond which a client is warned.
+/// Percentage of a limit above which a client is warned.
 const SOFT_PERCENT: u64 = 90;
 /// The unit of STORAGE and ANNOTATION-STORAGE, in bytes (RFC 9208 §5.1, §5.4).
 const UNIT: u64 = 1024;
 
-/// Every resource, with its name.
+/// All resources with their names.
 const RESOURCES: [(Resource, &str); 4] = [
     (Resource::Storage, "STORAGE"),
     (Resource::Messages, "MESSAGE"),
@@ -42,23 +42,22 @@ pub(super) struct Quota {
     /// The usage of the account's shares.
     shared: Usage,
     seen_changes: u64,
-    /// When the limits were read: by the store, if it reports changes, and by the monotonic clock.
+    /// When the limits were read: by the store's changes, if it reports them, and on the monotonic clock.
     seen: Option<StoreMoment>,
     read: Duration,
-    /// The usage last recorded.
+    /// The last recorded usage.
     noted: Usage,
-    /// The client knows that a limit is near.
+    /// Whether the client was warned of a limit.
     warned: bool,
 }
 
 impl User {
-    /// Records how much the account holds, for deliveries while it is not loaded: also before the
-    /// session ends. The session does not wait for it; if it is lost, deliveries use the value
-    /// recorded before.
+    /// Records the account's usage, for deliveries while it is not loaded, and also at the end of the
+    /// session. The session does not wait for it. If the record is lost, deliveries use the previous one.
     pub(super) fn note_usage(&mut self) {
         let account = self.account().clone();
         let usage = usage::of(&account.state());
-        // Without limits it is good to know, and not worth looking it up for a session that changed nothing.
+        // Without limits the record is optional, so a session that changed nothing does not write it.
         let noted = std::mem::replace(&mut self.quota.noted, usage);
         if self.quota.limits == Quotas::default() && usage == noted {
             return;
@@ -111,8 +110,8 @@ impl User {
         }
     }
 
-    /// `* NO [OVERQUOTA]`, once, when a limit comes near: in the selected state, or as part of a
-    /// command that adds something (RFC 9208 §4.3.1).
+    /// Writes `* NO [OVERQUOTA]` once when usage approaches a limit: in the selected state, or in a command
+    /// that adds data (RFC 9208 §4.3.1).
     pub(super) fn warn_of_quota(&mut self, responses: &mut Responses) {
         if self.quota.limits == Quotas::default() {
             return;
@@ -129,14 +128,14 @@ impl User {
         Ok(self.directory().get(&self.quota.root).await?)
     }
 
-    /// The record of the account that a quota root is of, if this user may see it.
+    /// The account record for a quota root, if this user may see it.
     async fn record_of(&self, root: &AString) -> Result<AccountRecord, Failure> {
         let own = self.own_record().await?;
         let name = root.as_str().and_then(|root| self.directory().account_name(root).ok());
         if name.as_ref() == Some(&own.name) {
             return Ok(own);
         }
-        // RFC 9208 §8: users must not learn which other accounts exist and what they hold.
+        // RFC 9208 §8: users must not learn which other accounts exist, and their usage.
         if own.role != Role::Admin {
             return Err(Reply::no(Code::NoPerm, "that quota root is not yours").into());
         }
@@ -151,14 +150,14 @@ impl User {
 /// GETQUOTA.
 pub(super) async fn get_quota(user: &User, responses: &mut Responses, root: &AString) -> Outcome {
     let record = user.record_of(root).await?;
-    tell_quota(user, responses, &record).await?;
+    write_quota(user, responses, &record).await?;
     Ok(Reply::ok("GETQUOTA completed"))
 }
 
 /// GETQUOTAROOT. The mailbox need not exist (RFC 9208 §4.1.2).
 pub(super) async fn get_quota_root(user: &User, responses: &mut Responses, mailbox: &Mailbox) -> Outcome {
-    // Others' shares count for their owners, whose usage this user must not learn (RFC 9208 §8):
-    // such a mailbox has no root here.
+    // Other users' shares count for their owners, whose usage this user must not learn (RFC 9208 §8). Such a
+    // mailbox has no root here.
     if let Ok(resolved) = user.resolve(mailbox).await
         && matches!(resolved.access, Access::Share { owner: false, .. })
     {
@@ -171,11 +170,11 @@ pub(super) async fn get_quota_root(user: &User, responses: &mut Responses, mailb
     let record = user.own_record().await?;
     let roots = vec![AString::from(record.name.as_str())];
     responses.out().response(&Response::QuotaRoot { mailbox: mailbox.clone(), roots });
-    tell_quota(user, responses, &record).await?;
+    write_quota(user, responses, &record).await?;
     Ok(Reply::ok("GETQUOTAROOT completed"))
 }
 
-/// SETQUOTA. Limits that are not named are removed (RFC 9208 §4.1.3).
+/// SETQUOTA. Removes limits that it does not name (RFC 9208 §4.1.3).
 pub(super) async fn set_quota(
     user: &User,
     responses: &mut Responses,
@@ -195,11 +194,11 @@ pub(super) async fn set_quota(
     user.shared.ctx.usage.settle(record.id).await?;
     user.shared.ctx.usage.limits_changed();
     tracing::info!(account = %name, ?quotas, "an administrator changed what an account may hold");
-    tell_quota(user, responses, &record).await?;
+    write_quota(user, responses, &record).await?;
     Ok(Reply::ok("SETQUOTA completed"))
 }
 
-async fn tell_quota(user: &User, responses: &mut Responses, record: &AccountRecord) -> Result<(), Failure> {
+async fn write_quota(user: &User, responses: &mut Responses, record: &AccountRecord) -> Result<(), Failure> {
     let usage = user.shared.ctx.usage.usage(record.id).await?;
     let resources = resources(&record.quotas(), &usage);
     let root = AString::from(record.name.as_str());
@@ -208,7 +207,7 @@ async fn tell_quota(user: &User, responses: &mut Responses, record: &AccountReco
 }
 
 impl Quota {
-    /// That of an account, with the limits in its record.
+    /// The quota of an account, with the limits in its record.
     pub(super) fn new(env: &Context, account: &Account, record: &AccountRecord) -> Self {
         let state = account.state();
         let mut quota = Quota {
@@ -225,7 +224,7 @@ impl Quota {
         quota
     }
 
-    /// A resource whose usage is so near its limit that the client is warned.
+    /// A resource whose usage is above the warning threshold.
     fn near(&self, state: &AccountState) -> Option<Resource> {
         let usage = usage::of(state).with(self.shared);
         Resource::ALL.into_iter().find(|resource| {
@@ -258,7 +257,7 @@ fn name(resource: Resource) -> &'static str {
     RESOURCES.iter().find(|(known, _)| *known == resource).map_or("", |(_, name)| name)
 }
 
-/// Bytes in one unit of a resource.
+/// The unit of a resource, in bytes.
 fn unit(resource: Resource) -> u64 {
     match resource {
         Resource::Storage | Resource::Annotations => UNIT,
@@ -266,7 +265,7 @@ fn unit(resource: Resource) -> u64 {
     }
 }
 
-/// Limits that every account has (RFC 9208 §3.2: the client is advised of them too).
+/// Limits of every account (RFC 9208 §3.2 advises to report them too).
 fn inherent(resource: Resource) -> Option<u64> {
     match resource {
         Resource::Mailboxes => Some(limits::MAILBOXES as u64),
@@ -275,8 +274,7 @@ fn inherent(resource: Resource) -> Option<u64> {
     }
 }
 
-/// The limited resources, each with its usage; rounded up, so that usage within limits never shows
-/// as above them.
+/// The limited resources with their usage, rounded up; usage within a limit never exceeds it after rounding.
 fn resources(quotas: &Quotas, usage: &Usage) -> Vec<QuotaResource> {
     let limited = RESOURCES.iter().filter_map(|(resource, name)| {
         let limit = quotas.of(*resource).into_iter().chain(inherent(*resource)).min()?;
@@ -291,7 +289,7 @@ fn resources(quotas: &Quotas, usage: &Usage) -> Vec<QuotaResource> {
     limited.collect()
 }
 
-/// The limits that SETQUOTA asks for.
+/// The limits in a SETQUOTA.
 fn parse(limits: &[QuotaLimit]) -> Result<Quotas, Reply> {
     let mut quotas = Quotas::default();
     for QuotaLimit { name, limit } in limits {

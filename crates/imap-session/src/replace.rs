@@ -1,5 +1,5 @@
-//! REPLACE and UID REPLACE (RFC 8508), which store a new message and expunge an old one: the IMAP
-//! side of [`sealpost_mailbox::append::replace`].
+//! REPLACE and UID REPLACE (RFC 8508) store a new message and expunge an old one: the IMAP side of
+//! [`sealpost_mailbox::append::replace`].
 
 use sealpost_account::rights::Rights;
 use sealpost_base::Uid;
@@ -16,7 +16,7 @@ use super::targets;
 use super::user::User;
 use sealpost_session::session_log::SessionLog;
 
-/// REPLACE. Only in the selected state, where the old message is (RFC 8508 §3.5).
+/// REPLACE. Only in the selected state, which determines the old message (RFC 8508 §3.5).
 pub(super) async fn replace(
     user: &User,
     selected: &Selected,
@@ -45,7 +45,7 @@ pub(super) async fn replace(
         own.note_at(expunged_in, Some(at));
     }
     log.count("appended", 1);
-    // RFC 8508 §4.3: before the EXPUNGE, so that the client knows the replacement.
+    // RFC 8508 §4.3: before the EXPUNGE, so that the client learns the replacement.
     let uids = placed.uids.get(..1).ok_or_else(gone)?;
     if let Some(code) = append_uid(placed.uid_validity, uids) {
         responses.out().status(None, Status::Ok, Some(&code), "replacement message ready");
@@ -53,7 +53,7 @@ pub(super) async fn replace(
     Ok(Reply::ok("REPLACE completed"))
 }
 
-/// The one message that is to go.
+/// The single message to replace.
 fn target(view: &Selected, replaces: Replaces) -> Result<Uid, Reply> {
     let number = SequenceSet::new(vec![SeqRange { start: replaces.number, end: replaces.number }]);
     let set = number.ok_or_else(|| Reply::bad("a message number is missing"))?;

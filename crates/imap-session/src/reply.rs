@@ -1,4 +1,4 @@
-//! Completions of commands, and the table that turns a storage error into one (RFC 3501 §7.1, RFC 5530).
+//! Replies to commands, and the table from storage errors to replies (RFC 3501 §7.1, RFC 5530).
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use sealpost_mailbox::Refusal;
 
 use super::connection::End;
 
-/// How a command is completed: the tagged response.
+/// The tagged response to a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Reply {
     pub(super) status: Status,
@@ -16,10 +16,10 @@ pub(super) struct Reply {
     pub(super) text: Cow<'static, str>,
 }
 
-/// Why a command went no further.
+/// Why a command did not complete.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// It is answered with this.
+    /// Reply with this.
     Reply(Reply),
     /// The session ends.
     End(End),
@@ -54,8 +54,8 @@ impl Reply {
         Reply { status: Status::Bad, code: None, text: text.into() }
     }
 
-    /// The reply to a storage error. Names and limits that the client sent are repeated to it; how
-    /// the store failed is not its business and goes to the log.
+    /// The reply to a storage error. It repeats names and limits that the client sent. Details of the store's
+    /// failure are only logged.
     pub(super) fn from_error(error: &Error) -> Self {
         let said = || Cow::Owned(error.to_string());
         match error.kind() {
@@ -69,12 +69,12 @@ impl Reply {
             Kind::Denied => Reply::no(Code::NoPerm, said()),
             Kind::Limit => Reply::no(Code::Limit, said()),
             Kind::Corrupt => {
-                tracing::error!(%error, "something stored is damaged");
-                Reply::no(Code::Corruption, "something stored is damaged")
+                tracing::error!(%error, "stored data is damaged");
+                Reply::no(Code::Corruption, "stored data is damaged")
             }
-            // The evicted body, and how to get it.
+            // The message names the evicted body and how to get it.
             Kind::Offloaded => {
-                tracing::warn!(%error, "a body is not kept here");
+                tracing::warn!(%error, "a body is not stored here");
                 Reply::no(Code::Unavailable, said())
             }
             Kind::Internal => {
@@ -84,8 +84,8 @@ impl Reply {
         }
     }
 
-    /// The reply when a mailbox that a message is put into does not exist: creating it helps (RFC
-    /// 3501 §6.3.11, §6.4.7).
+    /// The reply if the target mailbox of messages does not exist: creating it helps (RFC 3501 §6.3.11,
+    /// §6.4.7).
     pub(super) fn try_create() -> Self {
         Reply::no(Code::TryCreate, "no such mailbox")
     }
@@ -117,17 +117,17 @@ impl From<Refusal> for Failure {
             Refusal::OverQuota(over) => over.into(),
             Refusal::NoTarget => Reply::try_create(),
             Refusal::NonexistentParent => {
-                Reply::no(Code::HasChildren, "that is no mailbox, only a level above others")
+                Reply::no(Code::HasChildren, "the name is no mailbox; it only has mailboxes below it")
             }
             Refusal::SpecialUseOfOther => {
-                Reply::no(Code::UseAttr, "special uses are for one's own mailboxes")
+                Reply::no(Code::UseAttr, "only your own mailboxes can have special uses")
             }
             Refusal::MessagesGone => Reply::no(Code::ExpungeIssued, "some of the messages no longer exist"),
             // RFC 4469 §4.2, RFC 7889 §4
             Refusal::TooBig(most) => {
                 Reply::no(Code::TooBig, format!("message exceeds the limit of {most} bytes"))
             }
-            // RFC 3502 §6.3.11: a message of no bytes is an error, by which a client cancels the command.
+            // RFC 3502 §6.3.11: an empty message is an error, with which a client cancels the command.
             Refusal::Empty => Reply::refused("empty message: nothing was appended"),
             Refusal::NoMemory => Reply::no(
                 Code::Unavailable,
@@ -136,7 +136,7 @@ impl From<Refusal> for Failure {
             Refusal::Damaged(uid) => {
                 Reply::no(Code::Corruption, format!("message UID {uid} is damaged; nothing was copied"))
             }
-            // The client must not do it all again.
+            // The client must not repeat the whole command.
             Refusal::NotExpunged(error) => {
                 let Reply { code, text, .. } = Reply::from_error(&error);
                 let text = format!("the messages were copied but not removed from the source: {text}");
@@ -151,7 +151,7 @@ impl From<sealpost_search::Failure<End>> for Failure {
     fn from(failure: sealpost_search::Failure<End>) -> Self {
         match failure {
             sealpost_search::Failure::Interrupted(end) => Failure::End(end),
-            // The engine's errors about memory and messages name nothing of the store.
+            // The engine's errors about memory and messages reveal nothing of the store.
             sealpost_search::Failure::Error(error) if error.kind() == Kind::Retry => {
                 Failure::Reply(Reply::no(Code::Unavailable, error.to_string()))
             }

@@ -1,5 +1,5 @@
-//! How a session speaks to its client: the connection, the dialect that the client chose, and how
-//! far the command at hand is, for a client that waits for it.
+//! The output side of a session: the connection, the client's dialect, and the progress of the current
+//! command.
 
 use sealpost_imap::write::Writer;
 
@@ -7,22 +7,22 @@ use super::connection::{Connection, End};
 use super::dialect::Dialect;
 use super::progress::{Progress, Reporter};
 
-/// Where a command writes its responses.
+/// The destination of a command's responses.
 pub(super) struct Responses {
     pub(super) connection: Connection,
-    /// The extensions that ENABLE switched on.
+    /// The enabled extensions.
     pub(super) dialect: Dialect,
     /// The progress of the current command.
     pub(super) progress: Progress,
 }
 
 impl Responses {
-    /// Over a connection of a client that has enabled nothing.
+    /// On a connection whose client has enabled nothing.
     pub(super) fn new(connection: Connection) -> Self {
         Responses { connection, dialect: Dialect::default(), progress: Progress::none() }
     }
 
-    /// Where responses are written; see that they are sent ([`Responses::relieve`]) after each.
+    /// The writer of responses; call [`Responses::relieve`] after each response.
     pub(super) fn out(&mut self) -> &mut Writer {
         self.connection.out()
     }
@@ -40,13 +40,13 @@ impl Responses {
         self.progress.during(&mut self.connection, work)
     }
 
-    /// Notes that `done` of `goal` steps of the command are done; sends a report if it is due.
+    /// Notes that `done` of `goal` steps of the command are complete; sends a report if it is due.
     pub(super) async fn report_progress(&mut self, done: usize, goal: usize) -> Result<(), End> {
         self.progress.reach(done, goal);
-        self.progress.tell_if_due(&mut self.connection).await
+        self.progress.report_if_due(&mut self.connection).await
     }
 
-    /// Reports to the client the progress of work done outside of the session.
+    /// A reporter of progress for work outside the session.
     pub(super) fn reporter(&mut self) -> Reporter<'_> {
         Reporter { connection: &mut self.connection, progress: &mut self.progress }
     }

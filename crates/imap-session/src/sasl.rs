@@ -14,7 +14,7 @@ use sealpost_auth::sasl::{self, Credentials, PlainError};
 use sealpost_session::Context;
 use sealpost_session::session_log::SessionLog;
 
-/// PLAIN. Acting for another user is not possible here.
+/// PLAIN. Authorization as another user is not supported.
 pub(super) async fn sasl_plain(
     ctx: &Context,
     responses: &mut Responses,
@@ -26,7 +26,7 @@ pub(super) async fn sasl_plain(
         Err(PlainError::Syntax) => Err(Reply::bad("not a PLAIN message").into()),
         Err(PlainError::Authorization(name)) => {
             login::login_failed(ctx, responses, log, Some(&name), Reason::Authorization).await;
-            Err(Reply::no(Code::AuthorizationFailed, "acting for others is not possible").into())
+            Err(Reply::no(Code::AuthorizationFailed, "authorization as another user is not supported").into())
         }
     }
 }
@@ -42,7 +42,7 @@ pub(super) async fn sasl_login(
     Ok(Credentials { name, secret })
 }
 
-/// The initial response, or the client's answer to `+ prompt`.
+/// The initial response, or the client's response to `+ prompt`.
 pub(super) async fn sasl_message(
     responses: &mut Responses,
     initial: Option<Secret>,
@@ -53,13 +53,13 @@ pub(super) async fn sasl_message(
         return sasl::initial_response(initial.as_bytes()).ok_or_else(not_base64);
     }
     match sasl_line(responses, prompt).await? {
-        // RFC 3501 §6.2.2: the client gives up.
+        // RFC 3501 §6.2.2: the client cancels.
         line if &line[..] == b"*" => Err(Reply::bad("AUTHENTICATE cancelled").into()),
         line => sasl::base64(&line).ok_or_else(not_base64),
     }
 }
 
-/// The line that the client answers to `+ prompt`.
+/// The client's response to `+ prompt`.
 pub(super) async fn sasl_line(responses: &mut Responses, prompt: &str) -> Result<Line, Failure> {
     responses.out().raw(b"+ ").raw(prompt).crlf();
     responses.connection.expect_line();

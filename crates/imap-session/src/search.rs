@@ -1,7 +1,7 @@
-//! SEARCH (RFC 3501 §6.4.4, RFC 4731), and its common part with SORT, THREAD and ESEARCH.
+//! SEARCH (RFC 3501 §6.4.4, RFC 4731), and the parts that it shares with SORT, THREAD and ESEARCH.
 //!
-//! A command is translated ([`compile`]), run by the search engine over a [`numbered`] scope, and answered
-//! ([`answer`]). Its result can be kept as `$` (RFC 5182), a set of UIDs in the session's view.
+//! A command is translated ([`compile`]), run by the search engine on a [`numbered`] scope, and its result
+//! written ([`answer`]). The result can be saved as `$` (RFC 5182), a set of UIDs in the session's view.
 
 pub(super) mod answer;
 pub(super) mod charset;
@@ -65,7 +65,7 @@ async fn search_selected(
     let matches = find(ctx, responses, &scope, &query, now).await?;
     let answer =
         Answer { scope: &scope, matches: &matches, uid: search.uid, modseq: query.asks_for_modseq() };
-    // RFC 9051 §6.4.4: there is no SEARCH response any more, and without RETURN it is as with (ALL).
+    // RFC 9051 §6.4.4: IMAP4rev2 has no SEARCH response, and no RETURN means (ALL).
     let returns = returns.or_else(|| responses.dialect.rev2().then(Returns::all));
     let Some(returns) = returns else {
         answer.write_plain(&mut responses.connection, "SEARCH").await?;
@@ -97,8 +97,8 @@ pub(super) fn may_name_charset(responses: &Responses, search: &Search) -> Result
     Ok(())
 }
 
-/// SORT and THREAD have to name a charset: after ENABLE UTF8=ACCEPT that is UTF-8, or the part of it that
-/// is ASCII (RFC 6855 §3, erratum 4029).
+/// SORT and THREAD must name a charset: after ENABLE UTF8=ACCEPT, UTF-8 or its subset ASCII (RFC 6855 §3,
+/// erratum 4029).
 ///
 /// # Errors
 /// `BAD` for another one.
@@ -110,15 +110,14 @@ pub(super) fn may_sort_in_charset(responses: &Responses, search: &Search) -> Res
     Ok(())
 }
 
-/// Makes a search ready.
+/// Prepares a search.
 ///
 /// # Errors
-/// `NO [BADCHARSET]` for a charset that is not known; `NO [LIMIT]` for too many strings that are matched
-/// fuzzily.
+/// `NO [BADCHARSET]` for an unknown charset; `NO [LIMIT]` for too many fuzzy strings.
 pub(super) fn query(search: &Search, scope: &NumberedScope) -> Result<Arc<Query>, Failure> {
     let Some(charset) = Charset::named(search.charset.as_ref()) else {
-        // Hundreds of names are known. A list of them is optional, and one that has only some of them is
-        // wrong (RFC 3501 §7.1, RFC 9051 §7.1).
+        // Hundreds of names are known. The list of them is optional, and a partial one would be wrong (RFC
+        // 3501 §7.1, RFC 9051 §7.1).
         let code = Code::BadCharset(Vec::new());
         return Err(Reply::no(code, "charset not known; UTF-8 always is").into());
     };
@@ -126,10 +125,10 @@ pub(super) fn query(search: &Search, scope: &NumberedScope) -> Result<Arc<Query>
     Ok(Arc::new(Query::new(&criterion)?))
 }
 
-/// The messages of the scope that match, ascending by UID. Reports the corrupt ones to the client.
+/// The matching messages of the scope, ascending by UID. Reports corrupt ones to the client.
 ///
 /// # Errors
-/// `NO [UNAVAILABLE]` if messages cannot be read for now; `NO [LIMIT]` if there are too many for the
+/// `NO [UNAVAILABLE]` if messages are temporarily unreadable; `NO [LIMIT]` if there are too many for the
 /// memory; the end of the session, or of the mailbox.
 pub(super) async fn find(
     ctx: &Context,
@@ -147,7 +146,7 @@ pub(super) async fn find(
     Ok(found.matches)
 }
 
-/// Reports to the client which messages are corrupt, and what that means for them.
+/// Reports to the client which messages are corrupt, and the consequence.
 pub(super) async fn report_damaged(
     responses: &mut Responses,
     damaged: &[Placement],
@@ -161,7 +160,7 @@ pub(super) async fn report_damaged(
     Ok(())
 }
 
-/// From now on `$` stands for the result, if SAVE was given.
+/// Saves the result as `$`, if SAVE was requested.
 pub(super) fn save_result(
     selected: &mut Selected,
     answer: &Answer<'_>,
@@ -173,8 +172,7 @@ pub(super) fn save_result(
     Ok(())
 }
 
-/// RFC 5182 §2.1: a search that should have been saved and is answered with NO leaves `$` empty; one that
-/// is BAD leaves it alone.
+/// RFC 5182 §2.1: a search with SAVE that gets NO empties `$`; one that gets BAD keeps it.
 pub(super) fn keep_saved(selected: Option<&mut Selected>, saves: bool, outcome: Outcome) -> Outcome {
     if let (true, Err(Failure::Reply(Reply { status: Status::No, .. })), Some(selected)) =
         (saves, &outcome, selected)
@@ -200,7 +198,7 @@ pub(super) fn forget_expunged(selected: &mut Selected) {
     }
 }
 
-/// Whether the mailbox that was searched is still there (RFC 2180 §3.3).
+/// Checks that the searched mailboxes still exist (RFC 2180 §3.3).
 ///
 /// # Errors
 /// `MailboxGone` if not.

@@ -21,12 +21,12 @@ use super::urlauth;
 use super::user::User;
 use sealpost_session::session_log::SessionLog;
 
-/// A mailbox as it was at one moment.
+/// A mailbox at one moment.
 struct Opened {
     view: Selected,
     /// The flags for FLAGS and PERMANENTFLAGS.
     flags: FlagList,
-    /// The number of the first message that is not `\Seen`.
+    /// The number of the first message without `\Seen`.
     unseen: Option<u32>,
     /// MAILBOXID.
     object_id: Option<Code>,
@@ -34,8 +34,7 @@ struct Opened {
     missed: ResyncDelta,
 }
 
-/// SELECT, or EXAMINE. Whether or not it succeeds, the mailbox selected before is closed (RFC 3501
-/// §6.3.1).
+/// SELECT, or EXAMINE. Closes the mailbox selected before, even if the command fails (RFC 3501 §6.3.1).
 pub(super) async fn select(
     user: &User,
     selected: &mut Option<Selected>,
@@ -47,7 +46,7 @@ pub(super) async fn select(
 ) -> Outcome {
     let known = qresync::select_parameters(responses, parameters)?;
     if selected.take().is_some() {
-        // RFC 7162 §3.2.11: later responses are about another mailbox, or about none.
+        // RFC 7162 §3.2.11: later responses are about another mailbox, or none.
         responses.out().status(None, Status::Ok, Some(&Code::Closed), "the mailbox is closed");
     }
     let resolved = current_place(user, name).await?.require(Rights::READ)?;
@@ -60,7 +59,7 @@ pub(super) async fn select(
     }
     let _room = reserve(user.accounts(), &[&missed.vanished, &missed.asked]).await?;
     let dialect = responses.dialect;
-    flags.tell(&mut responses.connection).await?;
+    flags.write(&mut responses.connection).await?;
     let out = responses.out();
     out.response(&Response::Exists(view.len()));
     // RFC 9051 §6.3.2 has neither RECENT nor UNSEEN.
@@ -71,7 +70,7 @@ pub(super) async fn select(
     if let Some(unseen) = unseen.filter(|_| !dialect.uid_only() && !dialect.rev2()) {
         out.status(None, Status::Ok, Some(&Code::Unseen(unseen)), "first unseen message");
     }
-    flags.tell_permanent(&mut responses.connection, "flags that can be changed").await?;
+    flags.write_permanent(&mut responses.connection, "flags that can be changed").await?;
     let out = responses.out();
     let mut say = |code, text| {
         out.status(None, Status::Ok, Some(&code), text);
@@ -84,7 +83,7 @@ pub(super) async fn select(
     say(Code::HighestModSeq(view.whole()), "highest mod-sequence");
     say(urlauth::mechanisms(), "mechanisms that can authorize URLs");
     if dialect.rev2() {
-        old_name::tell_name(user, responses, name);
+        old_name::report_name(user, responses, name);
     }
     view.key_resets = urlauth::resets(user, &view);
     let selected = selected.insert(view);
@@ -102,8 +101,8 @@ pub(super) async fn select(
     })
 }
 
-/// Resolves the name after catching up with all that any node has acknowledged: the client that
-/// opens a mailbox may have changed it through another node (decision 29).
+/// Resolves the name after catching up with everything that any node has acknowledged: a client that opens a
+/// mailbox may have changed it through another node (decision 29).
 async fn current_place(user: &User, name: &Mailbox) -> Result<ResolvedMailbox, Failure> {
     let own = user.account();
     own.refresh().await?;
@@ -114,7 +113,7 @@ async fn current_place(user: &User, name: &Mailbox) -> Result<ResolvedMailbox, F
     Ok(resolved)
 }
 
-/// CLOSE: expunges without reporting it, unless the mailbox is open read-only (RFC 3501 §6.4.2).
+/// CLOSE: expunges without reports, unless the mailbox is open read-only (RFC 3501 §6.4.2).
 pub(super) async fn close_mailbox(selected: &mut Option<Selected>, own: &mut OwnEntries) -> Outcome {
     let view = opened(selected)?;
     if !view.read_only() {
@@ -135,15 +134,15 @@ pub(super) async fn close_mailbox(selected: &mut Option<Selected>, own: &mut Own
     Ok(Reply::ok("CLOSE completed"))
 }
 
-/// UNSELECT: back to the authenticated state, nothing expunged (RFC 3691 §2).
+/// UNSELECT: returns to the authenticated state and expunges nothing (RFC 3691 §2).
 pub(super) fn unselect(selected: &mut Option<Selected>) -> Outcome {
     opened(selected)?;
     *selected = None;
     Ok(Reply::ok("UNSELECT completed"))
 }
 
-/// Opens the mailbox for a client that may know it from earlier. With `recent`, messages become
-/// `\Recent` for this session.
+/// Opens the mailbox for a client that may know it from earlier. With `recent`, messages become `\Recent` for
+/// this session.
 fn open(
     resolved: &ResolvedMailbox,
     read_only: bool,

@@ -1,11 +1,9 @@
-//! A client's view of the selected mailbox, and the changes still to report (RFC 3501 §7.3, §7.4,
-//! §5.2).
+//! A client's view of the selected mailbox, and the changes still to report (RFC 3501 §7.3, §7.4, §5.2).
 //!
-//! The client addresses messages by sequence number, so the numbers are those of this view and not
-//! of the mailbox. The view changes only in [`Selected::changes`], whose result must then be
-//! reported to the client. Expunges that may not be reported now (RFC 3501 §7.4.1) stay in the
-//! view, so expunges and flags have a reported position each. A client that caches mod-sequences
-//! must not assume more than was reported: [`Selected::due_modseq`].
+//! The client uses sequence numbers, which are those of this view and not of the mailbox. The view changes
+//! only in [`Selected::changes`], whose result must then be reported to the client. Expunges that may not be
+//! reported now (RFC 3501 §7.4.1) stay in the view, so expunges and flags each have a reported position. A
+//! client that caches mod-sequences must not assume more than was reported: [`Selected::due_modseq`].
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -28,77 +26,77 @@ use super::reply::Reply;
 pub(super) struct Selected<A = Arc<Account>> {
     account: A,
     access: Access,
-    /// The rights that PERMANENTFLAGS was made from.
+    /// The rights on which PERMANENTFLAGS is based.
     rights: Rights,
     mailbox: MailboxId,
     uid_validity: UidValidity,
     read_only: bool,
     uids: UidSet,
     recent: UidSet,
-    /// Messages from this UID on are not known to the client.
+    /// The client does not know messages from this UID on.
     uid_next: Uid,
-    /// Flags were reported up to here.
+    /// The position up to which flags were reported.
     reported: Position,
-    /// Expunges were reported up to here.
+    /// The position up to which expunges were reported.
     reported_expunges: Position,
     /// The mailbox's HIGHESTMODSEQ when everything was reported.
     whole: ModSeq,
-    /// The highest MODSEQ in FETCH responses of the command under way.
+    /// The highest MODSEQ in FETCH responses of the current command.
     written: ModSeq,
-    /// The next completion has to have HIGHESTMODSEQ.
+    /// Whether the next completion must have HIGHESTMODSEQ.
     owes: bool,
-    /// The client declined reports of changed flags (RFC 5465 §5.3): the mod-sequence up to which
-    /// it knows everything stays where it was.
+    /// Whether the client declined reports of flag changes (RFC 5465 §5.3): the mod-sequence up to which it
+    /// knows everything then stays.
     frozen: bool,
-    /// How many keywords FLAGS listed.
+    /// The number of keywords that FLAGS listed.
     keywords: usize,
     /// The value of `$`.
     saved: UidSet,
     /// Searches that are kept up to date.
     pub(super) contexts: Contexts,
-    /// How often the mailbox access key was reset, as far as the client knows; `None`: there is
-    /// none (RFC 4467).
+    /// How often the mailbox access key was reset, as the client knows it; `None` if there is no key (RFC
+    /// 4467).
     pub(super) key_resets: Option<u32>,
-    /// Memory for all of this, if it is large.
+    /// The memory of the view, if it is large.
     charge: Option<Reservation>,
 }
 
-/// The selected mailbox, in the selected state.
+/// The selected mailbox.
 ///
 /// # Errors
-/// `BAD` in any other.
+/// `BAD` outside the selected state.
 pub(super) fn opened(selected: &mut Option<Selected>) -> Result<&mut Selected, Reply> {
     selected.as_mut().ok_or_else(|| Reply::bad("select a mailbox first"))
 }
 
-/// Rights that a client which asked to look only does not use.
+/// Rights that a client has given up by EXAMINE.
 const CHANGES: Rights = Rights::SEEN.with(Rights::WRITE).with(Rights::DELETE_MESSAGES).with(Rights::EXPUNGE);
 
 /// Flags that were sent to the client, or that it knows because it set them.
 #[derive(Debug, Default)]
 pub(super) struct AlreadySent {
-    /// Of these messages.
+    /// The messages.
     pub(super) uids: UidSet,
-    /// As they were at this position.
+    /// The position at which they had these flags.
     pub(super) position: Position,
 }
 
 /// The changes to report to the client, in this order.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
-    /// Messages that are gone.
+    /// Expunged messages.
     pub(super) expunged: UidSet,
-    /// Their sequence numbers, descending, so that each is right when it is sent.
+    /// Their sequence numbers, descending, so that each is correct when it is sent.
     pub(super) numbers: Vec<RangeInclusive<u32>>,
-    /// Messages that are new.
+    /// New messages.
     pub(super) arrived: UidSet,
-    /// There are new keywords, or others can be set than before.
+    /// Whether there are new keywords, or a different set of permitted flags.
     pub(super) keywords: bool,
-    /// Messages whose flags changed after [`Changes::since`]: the first part of them.
+    /// The first part of the messages whose flags changed after [`Changes::since`].
     pub(super) flags: Part,
-    /// Up to where the client knew flags.
+    /// The position up to which the client knew flags.
     pub(super) since: ModSeq,
-    /// Below which UID: new messages are reported with EXISTS.
+    /// Only messages below this UID: EXISTS reports new ones.
     pub(super) below: Option<Uid>,
 }
 
@@ -109,14 +107,14 @@ impl<A> Selected<A> {
         (sets.iter().sum::<usize>() + self.contexts.ranges()) * UidSet::RANGE_BYTES
     }
 
-    /// Bytes of it that the connection's memory covers: all if it is small.
+    /// The bytes that the memory of the connection covers: all if it is small.
     pub(super) fn kept_bytes(&self) -> usize {
         if self.charge.is_some() { 0 } else { self.bytes() }
     }
 }
 
 impl Selected {
-    /// A view of the mailbox as it is.
+    /// A view of the mailbox in its present state.
     pub(super) fn new(
         account: Arc<Account>,
         access: Access,
@@ -149,14 +147,14 @@ impl Selected {
         }
     }
 
-    /// How many rows are scanned for `\Deleted` messages.
+    /// The number of rows to scan for `\Deleted` messages.
     pub(super) fn rows_to_expunge(&self) -> usize {
         let state = self.account.state();
         // No message is \Deleted: no scan.
         state.mailbox(self.mailbox).map_or(0, |mailbox| if mailbox.deleted() > 0 { mailbox.len() } else { 0 })
     }
 
-    /// Counts the memory of the view, if it is large; whether there is memory for it.
+    /// Reserves the memory of the view, if it is large; returns whether there was enough.
     pub(super) fn weigh(&mut self, accounts: &Accounts) -> bool {
         let bytes = self.bytes();
         if bytes <= SMALL_SETS {
@@ -172,12 +170,12 @@ impl Selected {
         }
     }
 
-    /// The account whose log has the mailbox: not always that of the user.
+    /// The account whose log has the mailbox, which need not be the user's.
     pub(super) fn account(&self) -> &Arc<Account> {
         &self.account
     }
 
-    /// The rights it was opened with.
+    /// The access with which it was opened.
     pub(super) fn access(&self) -> Access {
         self.access
     }
@@ -192,20 +190,20 @@ impl Selected {
         self.keywords < mailbox.keywords().count()
     }
 
-    /// The flags for FLAGS now, which count as listed from now on.
+    /// The present flags for FLAGS, which count as listed from now on.
     pub(super) fn listed(&mut self, state: &AccountState, mailbox: &Mailbox) -> FlagList {
         self.keywords = mailbox.keywords().count();
         FlagList::of(&self.account, state, mailbox, self.rights(state))
     }
 
-    /// The client's rights here, in that state of the mailbox's log. Without those to change if it
-    /// opened the mailbox read-only.
+    /// The client's rights in that state of the mailbox's log, without rights to change it if it was opened
+    /// read-only.
     pub(super) fn rights(&self, state: &AccountState) -> Rights {
         let rights = self.access.rights(state);
         if self.read_only { rights.without(CHANGES) } else { rights }
     }
 
-    /// Which mailbox.
+    /// The mailbox.
     pub(super) fn mailbox(&self) -> MailboxId {
         self.mailbox
     }
@@ -215,7 +213,7 @@ impl Selected {
         self.read_only
     }
 
-    /// The same, if the mailbox may be changed.
+    /// The view, if the mailbox may be changed.
     ///
     /// # Errors
     /// `NO` if it was opened by EXAMINE.
@@ -223,7 +221,7 @@ impl Selected {
         if self.read_only { Err(Reply::refused("the mailbox is open read-only")) } else { Ok(self) }
     }
 
-    /// The messages: sequence number n is the n-th of these.
+    /// The UIDs of the messages; the n-th has sequence number n.
     pub(super) fn uids(&self) -> &UidSet {
         &self.uids
     }
@@ -238,8 +236,8 @@ impl Selected {
         self.uid_validity
     }
 
-    /// The value of `$` (RFC 5182 §2.1). UIDs that are no longer in the view may be among them:
-    /// they match nothing, and are never reused.
+    /// The value of `$` (RFC 5182 §2.1). It may have UIDs that are no longer in the view: they match nothing,
+    /// and are never reused.
     pub(super) fn saved(&self) -> &UidSet {
         &self.saved
     }
@@ -249,7 +247,7 @@ impl Selected {
         self.reported_expunges
     }
 
-    /// From now on `$` stands for these.
+    /// Sets `$`.
     pub(super) fn save(&mut self, found: UidSet) {
         self.saved = found;
     }
@@ -264,17 +262,17 @@ impl Selected {
         self.uids.rank(uid).and_then(|rank| u32::try_from(rank + 1).ok())
     }
 
-    /// Messages from this UID on are not known to the client.
+    /// The client does not know messages from this UID on.
     pub(super) fn uid_next(&self) -> Uid {
         self.uid_next
     }
 
-    /// How many messages there are.
+    /// The number of messages.
     pub(super) fn len(&self) -> u32 {
         u32::try_from(self.uids.len()).unwrap_or(u32::MAX)
     }
 
-    /// Those of the messages, which are in the view, become recent from `first` on.
+    /// Marks the messages among `among`, from `first` on, as recent.
     pub(super) fn mark_recent(&mut self, among: &UidSet, first: Uid) {
         for (from, to) in among.ranges() {
             self.recent.insert_range(from.max(first), to);
@@ -287,20 +285,19 @@ impl Selected {
         OpenedMailbox { account: self.account.clone(), mailbox, uid_validity, access }
     }
 
-    /// The mailbox in that state, if it is still the one that was selected and may still be read
-    /// (RFC 4314 §5.1.1).
+    /// The mailbox in that state, if it is still the one that was selected and may still be read (RFC 4314
+    /// §5.1.1).
     pub(super) fn mailbox_in<'a>(&self, state: &'a AccountState) -> Result<&'a Mailbox, MailboxGone> {
         opened::find(state, self.mailbox, self.uid_validity, self.access)
     }
 
-    /// Whether the mailbox is no longer the one that was selected, or may not be read any more.
+    /// Whether the mailbox is no longer the one that was selected, or may no longer be read.
     pub(super) fn is_gone(&self) -> bool {
         self.mailbox_in(&self.account.state()).is_err()
     }
 
-    /// Brings the view up to date; the caller must report the changes. With `expunges` false,
-    /// expunged messages stay in the view. Flags that the client knows already are left out, and
-    /// with `flags` false all of them.
+    /// Updates the view; the caller must report the changes. Without `expunges`, expunged messages stay in
+    /// the view. Leaves out flags that the client already knows, and without `flags` all of them.
     pub(super) fn changes(
         &mut self,
         state: &AccountState,
@@ -326,7 +323,7 @@ impl Selected {
             changes.numbers = self.take_out(&destroyed);
             changes.expunged = destroyed;
         }
-        // Of very many it is not looked whether all are known: to be frozen is never wrong.
+        // With very many changes it is not checked whether the client knows all: freezing is always safe.
         if !flags && !changes.flags.is_empty() {
             self.frozen = true;
             changes.flags = Part::default();
@@ -336,7 +333,7 @@ impl Selected {
             self.uid_next = mailbox.uid_next();
         }
         let keywords = mailbox.keywords().count();
-        // RFC 4314 §5.1.1: other rights, other PERMANENTFLAGS.
+        // RFC 4314 §5.1.1: different rights, different PERMANENTFLAGS.
         let rights = self.rights(state);
         changes.keywords = keywords > self.keywords || rights != self.rights;
         self.keywords = keywords;
@@ -349,8 +346,8 @@ impl Selected {
         Ok(changes)
     }
 
-    /// Expunged messages that leave the results of searches kept up to date, by the numbers that
-    /// the client still has.
+    /// Expunged messages that leave the results of searches kept up to date, by the numbers that the client
+    /// still has.
     pub(super) fn gone_from_contexts(&mut self, state: &AccountState) -> Vec<Update> {
         let mut contexts = std::mem::take(&mut self.contexts);
         let gone = match self.mailbox_in(state) {
@@ -361,19 +358,19 @@ impl Selected {
         gone
     }
 
-    /// Brings the view up to date with expunges only; the caller must report them.
+    /// Applies only expunges to the view; the caller must report them.
     pub(super) fn expunges(&mut self, state: &AccountState) -> Result<Changes, MailboxGone> {
         let expunged = self.gone(self.mailbox_in(state)?);
         self.reported_expunges = state.position();
         Ok(Changes { numbers: self.take_out(&expunged), expunged, ..Changes::default() })
     }
 
-    /// The messages of the view that are not there any more.
+    /// The messages of the view that no longer exist.
     fn gone(&self, mailbox: &Mailbox) -> UidSet {
         changes::vanished_since(mailbox, self.reported_expunges, &self.uids)
     }
 
-    /// Removes these; the numbers they had, descending, so that each is right when it is sent.
+    /// Removes these messages. Returns their numbers, descending, so that each is correct when it is sent.
     fn take_out(&mut self, gone: &UidSet) -> Vec<RangeInclusive<u32>> {
         let mut numbers = Vec::with_capacity(gone.range_count());
         for (first, last) in gone.ranges().rev() {
@@ -389,8 +386,7 @@ impl Selected {
         numbers
     }
 
-    /// Messages from that UID on whose flags changed after `since`, except known ones: a part of
-    /// them.
+    /// A part of the messages from that UID on whose flags changed after `since`, without known changes.
     pub(super) fn flags_changed(
         &self,
         mailbox: &Mailbox,
@@ -402,33 +398,33 @@ impl Selected {
         changes::updated(mailbox, since, from, below, |row| self.is_news(row, known))
     }
 
-    /// Whether a change of that message has to be reported.
+    /// Whether a change of that message must be reported.
     fn is_news(&self, row: &Row, known: &AlreadySent) -> bool {
         let is_new = row.modseq > known.position || !known.uids.contains(row.uid);
         is_new && self.uids.contains(row.uid)
     }
 
-    /// The HIGHESTMODSEQ up to which everything was reported: flags, expunges and arrivals. At
-    /// least 1, which is the least that can be written (RFC 7162 §7, `mod-sequence-value`).
+    /// The HIGHESTMODSEQ up to which everything was reported: flags, expunges and arrivals. At least 1, the
+    /// smallest value in the grammar (RFC 7162 §7, `mod-sequence-value`).
     pub(super) fn whole(&self) -> u64 {
         self.whole.0.max(1)
     }
 
-    /// A MODSEQ was written in a FETCH response.
+    /// Notes a MODSEQ in a FETCH response.
     pub(super) fn wrote_modseq(&mut self, modseq: ModSeq) {
         self.written = self.written.max(modseq);
     }
 
-    /// HIGHESTMODSEQ is to be in the next completion.
+    /// Requires HIGHESTMODSEQ in the next completion.
     pub(super) fn owe_modseq(&mut self) {
         self.owes = true;
     }
 
-    /// The HIGHESTMODSEQ that must be sent before a command is completed, if one must.
+    /// The HIGHESTMODSEQ to send before a command completes, if required.
     ///
-    /// A client assumes that it knows everything up to the highest MODSEQ in a command's responses
-    /// (RFC 7162 §6). That is wrong when expunges are delayed, or when a row changed after the rest
-    /// was reported: then HIGHESTMODSEQ corrects it.
+    /// A client assumes that it knows everything up to the highest MODSEQ in a command's responses (RFC 7162
+    /// §6). That is wrong if expunges are delayed, or if a row changed after the rest was reported;
+    /// HIGHESTMODSEQ then corrects it.
     pub(super) fn due_modseq(&mut self) -> Option<u64> {
         let owes = std::mem::take(&mut self.owes);
         let written = std::mem::replace(&mut self.written, Position::ZERO);
@@ -437,14 +433,14 @@ impl Selected {
 }
 
 impl Selected {
-    /// Lets go of the account.
+    /// Releases the account.
     pub(super) fn release(self) -> Selected<()> {
         self.with(())
     }
 }
 
 impl Selected<()> {
-    /// The same, holding the account again.
+    /// The same view, with the account again.
     pub(super) fn hold(self, account: Arc<Account>) -> Selected {
         self.with(account)
     }

@@ -1,4 +1,4 @@
-//! The session: one command after the other, in the states of RFC 3501 §3.
+//! The session: one command after another, in the states of RFC 3501 §3.
 
 use std::sync::Arc;
 
@@ -25,27 +25,27 @@ use sealpost_session::net::Stream;
 use sealpost_session::session_log::SessionLog;
 use sealpost_session::sessions::SessionState;
 
-/// One client's session: the parts that its commands are functions of.
+/// One client's session; each command gets the parts that it needs.
 pub(super) struct Session {
     pub(super) shared: Arc<ImapShared>,
     pub(super) log: SessionLog,
-    /// Where it waits for its share of the processors.
+    /// The queue in which it waits for its share of the CPUs.
     pub(super) queue: QueueHandle,
-    /// How to speak.
+    /// The output to the client.
     pub(super) responses: Responses,
-    /// Not authenticated state while `None`.
+    /// `None` in the not authenticated state.
     pub(super) user: Option<User>,
-    /// Selected state while `Some`.
+    /// `Some` in the selected state.
     pub(super) selected: Option<Selected>,
-    /// What is kept of both while the session is hibernated; `None` otherwise.
+    /// The kept parts of both while the session is hibernated; `None` otherwise.
     pub(super) hibernated: Option<Box<Hibernated>>,
-    /// What to report to the client beside the answers to its commands.
+    /// What to report to the client in addition to the replies to its commands.
     pub(super) subscriptions: Subscriptions,
-    /// Log entries that the current command alone made, which need not be reported in full.
+    /// Log entries that only the current command has appended, which need not be reported in full.
     pub(super) own: OwnEntries,
-    /// This session itself replaced the selected mailbox by another one: only BYE is left to send.
+    /// Whether this session itself has replaced the selected mailbox: only BYE is left to send.
     pub(super) moved: bool,
-    /// The login is over, but not the connection.
+    /// Whether the login has ended but not the connection.
     pub(super) over: bool,
     errors: usize,
 }
@@ -58,8 +58,8 @@ impl Session {
         Session::over(shared, connection, log, queue)
     }
 
-    /// The same for another user. All other state of the session is reset (RFC 8437 §4.1); only
-    /// these five fields are kept.
+    /// A session for another user on the same connection. Resets all other state (RFC 8437 §4.1); only these
+    /// five fields are kept.
     fn anew(self) -> Self {
         let Session { shared, responses, log, queue, errors, .. } = self;
         queue.leave();
@@ -83,7 +83,7 @@ impl Session {
         }
     }
 
-    /// Greets, serves, says goodbye.
+    /// Greets the client, serves it, and sends BYE.
     pub(super) async fn run(mut self: Box<Self>) {
         self.greet();
         let end = loop {
@@ -101,13 +101,13 @@ impl Session {
             self.log.observe(stream);
         }
         let Session { responses, log, user, selected, hibernated, .. } = *self;
-        // Waiting for the client to hang up needs none of these.
+        // Not needed while it waits for the client to disconnect.
         drop((user, selected, hibernated));
         Box::pin(responses.connection.close(&end)).await;
         drop(log);
     }
 
-    /// Before the session releases its account.
+    /// Called before the session releases its account.
     pub(super) fn note_usage(&mut self) {
         if let Some(user) = &mut self.user {
             user.note_usage();
@@ -120,7 +120,7 @@ impl Session {
         self.responses.connection.out().status(None, Status::Ok, Some(&code), &greeting);
     }
 
-    /// Takes the next event and answers it.
+    /// Takes the next event and responds to it.
     async fn step(&mut self) -> Result<(), End> {
         let mut event = self.next_input().await?;
         self.give_way();
@@ -165,7 +165,7 @@ impl Session {
                 return Err(End::Http);
             }
             Event::Fatal { reason } => return Err(End::Fatal(reason)),
-            // These come only where they were asked for.
+            // These events occur only where the session expects them.
             Event::AppendMessage(_)
             | Event::AppendUrl(_)
             | Event::AppendLiteral(_)
@@ -183,7 +183,7 @@ impl Session {
     async fn command(&mut self, Command { tag, body }: Command) -> Result<(), End> {
         self.log.count("commands", 1);
         self.log.begin_command(body.name());
-        // These answer before they act.
+        // These reply before they act.
         match body {
             CommandBody::StartTls => return Box::pin(self.start_tls(&tag)).await,
             CommandBody::Compress(algorithm) => return Box::pin(self.compress(&tag, &algorithm)).await,
@@ -207,7 +207,7 @@ impl Session {
             updates::report_modseq(selected, &mut self.responses, &mut reply);
         }
         self.own.clear();
-        // Everything sent from here on is sent between commands.
+        // Later output is between commands.
         self.responses.progress = Progress::none();
         self.complete(tag, reply)?;
         // The client would continue with invalid UIDs.
@@ -226,7 +226,7 @@ impl Session {
         Ok(())
     }
 
-    /// The current command was answered.
+    /// Records the duration of the completed command.
     fn measure(&mut self, status: Status) {
         self.log.end_command(match status {
             Status::No => Verdict::No,
@@ -246,13 +246,13 @@ impl Session {
         if self.errors > limits::IMAP_ERRORS { Err(End::Errors) } else { Ok(()) }
     }
 
-    /// The name of the user, awake or not; empty without one.
+    /// The user's name, awake or hibernated; empty without a user.
     pub(super) fn user_name(&self) -> &str {
         let hibernated = || self.hibernated.as_ref().map(|hibernated| hibernated.user.name());
         self.user.as_ref().map(User::name).or_else(hibernated).unwrap_or_default()
     }
 
-    /// Reads on in the account's log if this process knows of more there.
+    /// Catches up with log entries that this process knows.
     pub(super) async fn catch_up(&self) -> Result<(), Failure> {
         match &self.user {
             Some(user) => user.catch_up().await?,
@@ -261,7 +261,7 @@ impl Session {
         // The selected mailbox may be in another log.
         match &self.selected {
             Some(view) => match view.account().catch_up().await {
-                // It has a new key, which is not for this user.
+                // It has a new key that is not sealed to this user.
                 Err(error) if error.kind() == Kind::Denied && view.is_gone() => {
                     Err(Failure::End(End::MailboxGone))
                 }
@@ -271,8 +271,8 @@ impl Session {
         }
     }
 
-    /// Reads on in the account's own log, whatever this process knows of, where asking costs next
-    /// to nothing: the name of a mailbox that another process has just made is in LIST.
+    /// Catches up with the account's own log up to its end, where that is cheap: LIST then has the mailbox
+    /// that another process has just created.
     pub(super) async fn catch_up_with_names(&self) -> Result<(), Failure> {
         match &self.user {
             Some(user) if self.shared.ctx.store.tells() => Ok(user.account().refresh().await?),
@@ -282,14 +282,13 @@ impl Session {
 }
 
 impl UntaggedUpdates {
-    /// The updates allowed at the end of that command: no expunges during FETCH, STORE and SEARCH,
-    /// whose sequence numbers they would upset; their UID forms are other commands (RFC 3501
-    /// §7.4.1).
+    /// The updates allowed at the end of that command. FETCH, STORE and SEARCH allow no expunges, which would
+    /// invalidate their sequence numbers; their UID forms are other commands (RFC 3501 §7.4.1).
     fn after(body: &CommandBody) -> Self {
         let numbered = match body {
             CommandBody::Fetch { uid, .. } | CommandBody::Store(Store { uid, .. }) => !uid,
-            // RFC 7162 §3.2.10.2: nor during a UID SEARCH that has such numbers among its keys.
-            // SORT and THREAD are searches too (RFC 5256 §3).
+            // RFC 7162 §3.2.10.2: nor does a UID SEARCH with message numbers among its keys. SORT and THREAD
+            // are searches too (RFC 5256 §3).
             _ => body.search().is_some_and(|search| !search.uid || uid_only::searches_numbers(&search.keys)),
         };
         let uid = match body {

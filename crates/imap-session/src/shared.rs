@@ -1,4 +1,4 @@
-//! State that all IMAP sessions of a server share, beside that of sessions of every protocol.
+//! State that all IMAP sessions of a server share, in addition to that of all protocols.
 
 use std::sync::Arc;
 
@@ -12,9 +12,9 @@ use super::leftovers::Leftovers;
 use super::long_commands::LongCommands;
 use super::urlauth::UrlMarks;
 
-/// Long values of metadata on their way to clients may take the common budget divided by this.
+/// Share of the common budget for long metadata values in transit to clients: the budget divided by this.
 const LONG_VALUES_SHARE: usize = 8;
-/// The same for content that submission reads.
+/// Share of the common budget for content that submission reads.
 const SUBMITTED_CONTENT_SHARE: usize = 8;
 
 /// State that all IMAP sessions of a server share.
@@ -22,18 +22,18 @@ pub struct ImapShared {
     pub(crate) ctx: Arc<Context>,
     /// Marks the URLs that this server authorizes.
     pub(crate) url_marks: UrlMarks,
-    /// How many connections may be compressed.
+    /// Bounds how many connections are compressed.
     pub(crate) compressions: Compressions,
-    /// How many commands may be long at once.
+    /// Bounds how many long commands there are at once.
     pub(crate) long_commands: LongCommands,
-    /// The part of the budget for long values of metadata while they are sent.
+    /// The share of the budget for long metadata values in transit.
     pub(crate) long_values: Budget,
-    /// The part of the budget for APPEND, for messages that are stored and not placed yet.
+    /// The share of the budget for messages of APPEND that are stored and not placed yet.
     pub(crate) appends: AppendMemory,
     /// When accounts were checked for leftovers of shared mailboxes.
     pub(crate) leftovers: Leftovers,
-    /// The part of the budget for content that submission reads ([`crate::urlauth`]). A reader waits
-    /// for its writer, which draws from the budget too: so they may not have all of it.
+    /// The share of the budget for content that submission reads ([`crate::urlauth`]). A reader waits for its
+    /// writer, which acquires from the budget too, so readers may not use all of it.
     pub(crate) submitted_content: Budget,
 }
 
@@ -43,7 +43,7 @@ impl ImapShared {
         &self.ctx
     }
 
-    /// That of a server with that key.
+    /// The shared state of a server with that key.
     pub fn new(ctx: Arc<Context>, key: &ServerKeys) -> Self {
         let budget = &ctx.budget;
         ImapShared {

@@ -1,4 +1,4 @@
-//! Sharing in IMAP's commands: the IMAP side of [`sealpost_mailbox::share`].
+//! Sharing in IMAP commands: the IMAP side of [`sealpost_mailbox::share`].
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::shared::ImapShared;
 use super::user::User;
 use sealpost_session::Context;
 
-/// Removes leftovers of the account's shares in the background, unless this process did so lately.
+/// Removes leftovers of the account's shares in the background, unless this process has done so recently.
 pub(super) fn remove_in_background(shared: &ImapShared, own: &Arc<Account>) {
     let ctx = &shared.ctx;
     if !shared.leftovers.is_due(own.id(), ctx.clock.monotonic()) {
@@ -33,12 +33,12 @@ fn before(ctx: &Context) -> Timestamp {
 }
 
 impl User {
-    /// The usage of the shares of the session's own account alone.
+    /// The usage of the shares that the session's own account owns.
     pub(super) async fn usage_in_own_shares(&self) -> Result<Usage, Failure> {
         Ok(self.resolver().usage_in_own_shares().await?)
     }
 
-    /// What sharing this user's mailboxes needs.
+    /// The environment for sharing this user's mailboxes.
     pub(super) fn sharing(&self) -> Sharing<'_> {
         Sharing {
             user: self.resolver(),

@@ -76,11 +76,11 @@ async fn sort_selected(
     Ok(Reply::ok("SORT completed"))
 }
 
-/// The messages in the order of the comparators; equal ones in that of the mailbox (RFC 5256 §3).
-/// Reports the corrupt ones to the client.
+/// The messages in the order of the comparators; equal ones in mailbox order (RFC 5256 §3). Reports corrupt
+/// ones to the client.
 ///
 /// # Errors
-/// `NO [UNAVAILABLE]` if messages cannot be read for now.
+/// `NO [UNAVAILABLE]` if messages are temporarily unreadable.
 pub(super) async fn sorted(
     ctx: &Context,
     responses: &mut Responses,
@@ -90,7 +90,7 @@ pub(super) async fn sorted(
 ) -> Result<Matches, Failure> {
     let sorted = ctx.search.sort(scope.scope(), found, comparators, &mut responses.reporter()).await?;
     none_gone(&sorted.gone)?;
-    search::report_damaged(responses, &sorted.damaged, "has no place in this order").await?;
+    search::report_damaged(responses, &sorted.damaged, "left out of the result").await?;
     Ok(sorted.matches)
 }
 

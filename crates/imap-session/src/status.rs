@@ -1,5 +1,5 @@
-//! STATUS (RFC 3501 §6.3.10, RFC 9051 §6.3.11): answered from counters of the account for each
-//! mailbox of any size.
+//! STATUS (RFC 3501 §6.3.10, RFC 9051 §6.3.11), from counters that the account keeps for each mailbox,
+//! whatever its size.
 //!
 //! Items of extensions: SIZE (RFC 8438), MAILBOXID (RFC 8474 §4.3), APPENDLIMIT (RFC 7889 §3.1),
 //! HIGHESTMODSEQ (RFC 7162 §3.1.7).

@@ -1,4 +1,4 @@
-//! STORE (RFC 3501 §6.4.6): one log entry, however many messages.
+//! STORE (RFC 3501 §6.4.6): one log entry for any number of messages.
 
 use sealpost_account::state::AccountState;
 use sealpost_base::Error;
@@ -45,7 +45,7 @@ pub(super) async fn store(
             updates::change_selected(selected, responses, own, change.targets.len(), decide).await?;
         match committed.value {
             Ok(found) => break (found, committed.position),
-            // Not while the account is held for the decision.
+            // Not while the account's state is borrowed for the decision.
             Err(bytes) => reserved = reserve_bytes(&accounts, bytes).await?,
         }
     };
@@ -56,15 +56,15 @@ pub(super) async fn store(
     if store.silent {
         // Only this client's own changes are silent (RFC 3501 §6.4.6).
         updates.known = AlreadySent { uids: changing.difference(&foreign), position };
-        // RFC 7162 §3.1.3: but its mod-sequence is sent, with UNCHANGEDSINCE in any case.
+        // RFC 7162 §3.1.3: but their mod-sequences are sent, with UNCHANGEDSINCE in any case.
         updates.modseqs = if unchanged_since.is_some() { passing } else { changing };
         updates.flags = modified.clone();
     } else {
         updates.flags = targets.clone();
     }
     let modified = named(selected, &modified, store.uid).map(Code::Modified);
-    // An expunged message that the client still has: existing messages were changed, and the
-    // expunges are reported with the client's next command (RFC 2180 §4.2.3, RFC 5530 §3).
+    // An expunged message that the client still has: existing messages were changed, and the expunges are
+    // reported with the client's next command (RFC 2180 §4.2.3, RFC 5530 §3).
     let gone = present < targets.len() && !store.uid && reported;
     Ok(match modified {
         Some(modified) if gone => {

@@ -1,12 +1,12 @@
-//! What is reported to a client beside the answers to its commands.
+//! The reports that a client requested in addition to the replies to its commands.
 
 use super::{metadata, notify};
 
-/// What a client asked for beside the answers to its commands.
+/// The reports that a client requested in addition to the replies to its commands.
 #[derive(Default)]
 pub(super) struct Subscriptions {
-    /// `Some` if the client asked for metadata changes of others.
+    /// `Some` if the client requested other sessions' metadata changes.
     pub(super) metadata: Option<metadata::MetadataSubscription>,
-    /// What NOTIFY asked for; `None` until it is used.
+    /// The subscription by NOTIFY; `None` until the client uses it.
     pub(super) notify: Option<Box<notify::NotifySubscription>>,
 }

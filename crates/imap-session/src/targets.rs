@@ -1,4 +1,4 @@
-//! Which messages a command means: sequence sets against the view (RFC 3501 §6.4.8, §9 `seq-number`).
+//! The messages that a command names: sequence sets resolved in the view (RFC 3501 §6.4.8, §9 `seq-number`).
 
 use sealpost_base::{Uid, UidSet};
 use sealpost_imap::types::SequenceSet;
@@ -6,11 +6,11 @@ use sealpost_imap::types::SequenceSet;
 use super::reply::Reply;
 use super::selected::Selected;
 
-/// The messages of `set` that the view has, by sequence number or by UID.
+/// The messages of `set` in the view, by sequence number or by UID.
 ///
 /// # Errors
-/// `BAD` for a sequence number beyond the view: the client is out of step (RFC 3501 §9). UIDs that
-/// do not exist are skipped (RFC 3501 §6.4.8).
+/// `BAD` for a sequence number beyond the view: the client is out of sync (RFC 3501 §9). Nonexistent UIDs are
+/// skipped (RFC 3501 §6.4.8).
 pub(super) fn resolve(view: &Selected, set: &SequenceSet, uid: bool) -> Result<UidSet, Reply> {
     if uid { Ok(by_uid(view, set)) } else { by_sequence(view, set) }
 }
@@ -20,13 +20,13 @@ pub(super) fn by_uid(view: &Selected, set: &SequenceSet) -> UidSet {
     span_of_uids(view, set).intersection(view.uids())
 }
 
-/// The requested ranges of UIDs, whether or not the view has all of them: as many as the command
-/// has, for any number of gaps in the mailbox.
+/// The requested UID ranges, whether or not the view has all of them: as many as in the command, however many
+/// gaps the mailbox has.
 pub(super) fn span_of_uids(view: &Selected, set: &SequenceSet) -> UidSet {
     ranges_of_uids(view.uids(), view.saved(), set)
 }
 
-/// The same for any mailbox that has `uids`, `$` being `saved` (RFC 5182 §2.1).
+/// The same for any mailbox with these `uids`, where `$` is `saved` (RFC 5182 §2.1).
 pub(super) fn ranges_of_uids(uids: &UidSet, saved: &UidSet, set: &SequenceSet) -> UidSet {
     let largest = uids.last().map_or(0, Uid::get);
     let ranges = set.resolve(largest).into_iter();
@@ -34,7 +34,7 @@ pub(super) fn ranges_of_uids(uids: &UidSet, saved: &UidSet, set: &SequenceSet) -
     with_saved(UidSet::from_ranges(ranges), saved, set)
 }
 
-/// The ranges of UIDs that these sequence numbers have; numbers beyond the mailbox have none.
+/// The UID ranges for these sequence numbers; numbers beyond the mailbox have none.
 pub(super) fn ranges_of_numbers(uids: &UidSet, saved: &UidSet, set: &SequenceSet) -> UidSet {
     let nth = |n: &u32| uids.nth((*n as usize).saturating_sub(1));
     let ranges = set.resolve(u32::try_from(uids.len()).unwrap_or(u32::MAX)).into_iter();
@@ -65,7 +65,7 @@ pub(super) fn span_of_sequence(view: &Selected, set: &SequenceSet) -> Result<Uid
     Ok(ranges_of_numbers(view.uids(), view.saved(), set))
 }
 
-/// Goes through a set of messages in batches, without holding on to anything else.
+/// Iterates over a set of messages in batches without borrowing anything else.
 pub(super) struct Cursor {
     uids: UidSet,
     at: usize,

@@ -1,4 +1,4 @@
-//! THREAD (RFC 5256): a search, its threads, and their way onto the wire.
+//! THREAD (RFC 5256): a search, its threads, and the response.
 
 use sealpost_imap::types::{Thread, ThreadAlgorithm};
 use sealpost_search::{Algorithm, Forest, Match, Step};
@@ -32,7 +32,7 @@ pub(super) async fn thread(
     };
     let threads = ctx.search.thread(scope.scope(), &found, algorithm, &mut responses.reporter()).await?;
     none_gone(&threads.gone)?;
-    search::report_damaged(responses, &threads.damaged, "has no place in this order").await?;
+    search::report_damaged(responses, &threads.damaged, "left out of the result").await?;
     write_threads(responses, &scope, &found, &threads.forest, thread.search.uid).await?;
     Ok(Reply::ok("THREAD completed"))
 }
@@ -68,7 +68,7 @@ async fn write_threads(
     Ok(())
 }
 
-/// Where spaces are: before the first thread, and behind each number that something follows in its thread.
+/// Places spaces: before the first thread, and after each number that is not the last of its thread.
 struct Spacing {
     pending: bool,
 }
@@ -76,7 +76,7 @@ struct Spacing {
 impl Spacing {
     const BEFORE_LIST: Spacing = Spacing { pending: true };
 
-    /// Whether a space comes before this step, which is the next one.
+    /// Whether a space precedes the next step.
     fn asks_for_space(&mut self, step: Step) -> bool {
         let pending = std::mem::replace(&mut self.pending, matches!(step, Step::Message(_)));
         pending && step != Step::Close

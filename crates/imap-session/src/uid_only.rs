@@ -1,23 +1,25 @@
-//! UIDONLY (RFC 9586): once it is enabled, no command may name messages by number, and no response does.
+//! UIDONLY (RFC 9586): once enabled, neither commands nor responses use message numbers.
 
 use sealpost_imap::types::{Code, CommandBody, SearchKey, SelectParameter, Store};
 
 use super::dialect::Dialect;
 use super::reply::Reply;
 
+/// Rejects message numbers once UIDONLY is enabled.
+///
 /// # Errors
-/// `BAD [UIDREQUIRED]` for a command with message numbers, once UIDONLY is enabled.
+/// `BAD [UIDREQUIRED]` for a command with message numbers.
 pub(super) fn check_numbers(dialect: Dialect, body: &CommandBody) -> Result<(), Reply> {
     if dialect.uid_only() && has_numbers(body) { Err(uid_required()) } else { Ok(()) }
 }
 
-/// The answer to message numbers once UIDONLY is enabled (RFC 9586 §3).
+/// The reply to message numbers once UIDONLY is enabled (RFC 9586 §3).
 pub(super) fn uid_required() -> Reply {
     let text = "message numbers are not allowed once UIDONLY is enabled";
     Reply { code: Some(Code::UidRequired), ..Reply::bad(text) }
 }
 
-/// Whether a command is one that names messages by number (RFC 9586 §3.2, §3.5, §3.7, §3.8).
+/// Whether a command uses message numbers (RFC 9586 §3.2, §3.5, §3.7, §3.8).
 fn has_numbers(body: &CommandBody) -> bool {
     match body {
         CommandBody::Fetch { uid, .. }
@@ -31,8 +33,7 @@ fn has_numbers(body: &CommandBody) -> bool {
     }
 }
 
-/// Whether a search names messages by number: then no expunge may be sent during it either (RFC
-/// 7162 §3.2.10.2).
+/// Whether a search uses message numbers, so that no expunge may be sent during it (RFC 7162 §3.2.10.2).
 pub(super) fn searches_numbers(keys: &[SearchKey]) -> bool {
     // `$` is no number (RFC 5182 §2.1).
     let numbers = |key: &SearchKey| matches!(key, SearchKey::Sequence(set) if !set.ranges().is_empty());

@@ -1,6 +1,5 @@
-//! Untagged updates: report what changed in the selected mailbox: EXPUNGE or VANISHED, EXISTS,
-//! RECENT, FLAGS, FETCH (RFC 3501 §7.2.6, §7.3, §7.4; RFC 7162 §3.2.10; RFC 9586 §3.6), at the end
-//! of commands and in IDLE.
+//! Untagged updates report changes of the selected mailbox at the end of commands and in IDLE: EXPUNGE or
+//! VANISHED, EXISTS, RECENT, FLAGS, FETCH (RFC 3501 §7.2.6, §7.3, §7.4; RFC 7162 §3.2.10; RFC 9586 §3.6).
 
 use sealpost_account::account::Committed;
 use sealpost_account::event::Event;
@@ -25,71 +24,71 @@ use super::session::Session;
 use super::urlauth;
 use sealpost_session::Context;
 
-/// Rows read while the account's state is held.
+/// Rows read while the account's state is borrowed.
 const BATCH_ROWS: usize = 256;
 
 /// Bytes of responses after which a batch ends.
 const BATCH_BYTES: usize = limits::IMAP_OUTPUT_FREE_BYTES;
 
-/// Ranges in one VANISHED response: lines that clients can take (RFC 7162 §4).
+/// The most ranges in one VANISHED response, so that clients can take the line (RFC 7162 §4).
 const VANISHED_RANGES: usize = 400;
 
 /// The updates that the client may get at the end of a command.
 #[derive(Default)]
 pub(super) struct UntaggedUpdates {
-    /// Nothing: SELECT reports the mailbox as it was opened, and the next command later changes.
+    /// Report nothing: SELECT reports the mailbox as it was opened, and the next command later changes.
     pub(super) nothing: bool,
-    /// Expunges too (RFC 3501 §7.4.1).
+    /// Report expunges too (RFC 3501 §7.4.1).
     pub(super) expunges: bool,
-    /// FETCH responses carry the UID: those caused by a UID command must (RFC 3501 §6.4.8).
+    /// Include the UID in FETCH responses: required in those that a UID command causes (RFC 3501 §6.4.8).
     pub(super) uid: bool,
-    /// Flags that it knows already.
+    /// Flags that the client already knows.
     pub(super) known: AlreadySent,
     /// Messages whose flags are sent whether or not they changed.
     pub(super) flags: UidSet,
-    /// Messages of which at least the mod-sequence is sent.
+    /// Messages whose mod-sequence is sent in any case.
     pub(super) modseqs: UidSet,
-    /// The command expunges messages: that is reported whatever else the client requested.
+    /// Whether the command expunges messages, which is reported whatever else the client requested.
     pub(super) takes_out: bool,
-    /// The command changes something: news by one log entry are the client's own change.
+    /// Whether the command changes something: a single new log entry is then the client's own change.
     pub(super) own: bool,
-    /// Memory for the sets, if they are large.
+    /// The memory for the sets, if they are large.
     pub(super) room: Option<Reservation>,
 }
 
-/// The items reported of a message.
+/// The items to report of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Items {
     /// FLAGS, and MODSEQ if the client wants it.
     Flags,
-    /// MODSEQ alone.
+    /// MODSEQ only.
     ModSeq,
 }
 
 impl UntaggedUpdates {
-    /// Everything that changed.
+    /// All changes.
     pub(super) fn everything() -> Self {
         UntaggedUpdates { expunges: true, ..UntaggedUpdates::default() }
     }
 }
 
 impl Session {
-    /// Brings client and view up to date, as far as `updates` and NOTIFY allow.
+    /// Updates the client and the view, as far as `updates` and NOTIFY allow.
     pub(super) async fn report_updates(&mut self, updates: &UntaggedUpdates) -> Result<(), End> {
         let Session { shared, user, selected, subscriptions, responses, own, .. } = self;
         let Some(user) = user else { return Ok(()) };
         if let Some(selected) = selected {
-            urlauth::tell_mechanisms(user, selected, responses);
+            urlauth::report_mechanisms(user, selected, responses);
             user.warn_of_quota(responses);
         }
         // With NOTIFY, its arguments decide whether metadata is reported (RFC 5465 §5.6).
         if subscriptions.notify.is_none() && subscriptions.metadata.is_some() {
-            let reporting = metadata::tell_metadata(user, selected.as_ref(), subscriptions, responses, own);
+            let reporting = metadata::report_metadata(user, selected.as_ref(), subscriptions, responses, own);
             Box::pin(reporting).await?;
         }
         let wanted = subscriptions.notify.as_ref().map(|watch| watch.selected());
         if let Some(selected) = selected {
-            // Waiting sessions come by here: they are not to be as large as this is.
+            // Boxed: waiting sessions call this, and should not be as large as this future.
             Box::pin(report(&shared.ctx, selected, responses, own, updates, wanted)).await?;
         }
         if subscriptions.notify.is_none() {
@@ -99,8 +98,8 @@ impl Session {
     }
 }
 
-/// Brings client and view up to date, as far as `updates` and NOTIFY allow: `wanted` are NOTIFY's
-/// events for the selected mailbox, if it was used.
+/// Updates the client and the view, as far as `updates` and NOTIFY allow. `wanted` are NOTIFY's events for
+/// the selected mailbox, if the client used it.
 async fn report(
     ctx: &Context,
     selected: &mut Selected,
@@ -112,7 +111,7 @@ async fn report(
     if wanted.is_none_or(|wanted| wanted.messages) {
         report_changes(ctx, selected, responses, own, updates, wanted).await?;
     } else {
-        // RFC 5465 §3.1: the client wants no reports of the selected mailbox but its own changes.
+        // RFC 5465 §3.1: the client wants only its own changes of the selected mailbox reported.
         if updates.takes_out {
             report_own_expunges(selected, responses).await?;
         }
@@ -125,12 +124,13 @@ async fn report(
     weigh(ctx, selected)
 }
 
-/// Counts the memory of the view, if it is large.
+/// Reserves the memory of the view, if it is large.
 fn weigh(ctx: &Context, selected: &mut Selected) -> Result<(), End> {
     if selected.weigh(&ctx.accounts) { Ok(()) } else { Err(End::Crowded) }
 }
 
-/// Answers EXPUNGE and MOVE (RFC 3501 §6.4.3, RFC 6851 §3.3) also if NOTIFY asked for no events.
+/// Reports the expunges of EXPUNGE and MOVE (RFC 3501 §6.4.3, RFC 6851 §3.3) even if NOTIFY requested no
+/// events.
 async fn report_own_expunges(selected: &mut Selected, responses: &mut Responses) -> Result<(), End> {
     let account = selected.account().clone();
     let (gone, changes) = {
@@ -169,7 +169,7 @@ async fn report_changes(
     // RFC 5267 §4.3.4: before the expunges, while the numbers are still valid.
     contexts::report_gone(responses, gone).await?;
     if changes.is_empty() && updates.flags.is_empty() && updates.modseqs.is_empty() {
-        // The client's own silent changes change results too.
+        // The client's own silent changes affect results too.
         return contexts::update(ctx, selected, responses, &changes.arrived, position).await;
     }
     report_expunges(selected, responses, &changes).await?;
@@ -177,7 +177,7 @@ async fn report_changes(
     if changes.keywords {
         report_keywords(selected, responses).await?;
     }
-    // RFC 5465 §5.1: reports for NOTIFY have the UID.
+    // RFC 5465 §5.1: reports for NOTIFY include the UID.
     let with_uid = updates.uid || wanted.is_some();
     let flags = changes.flags.uids.union(&updates.flags);
     report_rows(selected, responses, &flags, Items::Flags, with_uid).await?;
@@ -207,8 +207,8 @@ async fn report_changes(
     contexts::update(ctx, selected, responses, &changes.arrived, position).await
 }
 
-/// Makes a change of the selected mailbox, decided on the state of its log by going through about
-/// so many rows, and reports progress to the client meanwhile.
+/// Makes a change of the selected mailbox, decided on the state of its log by scanning about `rows` rows.
+/// Reports progress to the client meanwhile.
 pub(super) async fn change_selected<T>(
     selected: &Selected,
     responses: &mut Responses,
@@ -223,8 +223,8 @@ pub(super) async fn change_selected<T>(
     Ok(committed)
 }
 
-/// Sends the HIGHESTMODSEQ up to which everything was reported, in the completion if that has no
-/// code yet (RFC 7162 §3.2.7, §3.2.9, §6).
+/// Sends the HIGHESTMODSEQ up to which everything was reported: in the completion if that has no code yet
+/// (RFC 7162 §3.2.7, §3.2.9, §6).
 pub(super) fn report_modseq(selected: &mut Selected, responses: &mut Responses, reply: &mut Reply) {
     if reply.status == Status::Ok && reply.code.is_none() {
         reply.code = due_modseq(selected, responses);
@@ -233,7 +233,7 @@ pub(super) fn report_modseq(selected: &mut Selected, responses: &mut Responses, 
     }
 }
 
-/// The same where there is no completion that could say it: no command is in progress (RFC 5465 §5).
+/// The same without a completion, when no command is in progress (RFC 5465 §5).
 pub(super) fn report_modseq_alone(selected: &mut Selected, responses: &mut Responses) {
     if let Some(code) = due_modseq(selected, responses) {
         responses.out().status(None, Status::Ok, Some(&code), "all changes up to here were reported");
@@ -265,7 +265,7 @@ async fn report_expunges(
     Ok(())
 }
 
-/// VANISHED, as many as are needed; none for no messages.
+/// Writes VANISHED responses, as many as needed; none for no messages.
 pub(super) async fn report_vanished(
     responses: &mut Responses,
     uids: &UidSet,
@@ -296,7 +296,7 @@ fn report_arrivals(selected: &mut Selected, responses: &mut Responses, arrived: 
     let rev2 = responses.dialect.rev2();
     let out = responses.out();
     out.response(&Response::Exists(selected.len()));
-    // RFC 9051 has no \Recent: it is left to sessions that have it.
+    // RFC 9051 has no \Recent: leave it to sessions that have it.
     if !rev2 {
         let first = first_recent(selected);
         selected.mark_recent(arrived, first);
@@ -305,7 +305,7 @@ fn report_arrivals(selected: &mut Selected, responses: &mut Responses, arrived: 
     }
 }
 
-/// FLAGS and PERMANENTFLAGS again.
+/// Writes FLAGS and PERMANENTFLAGS again.
 async fn report_keywords(selected: &mut Selected, responses: &mut Responses) -> Result<(), End> {
     let listed = {
         let account = selected.account().clone();
@@ -313,11 +313,11 @@ async fn report_keywords(selected: &mut Selected, responses: &mut Responses) -> 
         let mailbox = selected.mailbox_in(&state).map_err(|_| End::MailboxGone)?;
         selected.listed(&state, mailbox)
     };
-    listed.tell(&mut responses.connection).await?;
-    listed.tell_permanent(&mut responses.connection, "new keywords").await
+    listed.write(&mut responses.connection).await?;
+    listed.write_permanent(&mut responses.connection, "new keywords").await
 }
 
-/// New keywords are announced before a message is shown to have them (RFC 3501 §7.2.6).
+/// Announces new keywords before a message is shown with them (RFC 3501 §7.2.6).
 pub(super) async fn report_new_keywords(
     selected: &mut Selected,
     responses: &mut Responses,
@@ -330,7 +330,8 @@ pub(super) async fn report_new_keywords(
     if misses { Box::pin(report_keywords(selected, responses)).await } else { Ok(()) }
 }
 
-/// `* n FETCH (FLAGS (…))` for each of these messages that changed after `since`, as the dialect has it.
+/// Writes `* n FETCH (FLAGS (…))` for each of these messages that changed after `since`, in the client's
+/// dialect.
 pub(super) async fn report_changed_since(
     selected: &mut Selected,
     responses: &mut Responses,
@@ -358,7 +359,7 @@ async fn report_rows(
     items: Items,
     with_uid: bool,
 ) -> Result<(), End> {
-    // RFC 7162 §3.2.4, RFC 9051 §7.5.2: unsolicited responses have the UID.
+    // RFC 7162 §3.2.4, RFC 9051 §7.5.2: unsolicited responses include the UID.
     let with_uid = with_uid || responses.dialect.modseq() || responses.dialect.rev2();
     let mut next = uids.first();
     while let Some(from) = next {
@@ -372,8 +373,8 @@ async fn report_rows(
     Ok(())
 }
 
-/// The same for a batch; where the next one begins. That is where this one does if keywords have to
-/// be announced first.
+/// Writes a batch; returns where the next one begins. That is the same place if keywords must be announced
+/// first.
 fn report_batch(
     selected: &mut Selected,
     responses: &mut Responses,
@@ -401,7 +402,7 @@ fn report_batch(
             }
             reported += 1;
             let Some(sequence) = selected.sequence(row.uid) else { continue };
-            // RFC 9586 §3.3: the UID is at the beginning.
+            // RFC 9586 §3.3: the UID comes first.
             if dialect.uid_only() {
                 out.uid_fetch_begin(row.uid.get());
             } else {
@@ -427,9 +428,8 @@ fn report_batch(
     next
 }
 
-/// The first UID that is recent in a session with that view: a read-only one does not claim it
-/// (RFC 3501 §2.3.2, §6.3.2). Messages that the view does not have yet are left to the session that
-/// reports them first.
+/// The first UID that is recent in a session with that view; a read-only session claims none (RFC 3501
+/// §2.3.2, §6.3.2). Messages that the view does not have yet are left to the session that reports them first.
 pub(super) fn first_recent(view: &Selected) -> Uid {
     let account = view.account();
     if !view.read_only() {

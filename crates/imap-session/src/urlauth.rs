@@ -1,10 +1,10 @@
-//! GENURLAUTH, URLFETCH and RESETKEY (RFC 4467): URLs that show one message, or a part of one, to
-//! another user.
+//! GENURLAUTH, URLFETCH and RESETKEY (RFC 4467): URLs that give another user access to a message or a part of
+//! one.
 //!
-//! A URL authorizes access but carries no key: messages are sealed with keys that only their
-//! owner's sessions have. So URLFETCH serves accounts that this process has loaded, those that
-//! their owners use or have used lately, and refuses for now otherwise.
-//! `docs/decisions/0017-urlauth.md` has the reasons and consequences.
+//! A URL authorizes access but carries no key: messages are sealed with keys that only their owner's sessions
+//! have. So URLFETCH serves accounts that this process has loaded, whose owners use them or have done so
+//! recently. Otherwise it refuses temporarily. `docs/decisions/0017-urlauth.md` has the reasons and
+//! consequences.
 
 mod key;
 mod mark;
@@ -32,16 +32,17 @@ use super::user::User;
 use key::AccessKey;
 pub(super) use mark::UrlMarks;
 
-/// The one mechanism there is (RFC 4467 §2.4.1).
+/// The only mechanism (RFC 4467 §2.4.1).
 const INTERNAL: &str = "INTERNAL";
 
 /// The result of resolving a URL.
 enum ResolvedUrl {
-    /// Nothing: it is no URL of this server, not for this user, expired, or its message is gone.
+    /// No message: the URL is not of this server, not for this user, or expired, or its message no longer
+    /// exists.
     Nothing,
-    /// It is genuine, but the owner's mailbox is locked.
+    /// The URL is genuine, but the owner's mailbox is locked.
     Locked,
-    /// This message of that account.
+    /// A message of that account.
     Message(Arc<Account>, Box<Message>, BodySection),
 }
 
@@ -75,14 +76,14 @@ async fn generate_urls(user: &User, responses: &mut Responses, urls: &[(AString,
     let mut places = Vec::with_capacity(urls.len());
     for (text, mechanism) in urls {
         let (mailbox, rump) = rump(user, text, mechanism)?;
-        // RFC 4467 §7: BAD for all that cannot be vouched for, a mailbox that does not exist too.
+        // RFC 4467 §7: BAD for anything that cannot be authorized, including a mailbox that does not exist.
         let resolved = user.resolve(&mailbox).await.map_err(|failure| match failure {
             Failure::Reply(_) => Reply::bad("the URL's mailbox does not exist").into(),
             end => end,
         })?;
         places.push((resolved, rump));
     }
-    // A mailbox that has no key yet gets one.
+    // A mailbox without a key gets one.
     let random = user.shared.ctx.random.clone();
     let made = own.commit(|state| {
         let mut events: Vec<Event> = Vec::new();
@@ -115,7 +116,7 @@ async fn generate_urls(user: &User, responses: &mut Responses, urls: &[(AString,
     Ok(Reply::ok("GENURLAUTH completed"))
 }
 
-/// The mailbox of a URL that can be authorized, and the URL.
+/// The mailbox and text of a URL that can be authorized.
 fn rump<'a>(user: &User, text: &'a AString, mechanism: &Atom) -> Result<(Mailbox, &'a str), Reply> {
     if *mechanism != *INTERNAL {
         return Err(Reply::bad("the only mechanism is INTERNAL"));
@@ -164,7 +165,7 @@ async fn fetch_urls(user: &User, responses: &mut Responses, urls: &[AString]) ->
     Ok(Reply::ok("URLFETCH completed"))
 }
 
-/// The value for one URL.
+/// Writes the value for one URL.
 async fn send_found(user: &User, responses: &mut Responses, found: &ResolvedUrl) -> Result<(), Failure> {
     let ResolvedUrl::Message(account, message, bytes) = found else {
         responses.out().nil();
@@ -182,7 +183,7 @@ async fn send_found(user: &User, responses: &mut Responses, found: &ResolvedUrl)
         Ok(Opened::Bytes(bytes)) => {
             bytes.send(&mut responses.connection, responses.dialect.takes_nul).await?;
         }
-        // RFC 4467 §8: a part that is not there is empty, and not NIL.
+        // RFC 4467 §8: a missing part is empty, not NIL.
         Ok(Opened::Nil | Opened::UnknownEncoding) => {
             responses.out().string(b"");
         }
@@ -194,7 +195,7 @@ async fn send_found(user: &User, responses: &mut Responses, found: &ResolvedUrl)
     Ok(())
 }
 
-/// Resolves a URL for this session's user, with the access of its owner (RFC 4467 §6, §7).
+/// Resolves a URL for this session's user, with its owner's access (RFC 4467 §6, §7).
 async fn redeem(me: &User, text: &AString) -> Result<ResolvedUrl, Failure> {
     let Ok(url) = ImapUrl::parse(text.as_bytes()) else { return Ok(ResolvedUrl::Nothing) };
     let (Some(server), Some(auth)) = (&url.server, &url.auth) else { return Ok(ResolvedUrl::Nothing) };
@@ -236,7 +237,7 @@ async fn redeem(me: &User, text: &AString) -> Result<ResolvedUrl, Failure> {
 
 /// Why a URL with this server's mark gives no message.
 enum NoMessage {
-    /// Its tag was not made with the mailbox access key that counts now.
+    /// The current mailbox access key did not make its tag.
     Unauthorized,
     /// The mailbox or the message does not exist, or the owner of the URL may not read it.
     Missing,
@@ -271,7 +272,7 @@ fn may_use(me: &User, access: &Access, host: &str) -> bool {
         // There are no anonymous sessions here.
         Access::Anonymous | Access::AuthUser => true,
         Access::User(user) => is_me(me, user, host),
-        // Submission resolves these itself ([`submit`]); no user of IMAP is a submission entity.
+        // Submission resolves these itself ([`submit`]); no IMAP user is a submission entity.
         Access::Submit(_) => false,
     }
 }
@@ -300,7 +301,7 @@ async fn reset_key(
         Ok((events, ()))
     });
     reset.await?;
-    // Report it to this client now.
+    // Notes it as reported to this client.
     note_resets(user, selected);
     Ok(Reply::ok_with(self::mechanisms(), "the mailbox has a new access key"))
 }
@@ -316,21 +317,22 @@ async fn remove_keys(user: &User, selected: Option<&mut Selected>) -> Outcome {
     Ok(Reply::ok("all mailbox access keys are removed"))
 }
 
-/// This client knows that a key was reset.
+/// Notes that this client knows of the reset.
 fn note_resets(user: &User, selected: Option<&mut Selected>) {
     if let Some(selected) = selected {
         selected.key_resets = resets(user, selected);
     }
 }
 
-/// How often the user's key of the selected mailbox was reset; `None`: it has none.
+/// How often the user's key of the selected mailbox was reset; `None` if there is no key.
 pub(super) fn resets(user: &User, selected: &Selected) -> Option<u32> {
     let key = AccessKey::of(&user.account().state(), selected.account().id(), selected.mailbox())?;
     Some(key.resets())
 }
 
-/// Another session of this user has reset the key of the selected mailbox (RFC 4467 §7, RESETKEY).
-pub(super) fn tell_mechanisms(user: &User, selected: &mut Selected, responses: &mut Responses) {
+/// Reports that another session of this user has reset the key of the selected mailbox (RFC 4467 §7,
+/// RESETKEY).
+pub(super) fn report_mechanisms(user: &User, selected: &mut Selected, responses: &mut Responses) {
     let now = resets(user, selected);
     let known = std::mem::replace(&mut selected.key_resets, now);
     // The first key of a mailbox revokes nothing.
@@ -340,8 +342,8 @@ pub(super) fn tell_mechanisms(user: &User, selected: &mut Selected, responses: &
     }
 }
 
-/// The accounts that a name in a URL may mean: one without a domain is of the URL's host, or as at
-/// login.
+/// The accounts that a name in a URL may refer to: a name without a domain is in that of the URL's host, or
+/// completed as at login.
 fn names(user: &str, host: &str, directory: &Directory) -> impl Iterator<Item = AccountName> {
     let of_host = if user.contains('@') { None } else { AccountName::parse(&format!("{user}@{host}")).ok() };
     of_host.into_iter().chain(directory.account_name(user).ok())

@@ -1,7 +1,6 @@
-//! The user of a session: the account that it has logged in as, under which name, and its rights.
+//! The user of a session: the account that it has logged in as, its name, and its rights.
 //!
-//! Mailbox names are resolved in `resolve.rs`, shares are made in `sharing.rs`, and quota is looked
-//! up in `quota.rs`.
+//! `resolve.rs` resolves mailbox names, `sharing.rs` shares mailboxes, and `quota.rs` reads the quota.
 
 use std::sync::Arc;
 
@@ -24,7 +23,7 @@ pub(super) struct User<A = Arc<Account>> {
 }
 
 impl User {
-    /// The user that logged in as the account of that record, which is loaded.
+    /// The user logged in as the account of that record, which is loaded.
     pub(super) fn new(shared: Arc<ImapShared>, account: Arc<Account>, record: &AccountRecord) -> Self {
         let quota = Quota::new(&shared.ctx, &account, record);
         User { shared, account, name: record.name.as_str().to_owned(), quota }
@@ -45,19 +44,19 @@ impl User {
         &self.shared.ctx.directory
     }
 
-    /// Reads on in the account's log if this process knows of more there.
+    /// Catches up with log entries that this process knows.
     pub(super) async fn catch_up(&self) -> Result<(), Error> {
         self.account.catch_up().await
     }
 
-    /// Lets go of the account.
+    /// Releases the account.
     pub(super) fn release(self) -> User<()> {
         self.with(())
     }
 }
 
 impl User<()> {
-    /// The same, holding the account again.
+    /// The same user, with the account again.
     pub(super) fn hold(self, account: Arc<Account>) -> User {
         self.with(account)
     }

@@ -250,7 +250,7 @@ impl<'a> Run<'a> {
 
     /// Reports once that a folder has another name at the destination than `wanted`, or than at the
     /// source.
-    fn tell_name(
+    fn report_name(
         &self,
         from: &From,
         wanted: &FolderName,
@@ -420,7 +420,7 @@ impl<'a> Run<'a> {
         if place.name != wanted {
             self.claim(from, &place).await?;
         }
-        self.tell_name(from, &wanted, &place, report);
+        self.report_name(from, &wanted, &place, report);
         Ok(Some((place, was_there)))
     }
 

@@ -1,7 +1,7 @@
-//! Parts of a message that are there already: URLs of CATENATE (RFC 4469, RFC 5092, RFC 5550 for partials).
+//! Parts of a new message that exist already: URLs of CATENATE (RFC 4469, RFC 5092, RFC 5550 for partials).
 //!
-//! Bytes are copied from one sealed message into the other, a few chunks at a time, and never leave
-//! the server. No `\Seen` is set and the selected mailbox stays as it is (RFC 4469 §3).
+//! Bytes are copied from one sealed message to the other, a few chunks at a time, and never leave the server.
+//! No `\Seen` is set, and the selected mailbox stays as it is (RFC 4469 §3).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,12 +23,12 @@ use crate::reply::{Failure, Reply};
 use crate::responses::Responses;
 use crate::user::User;
 
-/// Bytes that are read at once.
+/// Bytes read at once.
 const WINDOW_BYTES: u64 = 2 * CHUNK_BYTES as u64;
-/// Memory for this, sealed and opened: acquired together with that of the message being stored.
+/// Memory for these bytes, sealed and opened; acquired together with that for storing the message.
 pub(super) const READ_BYTES: usize = 4 * CHUNK_BYTES;
 
-/// Adds what the URL names to the message under way.
+/// Appends the bytes that a URL names to the incomplete message.
 pub(super) async fn catenate(
     user: &User,
     responses: &mut Responses,
@@ -117,7 +117,7 @@ async fn copy_fields(
     received.write(&passed).await
 }
 
-/// The message there that a URL names.
+/// The message that a URL names in that state.
 pub(crate) fn message_in(
     resolved: ResolvedMailbox,
     url: &ImapUrl,
@@ -125,7 +125,7 @@ pub(crate) fn message_in(
     let gone = || Error::new(Kind::NotFound, "no such message");
     let state = resolved.account.state();
     let mailbox = resolved.mailbox_in(&state)?;
-    // RFC 5092 §5: under another UIDVALIDITY, as if the mailbox did not exist.
+    // RFC 5092 §5: with another UIDVALIDITY the mailbox counts as missing.
     if url.uid_validity.is_some_and(|validity| validity != mailbox.uid_validity().0) {
         return Err(gone().into());
     }
@@ -135,7 +135,7 @@ pub(crate) fn message_in(
     Ok((resolved.account, message.ok_or_else(gone)?))
 }
 
-/// The range in pieces that end where chunks end.
+/// Splits the range into windows that end at chunk borders.
 fn windows(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
     let mut at = range.start;
     std::iter::from_fn(move || {
@@ -144,7 +144,7 @@ fn windows(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
     })
 }
 
-/// Adds those of the bytes, which begin at `at`, that are wanted.
+/// Appends the wanted ones of the bytes, which begin at `at`.
 fn within(wanted: &Range<u64>, at: &mut u64, bytes: &[u8], out: &mut Vec<u8>) {
     let len = bytes.len() as u64;
     let start = wanted.start.saturating_sub(*at).min(len);
@@ -155,7 +155,7 @@ fn within(wanted: &Range<u64>, at: &mut u64, bytes: &[u8], out: &mut Vec<u8>) {
 
 /// `NO [BADURL …]` (RFC 4469 §4.1).
 fn bad_url(url: &AString, why: &'static str) -> Failure {
-    /// Characters of the URL that are repeated.
+    /// Characters of the URL that the reply repeats.
     const REPEATED: usize = 1000;
     let text: String = String::from_utf8_lossy(url.as_bytes()).chars().take(REPEATED).collect();
     match Atom::new("BADURL") {

@@ -1,12 +1,12 @@
-//! The messages of one command, as they come in.
+//! Receives the messages of one command.
 //!
-//! Every wait here reports progress to the client from time to time, so that a client that
-//! disconnected is noticed although its input is not read meanwhile.
+//! Every wait here sends progress reports to the client, so that the session notices a disconnect although it
+//! does not read input meanwhile.
 //!
-//! A literal8 may bring parts encoded as `binary`. They are stored in base64, as BODY[…] has to
-//! show them (RFC 3516 §4.4, §6); one with NUL elsewhere is refused. What comes in a plain literal
-//! is stored as it is, NUL included, and bytes above 127 in its header, whether or not UTF8=ACCEPT
-//! is on (`docs/decisions/0016-imap4rev2-utf8-objects.md`).
+//! A literal8 may contain parts with the encoding `binary`. They are stored as base64, which BODY[…] must
+//! return (RFC 3516 §4.4, §6); NUL elsewhere in it is refused. The content of a plain literal is stored
+//! unchanged, including NUL and bytes above 127 in its header, with or without UTF8=ACCEPT
+//! (`docs/decisions/0016-imap4rev2-utf8-objects.md`).
 
 use bytes::Bytes;
 use sealpost_account::Unplaced;
@@ -29,16 +29,16 @@ use crate::user::User;
 pub(super) struct Received {
     append: Append,
     parts: usize,
-    /// The message that has begun is put together from parts.
+    /// Whether the current message is assembled from parts.
     catenate: bool,
-    /// The bytes that come are those of a literal8, and may not have NUL.
+    /// Whether the current bytes are from a literal8 outside binary parts, so that they must not contain NUL.
     binary: bool,
-    /// They are a whole message, whose binary parts are encoded while it is read.
+    /// Set for a whole message in a literal8: encodes its binary parts while it is read.
     unbinary: Option<Unbinary>,
 }
 
-/// Takes the messages of the command under way, up to its end; none of them is visible yet. `freed` bytes are
-/// given back by the command itself. The memory for their records is held until they are placed.
+/// Receives the messages of the current command up to its end; none is visible yet. The command itself frees
+/// `freed` bytes. The caller must hold the memory for their records until they are placed.
 pub(crate) async fn receive(
     user: &User,
     responses: &mut Responses,
@@ -83,7 +83,7 @@ pub(crate) async fn receive(
 }
 
 impl Received {
-    /// A message begins.
+    /// Starts a message.
     fn begin(&mut self, user: &User, message: &AppendMessage) -> Result<(), Failure> {
         let flags = flags::from_wire(&message.flags)?;
         let received = message.date.map_or_else(|| user.shared.ctx.clock.now(), |date| date.timestamp());
@@ -93,7 +93,7 @@ impl Received {
         Ok(())
     }
 
-    /// Bytes of the message will come.
+    /// Announces bytes of the message.
     async fn announce(
         &mut self,
         user: &User,
@@ -115,7 +115,7 @@ impl Received {
         Ok(())
     }
 
-    /// Another part of a message is wanted.
+    /// Announces another part of the message.
     pub(super) fn part(&mut self) -> Result<(), Failure> {
         self.parts += 1;
         if self.parts > limits::IMAP_CATENATE_PARTS {
@@ -125,7 +125,7 @@ impl Received {
         Ok(())
     }
 
-    /// Makes sure that so many bytes more may come, and that there is somewhere to put them.
+    /// Checks that `more` bytes may arrive, and acquires memory for them.
     ///
     /// # Errors
     /// `NO [TOOBIG]` for the message, `NO [OVERQUOTA]` for the command.
@@ -155,13 +155,13 @@ impl Received {
         Ok(self.append.write_longer(&encoded).await?)
     }
 
-    /// The next bytes of the message, expected before.
+    /// Writes the next announced bytes of the message.
     pub(super) async fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         self.check_begun()?;
         Ok(self.append.write(bytes).await?)
     }
 
-    /// The present message is all there.
+    /// Completes the current message.
     async fn complete(&mut self, user: &User, responses: &mut Responses) -> Result<(), Failure> {
         if let Some(mut unbinary) = self.unbinary.take() {
             let mut encoded = Vec::new();

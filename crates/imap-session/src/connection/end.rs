@@ -1,4 +1,4 @@
-//! Why a session ends, and how that is reported.
+//! The reasons for which a session ends, and how they are reported.
 
 use std::borrow::Cow;
 use std::io;
@@ -6,36 +6,36 @@ use std::io;
 /// Why a session ends.
 #[derive(Debug)]
 pub(crate) enum End {
-    /// The client said LOGOUT, and was answered.
+    /// The client sent LOGOUT and received its reply.
     Logout,
-    /// The client hung up.
+    /// The client disconnected.
     Closed,
-    /// Nothing came, or nothing was taken, for too long.
+    /// The client sent or took nothing for too long.
     Timeout,
-    /// The server stops.
+    /// The server is shutting down.
     Shutdown,
     /// Too many bad commands.
     Errors,
-    /// The input cannot be parsed from here on.
+    /// The rest of the input cannot be parsed.
     Fatal(Cow<'static, str>),
     /// The client speaks HTTP.
     Http,
-    /// There is no memory for a command as long as this one.
+    /// There is no memory for such a long command.
     NoMemory,
-    /// The selected mailbox is gone (RFC 2180 §3.3).
+    /// The selected mailbox no longer exists (RFC 2180 §3.3).
     MailboxGone,
     /// There is no memory for the view of the selected mailbox.
     Crowded,
-    /// A message could not be sent to its end.
+    /// A message could not be sent completely.
     Broken,
-    /// The secret that the client logged in with is no longer valid.
+    /// The secret of the login is no longer valid.
     Revoked,
     /// The connection failed.
     Io(io::Error),
 }
 
 impl End {
-    /// For the log.
+    /// The reason for the log.
     pub(crate) fn reason(&self) -> &'static str {
         match self {
             End::Logout => "logout",
@@ -54,7 +54,7 @@ impl End {
         }
     }
 
-    /// The text of `* BYE`; `None` if the client is gone, or BYE was sent.
+    /// The text of `* BYE`; `None` if the client has disconnected, or BYE was sent.
     pub(crate) fn goodbye(&self) -> Option<&str> {
         match self {
             End::Logout | End::Closed | End::Broken | End::Io(_) => None,

@@ -1,5 +1,5 @@
-//! The receiving side of a connection: how long it waits for the rest of its client's input, and
-//! which memory it holds meanwhile.
+//! The receiving side of a connection: how long it waits for the rest of the client's input, and which memory
+//! it holds meanwhile.
 
 use std::future::poll_fn;
 use std::io;
@@ -18,27 +18,27 @@ use tokio::time::{Instant, timeout_at};
 use super::{Connection, End};
 use crate::deflate::{Corrupt, Inflated};
 
-/// Bytes that a session reads at once: it holds no buffer while it waits.
+/// Bytes that one read of a session takes; it holds no buffer while it waits.
 const SMALL_READ_BYTES: usize = 4 * 1024;
-/// Bytes that it reads at once of a long command.
+/// Bytes that one read of a long command takes.
 const READ_BYTES: usize = 16 * 1024;
-/// Bytes that it reads at once while a message comes in.
+/// Bytes that one read takes while a message arrives.
 const BULK_READ_BYTES: usize = 32 * 1024;
 /// How long a client may take for a command after memory was acquired for it.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long a compressor is kept for a client that asks for nothing.
+/// How long a compressor is kept for an inactive client.
 const COMPRESSOR_REST: Duration = Duration::from_secs(1);
-/// How long a client may pause inside a command while others wait for memory that its connection
-/// is charged.
+/// How long a client may pause inside a command while others wait for memory that is charged for its
+/// connection.
 const STALLED: Duration = Duration::from_secs(10);
 
 impl Connection {
-    /// Waits until there is more for the decoder.
+    /// Waits until there is more input for the decoder.
     pub(super) async fn read(&mut self, deadline: Instant) -> Result<(), End> {
         loop {
             self.draw_for_command(deadline).await?;
             if self.inflate()? {
-                // A little input may decompress to much: let other tasks run in between.
+                // A little input may decompress to a lot: let other tasks run in between.
                 tokio::task::yield_now().await;
                 return Ok(());
             }
@@ -49,7 +49,7 @@ impl Connection {
         }
     }
 
-    /// Decompresses some of the input; whether there was any.
+    /// Decompresses some of the input; returns whether there was any.
     fn inflate(&mut self) -> Result<bool, End> {
         let Some(inflater) = &mut self.inflater else { return Ok(false) };
         match inflater.inflate(self.decoder.buffer()) {
@@ -65,7 +65,7 @@ impl Connection {
         }
     }
 
-    /// Acquires memory for the current command before more of it is read, if it is long.
+    /// Acquires memory for the current command before reading more of it, if it is long.
     async fn draw_for_command(&mut self, deadline: Instant) -> Result<(), End> {
         if self.command_memory.is_some() || self.decoder.pending() <= limits::IMAP_COMMAND_FREE_BYTES {
             return Ok(());
@@ -85,8 +85,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads from the stream, once. A client that stalls inside a command is disconnected if others
-    /// wait for the memory that its connection is charged for it.
+    /// Reads from the stream once. Disconnects a client that stalls inside a command while others wait for
+    /// the memory charged for its connection.
     async fn receive(&mut self, deadline: Instant) -> Result<(), End> {
         self.settle();
         loop {
@@ -95,8 +95,8 @@ impl Connection {
                 true => deadline,
                 false => *self.waits_since.get_or_insert_with(Instant::now) + STALLED,
             };
-            // Others may be waiting for this memory: a client that stops in the middle of a long
-            // command does not keep it.
+            // Others may be waiting for this memory, so a client that pauses in a long command cannot keep
+            // it.
             let until =
                 if self.command_memory.is_some() { deadline.min(self.command_until) } else { deadline };
             match self.receive_before(until.min(look)).await {
@@ -106,17 +106,17 @@ impl Connection {
                     }
                     self.waits_since = None;
                 }
-                // It rested, and there is something to read now.
+                // The connection was at rest, and input is now available.
                 Ok(0) => {}
                 received => return received.map(|_| ()),
             }
         }
     }
 
-    /// Frees the buffers that a session waiting for its client does not need.
+    /// Frees the buffers that a session does not need while it waits for its client.
     fn settle(&mut self) {
         if self.out.is_empty() {
-            // The wait may be long: give the buffers back.
+            // The wait may be long: free the buffers.
             *self.out.buffer() = BytesMut::new();
             self.out_memory = None;
         }
@@ -134,7 +134,7 @@ impl Connection {
         }
     }
 
-    /// How many bytes were received; none if the connection rested, and does not any more.
+    /// The number of received bytes; 0 if the connection was at rest and no longer is.
     async fn receive_before(&mut self, deadline: Instant) -> Result<usize, End> {
         let most = match (self.bulk, &self.command_memory) {
             (true, _) => Some(BULK_READ_BYTES),
@@ -153,7 +153,7 @@ impl Connection {
             }
             let Some(most) = most else {
                 let n = poll_fn(|cx| {
-                    // Not a variable of the session: it is there only while there is something to read.
+                    // A local buffer, which exists only while there is input to read.
                     let mut small = [MaybeUninit::uninit(); SMALL_READ_BYTES];
                     let mut read = ReadBuf::uninit(&mut small);
                     ready!(Pin::new(&mut *stream).poll_read(cx, &mut read))?;
@@ -197,7 +197,7 @@ impl Connection {
     }
 }
 
-/// So many bytes were received; none: the client hung up.
+/// The number of received bytes; 0 means that the client disconnected.
 fn some(received: usize) -> Result<usize, End> {
     if received == 0 { Err(End::Closed) } else { Ok(received) }
 }

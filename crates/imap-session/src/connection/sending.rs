@@ -10,11 +10,11 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{Connection, End, FLUSH_BYTES, ROOM_SLICE, ROOM_SLICE_BYTES, SLICE_BYTES, SLICES};
 
-/// Bytes of compressed output that are sent at once.
+/// Bytes of compressed output sent at once.
 const PACKED_BYTES: usize = 16 * 1024;
 
 impl Connection {
-    /// Sends everything that waits, so that the client can read it.
+    /// Sends all pending output.
     pub(crate) async fn flush(&mut self) -> Result<(), End> {
         if !self.out.is_empty() {
             let waiting = self.take_output();
@@ -32,7 +32,7 @@ impl Connection {
         Ok(flushed.map_err(|_| End::Timeout)??)
     }
 
-    /// Takes the pending output. The buffer of one large response is not kept: the next wait may be
+    /// Takes the pending output. Frees the buffer of a single large response, since the next wait may be
     /// long.
     fn take_output(&mut self) -> BytesMut {
         let waiting = self.out.take();
@@ -43,7 +43,7 @@ impl Connection {
         waiting
     }
 
-    /// How many bytes may wait to be sent when so many more come: few, unless memory for them is free.
+    /// How many bytes of output may be pending when `more` are added: few, unless memory for more is free.
     fn may_wait(&mut self, more: usize) -> usize {
         if self.out_memory.is_none() && self.out.len() + more > limits::IMAP_OUTPUT_FREE_BYTES {
             self.out_memory = self.budget.try_acquire(FLUSH_BYTES);
@@ -51,8 +51,8 @@ impl Connection {
         if self.out_memory.is_some() { FLUSH_BYTES } else { limits::IMAP_OUTPUT_FREE_BYTES }
     }
 
-    /// Sends pending output if it is large. Producing it took a while, and sending does not wait
-    /// if the client takes it at once: so this also lets other tasks run.
+    /// Sends pending output if it is large. If the client takes the output at once, sending never waits, so
+    /// this also lets other tasks run.
     pub(crate) async fn relieve(&mut self) -> Result<(), End> {
         if self.out.len() > self.may_wait(0) {
             let waiting = self.take_output();
@@ -62,7 +62,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Bytes of a literal: copied if they are few, sent from where they are if they are many.
+    /// Writes bytes of a literal: copies a few, and sends many without copying.
     pub(crate) async fn literal_bytes(&mut self, bytes: &[u8]) -> Result<(), End> {
         if self.out.len() + bytes.len() <= self.may_wait(bytes.len()) {
             self.out.raw(bytes);
@@ -87,7 +87,7 @@ impl Connection {
         self.send(&parts).await
     }
 
-    /// Sends all parts, in this order; compressed, some of it may stay behind until [`Connection::flush`].
+    /// Sends all parts in order. With compression, a rest may stay pending until [`Connection::flush`].
     async fn send(&mut self, parts: &[&[u8]]) -> Result<(), End> {
         self.check_standing()?;
         if self.deflater.is_none() {
@@ -107,12 +107,12 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends all parts as they are. Some bytes have to get across within the write timeout; more of
+    /// Sends all parts uncompressed. Within the write timeout the client must take some bytes, and more of
     /// them while others wait for memory or account memory.
     pub(super) async fn transmit(&mut self, parts: &[&[u8]]) -> Result<(), End> {
         let stream = self.stream.as_mut().ok_or(End::Closed)?;
         let (mut looked, mut looks) = (Instant::now(), 0);
-        // In this slice, and in as many as count for memory.
+        // Bytes taken in this slice, and in the last slices that count for memory.
         let (mut taken, mut taken_long) = (0, 0);
         let mut stuck = Instant::now() + self.timeouts.write;
         let mut slices: Vec<IoSlice<'_>> =
@@ -157,7 +157,7 @@ mod tests {
     use sealpost_session::net::Stream;
 
     #[tokio::test]
-    async fn a_large_response_leaves_no_room_behind() {
+    async fn a_large_response_leaves_no_buffer_behind() {
         let (mut client, server) = Stream::pair().unwrap();
         let mut connection = Connection::new(server, &crate::shared::for_tests());
         let reading = tokio::spawn(async move { client.read_exact(&mut vec![0; 600_000]).await });

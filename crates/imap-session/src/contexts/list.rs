@@ -1,4 +1,4 @@
-//! The searches of the selected mailbox that are kept up to date, and the memory they take.
+//! The searches of the selected mailbox that are kept up to date, and their memory.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use super::updates;
 #[derive(Default)]
 pub(crate) struct Contexts {
     pub(super) list: Vec<Context>,
-    /// Changes up to here are in all results.
+    /// All results include changes up to here.
     pub(super) position: Position,
 }
 
 /// A search that is kept up to date.
 pub(super) struct Context {
-    /// The search that it came from.
+    /// The command that started the search.
     pub(super) correlator: Correlator,
     /// Whether updates carry UIDs.
     pub(super) uid: bool,
@@ -30,7 +30,7 @@ pub(super) struct Context {
     pub(super) results: Results,
 }
 
-/// What changes in the result of one context.
+/// The changes in the result of one context.
 pub(crate) struct Update {
     pub(super) correlator: Correlator,
     pub(super) uid: bool,
@@ -38,19 +38,19 @@ pub(crate) struct Update {
 }
 
 impl Contexts {
-    /// How many ranges all results take.
+    /// The number of ranges of all results.
     pub(crate) fn ranges(&self) -> usize {
         self.list.iter().map(|context| context.results.ranges()).sum()
     }
 
-    /// Whether one more may be kept up to date.
+    /// Whether another result may be kept up to date.
     pub(super) fn have_room(&self, results: &Results) -> bool {
         self.list.len() < limits::IMAP_CONTEXTS
             && self.ranges() + results.ranges() <= limits::IMAP_CONTEXT_RANGES
             && !results.are_too_long()
     }
 
-    /// Removes expunged messages from the results. Numbers are those that the client still has.
+    /// Removes expunged messages from the results. `number` gives the numbers that the client still has.
     pub(crate) fn gone(&mut self, mailbox: &Mailbox, number: impl Fn(Uid) -> Option<u32>) -> Vec<Update> {
         if self.list.is_empty() || mailbox.highest_modseq() <= self.position {
             return Vec::new();

@@ -14,7 +14,7 @@ pub(super) enum Results {
 }
 
 impl Results {
-    /// How many ranges they take; a message of a list is one.
+    /// The number of ranges; each message of a list counts as one.
     pub(super) fn ranges(&self) -> usize {
         match self {
             Results::Set(set) => set.range_count(),
@@ -22,7 +22,7 @@ impl Results {
         }
     }
 
-    /// To put a message into a list, all of it is sorted again: that has an end.
+    /// Whether a list is too long: adding a message sorts all of it again.
     pub(super) fn are_too_long(&self) -> bool {
         match self {
             Results::Set(set) => set.range_count() > limits::IMAP_CONTEXT_RANGES,
@@ -38,7 +38,7 @@ pub(super) fn uids(list: &[Match]) -> UidSet {
     uids.into_iter().collect()
 }
 
-/// Ascending by UID, as searches find them.
+/// Both merged, ascending by UID like the results of a search.
 pub(super) fn together(list: &[Match], new: Vec<Match>) -> Vec<Match> {
     let mut all = new;
     all.extend_from_slice(list);
@@ -46,8 +46,8 @@ pub(super) fn together(list: &[Match], new: Vec<Match>) -> Vec<Match> {
     all
 }
 
-/// Where the new ones are. Sort keys do not change, so the others keep their order; if they do not,
-/// because less of long strings could be compared than before, the whole list is reported again.
+/// Where the new messages are. Sort keys do not change, so the others normally keep their order. If they do
+/// not, because less of long strings could be compared than before, the whole list is reported again.
 pub(super) fn placed(mut removed: Pairs, before: &[Match], all: &[Match], old: &UidSet) -> (Pairs, Pairs) {
     let same = all.iter().filter(|found| old.contains(found.uid)).map(|found| found.uid);
     if same.eq(before.iter().map(|found| found.uid)) {

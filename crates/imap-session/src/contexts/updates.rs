@@ -1,34 +1,33 @@
-//! The removals and insertions that bring a client's list of results up to date, in the order in
-//! which the client applies them (RFC 5267 §4.3.2 to §4.3.4).
+//! The removals and insertions that update a client's list of results, in the order in which the client
+//! applies them (RFC 5267 §4.3.2 to §4.3.4).
 
 use sealpost_base::Uid;
 use sealpost_imap::types::SequenceSet;
 use sealpost_search::Match;
 
-/// Pairs in one response: lines that clients can take.
+/// The most pairs in one response, so that clients can take the line.
 const PAIRS: usize = 200;
-/// Ranges in one response, as in VANISHED.
+/// The most ranges in one response, as in VANISHED.
 const RANGES: usize = 400;
 
-/// Results, and where they are in the list: 0 for a list in the order of the mailbox, else from 1.
+/// Results with their position in the list: 0 for a list in mailbox order, otherwise from 1.
 pub(super) type Pairs = Vec<(u32, Vec<Uid>)>;
 
-/// For a list in the order of the mailbox, which the client keeps in order itself.
+/// Results for a list in mailbox order, which the client keeps in order itself.
 pub(super) fn unplaced(uids: impl Iterator<Item = Uid>) -> Pairs {
     let uids: Vec<Uid> = uids.collect();
     if uids.is_empty() { Vec::new() } else { vec![(0, uids)] }
 }
 
-/// The positions of removed results. From the end of the list, so that one removal does not move
-/// the next.
+/// The positions of removed results, from the end of the list, so that no removal moves the next one.
 pub(super) fn removals(list: &[Match], goes: impl Fn(Uid) -> bool) -> Pairs {
     let mut pairs = runs(list, goes);
     pairs.reverse();
     pairs
 }
 
-/// The positions of new results, in the list that has them. From the beginning, so that everything
-/// before each of them is in place already.
+/// The positions of new results in the list that has them, from the start, so that all earlier results are in
+/// place already.
 pub(super) fn insertions(list: &[Match], is_new: impl Fn(Uid) -> bool) -> Pairs {
     runs(list, is_new)
 }
@@ -47,7 +46,7 @@ fn runs(list: &[Match], such: impl Fn(Uid) -> bool) -> Pairs {
     pairs
 }
 
-/// Pairs as they are written, a response's worth at a time; results that have no number are left out.
+/// The pairs as written, split into responses; results without a number are left out.
 pub(super) fn responses(
     pairs: Pairs,
     number: impl Fn(Uid) -> Option<u32>,
@@ -61,7 +60,7 @@ pub(super) fn responses(
                 let len =
                     part.ranges().iter().map(|range| range.resolve(u32::MAX).count() as u32).sum::<u32>();
                 all.push((at, part));
-                // The rest of the set comes behind it, if positions matter at all.
+                // The rest of the set follows it, if positions matter at all.
                 at += if position == 0 { 0 } else { len };
             }
         }

@@ -1,5 +1,4 @@
-//! Round trips with a foreign decoder and encoder, cuts anywhere, bombs, stream ends, and memory
-//! held.
+//! Round trips with another implementation, arbitrary cuts, bombs, stream ends, and memory.
 
 use miniz_oxide::deflate::compress_to_vec;
 use miniz_oxide::inflate::stream::{InflateState, inflate};
@@ -16,7 +15,7 @@ fn deflater(budget: Budget) -> Deflater {
     Deflater::new(&Compressions::of(&budget), budget)
 }
 
-/// Less than a compressor takes: everything is stored.
+/// Less than a compressor takes, so that everything is stored.
 fn small_budget() -> Budget {
     let budget = budget();
     let mut held = Vec::new();
@@ -44,7 +43,7 @@ fn send(deflater: &mut Deflater, mut text: &[u8], room: usize) -> Vec<u8> {
     }
 }
 
-/// The text a client reads; whether the stream has ended, and how much of the input is left.
+/// The text that a client reads, whether the stream has ended, and the length of the remaining input.
 fn read(state: &mut InflateState, mut packed: &[u8]) -> (Vec<u8>, bool, usize) {
     let (mut text, mut room) = (Vec::new(), vec![0; 100_000]);
     loop {
@@ -113,7 +112,7 @@ fn without_memory_blocks_are_stored_and_decode_the_same() {
     assert_eq!(read(&mut client, &sent), (text, false, 0));
 }
 
-/// All output, and the input behind the end.
+/// All output, and the input after the end.
 fn receive(inflater: &mut Inflater, packed: &[u8], piece: usize) -> Result<Vec<u8>, Corrupt> {
     let mut out = BytesMut::new();
     for piece in packed.chunks(piece) {
@@ -133,8 +132,7 @@ fn receive(inflater: &mut Inflater, packed: &[u8], piece: usize) -> Result<Vec<u
 
 #[test]
 fn the_window_survives_rests() {
-    // Random letters, so that references reach only earlier text, from one end of the window to
-    // the other.
+    // Random letters, so that references reach only to earlier text, across the whole window.
     let mut state = 1u32;
     let mut letters = |n: usize| -> Vec<u8> {
         let next = || {
@@ -199,7 +197,7 @@ fn input_after_a_flush_or_last_block_is_plain() {
                 let mut deflater = deflater(if store { small_budget() } else { budget() });
                 let mut packed = send(&mut deflater, command, 1000);
                 if !packed.ends_with(&[0, 0, 0xff, 0xff]) {
-                    // Stored, or at the beginning of a byte by chance: a client that ends here flushes.
+                    // Stored, or by chance at a byte border: a client that ends here flushes.
                     packed.extend_from_slice(&[0, 0, 0, 0xff, 0xff]);
                 }
                 packed.extend_from_slice(last);
@@ -247,7 +245,7 @@ fn a_corrupt_stream_is_an_error() {
     let mut inflater = Inflater::new(BytesMut::from(&compress_to_vec(b"1 NOOP\r\n", 6)[..]));
     assert_eq!(inflater.inflate(&mut out), Ok(Inflated::Some));
     assert_eq!(inflater.inflate(&mut out), Err(Corrupt));
-    // More of it after the end.
+    // Further bytes after the end.
     let mut deflater = deflater(budget());
     let packed = [send(&mut deflater, b"a\r\n", 100), send(&mut deflater, b"b\r\n", 100)].concat();
     let mut inflater = Inflater::new(BytesMut::from(&packed[..]));

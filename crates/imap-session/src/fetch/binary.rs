@@ -1,9 +1,9 @@
-//! BINARY and BINARY.SIZE (RFC 3516 §4.2, §4.3; RFC 9051 §6.4.5, §7.5.2): parts without their
-//! transfer encoding.
+//! BINARY and BINARY.SIZE (RFC 3516 §4.2, §4.3; RFC 9051 §6.4.5, §7.5.2): parts without their transfer
+//! encoding.
 //!
-//! Decoded bytes are exactly those that were encoded: line ends too, which in encoded text are CRLF
-//! (RFC 2045 §6.8), and what is stored here is stored as it was sent. The announced size comes from
-//! a first pass, which is remembered ([`sealpost_account::decoded`]).
+//! Decoded bytes equal those that were encoded, including line ends: these are CRLF in encoded text (RFC 2045
+//! §6.8), and messages are stored as received. The announced size comes from a first pass, which is cached
+//! ([`sealpost_account::decoded`]).
 
 use sealpost_account::decoded::Span;
 use sealpost_base::Result;
@@ -14,16 +14,16 @@ use sealpost_mime::{Layer, Outline};
 use super::ranges::Reads;
 use super::section::{SectionBytes, locate};
 
-/// What BINARY.SIZE comes to.
+/// The result of BINARY.SIZE.
 pub(super) enum Size {
-    /// So many bytes; 0 for a part that is not there.
+    /// The size in bytes; 0 for a missing part.
     Bytes(u64),
-    /// Unknown.
+    /// The encoding is unknown.
     UnknownEncoding,
 }
 
-/// How the section is encoded; `None` if that is not known here. Only the body of a single part is
-/// encoded: a multipart cannot be (RFC 2045 §6.4), and a header is none of it.
+/// The encoding of the section; `None` if it is unknown. Only the body of a single part is encoded: a
+/// multipart cannot be (RFC 2045 §6.4), and headers are not.
 pub(super) fn encoding(section: &Section, outline: &Outline) -> Option<Encoding> {
     if section.path.is_empty() || section.text != SectionText::Everything {
         return Some(Encoding::Identity);
@@ -58,7 +58,7 @@ impl Reads {
     }
 }
 
-/// The layers around what these bytes, encoded like that, come to.
+/// The layers that lead from the message to the decoded bytes of `span`.
 pub(super) fn inside(span: Span, encoding: Encoding) -> Vec<Layer> {
     let Span { mut layers, range } = span;
     layers.push(Layer { range, encoding });

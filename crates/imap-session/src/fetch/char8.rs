@@ -1,20 +1,19 @@
-//! What stands for NUL in a literal.
+//! Replaces NUL in literals.
 //!
-//! `literal = "{" number "}" CRLF *CHAR8`, and CHAR8 is any byte but NUL (RFC 3501 §9, RFC 9051
-//! §9): client parsers stop at one. Messages have it all the same, since mail is stored as it
-//! comes. So in a literal a byte that cannot be text in its place stands for it, as other servers
-//! do; sizes and offsets stay what they are. The bytes themselves are in a literal8, which BINARY
-//! has (RFC 3516 §4.3), or in a literal for a client that enabled
+//! `literal = "{" number "}" CRLF *CHAR8`, and CHAR8 is any byte but NUL (RFC 3501 §9, RFC 9051 §9): client
+//! parsers stop at NUL. Messages may contain it, since they are stored as received. So a literal has a
+//! substitute byte that cannot be text, as with other servers; sizes and offsets do not change. The original
+//! bytes are sent in a literal8, which BINARY has (RFC 3516 §4.3), or in a literal for a client that enabled
 //! [`sealpost_imap::NUL_EXTENSION`].
 
 use std::borrow::Cow;
 
 use bytes::{Bytes, BytesMut};
 
-/// Stands for NUL.
+/// The substitute for NUL.
 const SUBSTITUTE: u8 = 0x80;
 
-/// These bytes as a literal may have them.
+/// The bytes with NUL replaced.
 pub(super) fn bytes(bytes: &[u8]) -> Cow<'_, [u8]> {
     match memchr::memchr(0, bytes) {
         None => Cow::Borrowed(bytes),
@@ -26,7 +25,7 @@ pub(super) fn bytes(bytes: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// The same for a piece that is not needed any more.
+/// As `bytes`, for an owned piece.
 pub(super) fn piece(piece: Bytes) -> Bytes {
     if memchr::memchr(0, &piece).is_none() {
         return piece;

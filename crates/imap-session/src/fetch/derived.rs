@@ -1,8 +1,8 @@
-//! FETCH of headers, envelopes and structures from segments ([`sealpost_index::PieceReads`]): most
-//! of what clients ask for when they synchronize. Nothing of the messages is read, no task is
-//! started, and a response costs its bytes.
+//! FETCH of headers, envelopes and structures from segments ([`sealpost_index::PieceReads`]): most of what
+//! clients request when they synchronize. This reads no messages and starts no tasks; a response costs its
+//! bytes.
 //!
-//! What no segment has is read from the message, with the same answer.
+//! Everything else is read from the messages, with the same result.
 
 use std::sync::Arc;
 
@@ -20,28 +20,28 @@ use crate::connection::End;
 use crate::responses::Responses;
 use crate::selected::Selected;
 
-/// What the messages of one FETCH are read from.
+/// The sources of the messages of one FETCH.
 pub(super) struct Sources {
     pub(super) packs: Arc<PackReads>,
     pub(super) headers: Arc<PieceReads>,
     pub(super) structures: Arc<PieceReads>,
 }
 
-/// What segments have of a message, as far as the plan asks for it.
+/// The parts of a message that the plan requests, from segments.
 pub(super) struct Derived {
     header: Vec<u8>,
-    /// As it is stored.
+    /// In its stored form.
     structure: Option<Vec<u8>>,
 }
 
-/// The same, to be written.
+/// The same, parsed for writing.
 pub(super) struct Readable<'a> {
     header: &'a [u8],
     structure: Option<StoredStructure<'a>>,
 }
 
 impl Derived {
-    /// `None` if the structure cannot be read: the message has it too.
+    /// `None` if the structure is unreadable: the message has it too.
     pub(super) fn readable(&self) -> Option<Readable<'_>> {
         let structure = match &self.structure {
             Some(stored) => Some(StoredStructure::decode(stored).ok()?),
@@ -52,7 +52,7 @@ impl Derived {
 }
 
 impl Sources {
-    /// Reads nothing yet. Packs are of structures alone if the plan asks for no bytes.
+    /// Starts without reading. Packs contain only structures if the plan requests no bytes.
     pub(super) fn new(selected: &Selected, plan: &Plan) -> Self {
         let kind = if plan.reads_bytes() { Packed::Messages } else { Packed::Structures };
         let account = selected.account();
@@ -64,7 +64,7 @@ impl Sources {
         }
     }
 
-    /// These messages come next.
+    /// Announces the next messages.
     pub(super) async fn expect(&self, plan: &Plan, rows: &[FetchRow]) {
         if plan.header_parts().is_some() {
             self.headers.expect(rows.iter().map(|row| row.number)).await;
@@ -74,13 +74,13 @@ impl Sources {
         }
     }
 
-    /// Whether [`Sources::derived`] answers at once.
+    /// Whether [`Sources::derived`] completes without waiting.
     pub(super) fn is_ready(&self, plan: &Plan, row: &FetchRow) -> bool {
         let headers = plan.header_parts().is_none() || self.headers.is_ready(row.number);
         headers && (!plan.reads_structure() || self.structures.is_ready(row.number))
     }
 
-    /// All that the plan asks for, if segments have it.
+    /// Everything that the plan requests, if segments have it.
     pub(super) async fn derived(&self, plan: &Plan, row: &FetchRow) -> Option<Derived> {
         let Message { object, .. } = row.message;
         let mut header = Vec::new();
@@ -99,7 +99,7 @@ impl Sources {
     }
 }
 
-/// The response for a message that segments have.
+/// Writes the response for a message from segments.
 pub(super) async fn write(
     responses: &mut Responses,
     row: &FetchRow,
@@ -127,7 +127,7 @@ pub(super) async fn write(
                 };
                 let window = cut(0..bytes.len() as u64, wanted.partial);
                 let bytes = OpenedBytes::kept(bytes, window);
-                // Nothing of it can fail any more but the connection.
+                // From here on only the connection can fail.
                 send(responses, Opened::Bytes(bytes)).await?;
                 begun = true;
                 continue;
@@ -145,5 +145,5 @@ pub(super) async fn write(
     Ok(())
 }
 
-// Buffers for one message, which nothing is drawn for.
+// Buffers for one message, for which no memory is acquired.
 const _: () = assert!(limits::HEADER_PIECE_BYTES <= 16 * 1024 && limits::STRUCTURE_PIECE_BYTES <= 16 * 1024);

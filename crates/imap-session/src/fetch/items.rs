@@ -1,4 +1,4 @@
-//! What a FETCH asks for, and what has to be read for it.
+//! The requested items of a FETCH, and the data to read for them.
 
 use sealpost_imap::types::{FetchItem, Partial, Section, SectionText};
 use sealpost_imap::write::Writer;
@@ -9,7 +9,7 @@ use sealpost_mime::header::params::Form;
 use super::section::{fields, span_of};
 use crate::dialect::Dialect;
 
-/// One item of every response.
+/// An item of each response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum FetchField {
     /// `UID`
@@ -43,12 +43,12 @@ pub(super) enum FetchField {
     BinarySize(Section),
 }
 
-/// Bytes of the message, under the name they were asked for.
+/// Bytes of the message, with the item name that the client used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BodySection {
-    /// `RFC822` and its kin; `None`: `BODY[section]`, or `BINARY[section]`.
+    /// `RFC822` and the like; `None`: `BODY[section]`, or `BINARY[section]`.
     name: Option<&'static str>,
-    /// Without the part's transfer encoding.
+    /// Whether to decode the part's transfer encoding.
     pub(super) binary: bool,
     pub(super) section: Section,
     pub(super) partial: Option<Partial>,
@@ -60,7 +60,7 @@ impl BodySection {
         BodySection { name: None, binary: false, section, partial }
     }
 
-    /// The item's name and a space.
+    /// Writes the item's name and a space.
     pub(super) fn write_name(&self, out: &mut Writer) {
         match self.name {
             Some(name) => out.raw(name),
@@ -70,22 +70,22 @@ impl BodySection {
         out.space();
     }
 
-    /// Whether the whole message is meant, for which its structure is not needed.
+    /// Whether it is the whole message, which needs no structure.
     pub(crate) fn is_whole(&self) -> bool {
         self.section.path.is_empty() && self.section.text == SectionText::Everything
     }
 }
 
-/// What of the message's own header an item asks for.
+/// The part of the message's own header that an item requests.
 pub(super) enum HeaderPart {
     /// All of it.
     All,
-    /// What a filter lets through.
+    /// The fields that a filter selects.
     Fields(HeaderFilter),
 }
 
 impl HeaderPart {
-    /// `None` if it asks for something else.
+    /// `None` if it requests something else.
     fn of(bytes: &BodySection) -> Option<Self> {
         if bytes.binary || !bytes.section.path.is_empty() {
             return None;
@@ -97,24 +97,24 @@ impl HeaderPart {
     }
 }
 
-/// A FETCH, ready to be carried out.
+/// A prepared FETCH.
 pub(super) struct Plan {
     items: Vec<FetchField>,
     sets_seen: bool,
-    /// Something is answered by the structure.
+    /// Whether an item needs the structure.
     structure: bool,
-    /// Sections have to be found.
+    /// Whether sections must be located.
     outline: bool,
     bytes: bool,
-    /// What the items that ask for bytes ask for, if that is in the message's own header alone.
+    /// The requested parts, if all items that request bytes are in the message's own header.
     header_parts: Option<Vec<HeaderPart>>,
     dialect: Dialect,
 }
 
 impl Plan {
-    /// The plan for these items, each once. A UID command has the UID in every response (RFC 3501
-    /// §6.4.8), where it is not at its beginning (RFC 9586 §3.3), and one with CHANGEDSINCE the
-    /// mod-sequence (RFC 7162 §3.1.4.1).
+    /// The plan for these items, each once. Responses to a UID command include the UID (RFC 3501 §6.4.8),
+    /// with UIDONLY at their start (RFC 9586 §3.3); those to CHANGEDSINCE include the mod-sequence (RFC 7162
+    /// §3.1.4.1).
     pub(super) fn new(asked: Vec<FetchItem>, uid: bool, since: bool, dialect: Dialect) -> Self {
         let sets_seen = asked.iter().any(FetchItem::sets_seen);
         let mut items: Vec<FetchField> = Vec::with_capacity(asked.len() + 1);
@@ -122,7 +122,7 @@ impl Plan {
             items.push(FetchField::Uid);
         }
         for item in asked.into_iter().map(FetchField::from) {
-            // The others may be long, and sending them twice is what was asked for.
+            // Bodies may be long, and a client that requests one twice gets it twice.
             let small = !matches!(item, FetchField::Body(_));
             if !(small && items.contains(&item)) {
                 items.push(item);
@@ -154,23 +154,22 @@ impl Plan {
         &self.items
     }
 
-    /// Whether messages become `\Seen`.
+    /// Whether the command sets `\Seen`.
     pub(super) fn sets_seen(&self) -> bool {
         self.sets_seen
     }
 
-    /// Whether flags were asked for.
+    /// Whether the client requested flags.
     pub(super) fn wants_flags(&self) -> bool {
         self.wants(&FetchField::Flags)
     }
 
-    /// Whether that item is in every response.
+    /// Whether each response has that item.
     pub(super) fn wants(&self, item: &FetchField) -> bool {
         self.items.contains(item)
     }
 
-    /// How values that were put together are told: decoded in IMAP4rev2 (RFC 9051 §7.5.2), in ASCII
-    /// in IMAP4rev1.
+    /// The form of joined parameter values: decoded in IMAP4rev2 (RFC 9051 §7.5.2), ASCII in IMAP4rev1.
     pub(super) fn parameter_form(&self) -> Form {
         if self.dialect.rev2() { Form::Decoded } else { Form::Encoded }
     }
@@ -180,7 +179,7 @@ impl Plan {
         self.dialect.uid_only()
     }
 
-    /// What is in the response of a message that became `\Seen`, whether or not it was asked for.
+    /// The items in the response for a message that became `\Seen`, requested or not.
     pub(super) fn implied(&self) -> &'static [FetchField] {
         if !self.dialect.modseq() {
             &[FetchField::Flags]
@@ -192,28 +191,27 @@ impl Plan {
         }
     }
 
-    /// Whether items are answered by the structure.
+    /// Whether items need the structure.
     pub(super) fn reads_structure(&self) -> bool {
         self.structure
     }
 
-    /// Whether sections have to be found, unless all of them are in the message's own header and
-    /// that is there.
+    /// Whether sections must be located, unless all are in the message's own header and that is available.
     pub(super) fn reads_outline(&self) -> bool {
         self.outline
     }
 
-    /// What the items that ask for bytes ask for, in their order, if the message's own header has all of it.
+    /// The requested header parts in order, if the message's own header has everything.
     pub(super) fn header_parts(&self) -> Option<&[HeaderPart]> {
         self.header_parts.as_deref()
     }
 
-    /// Whether headers and structures are all that is needed.
+    /// Whether headers and structures are sufficient.
     pub(super) fn is_derived(&self) -> bool {
         self.header_parts.is_some() || self.structure && !self.bytes
     }
 
-    /// Whether bytes of a message with that outline are needed, as they are in the message.
+    /// Whether bytes of a message with that outline are needed without decoding.
     pub(super) fn reads_bytes_of(&self, outline: &Outline) -> bool {
         self.items.iter().any(|item| match item {
             FetchField::Body(bytes) if !bytes.binary => {
@@ -223,7 +221,7 @@ impl Plan {
         })
     }
 
-    /// Whether transfer encodings are undone.
+    /// Whether transfer encodings are decoded.
     pub(super) fn decodes(&self) -> bool {
         self.items.iter().any(|item| match item {
             FetchField::Body(bytes) => bytes.binary,
@@ -237,18 +235,18 @@ impl Plan {
         self.bytes
     }
 
-    /// Whether the first thing that is read of a message is all of it.
+    /// Whether the first read of a message is its whole content.
     pub(super) fn begins_with_all(&self) -> bool {
         let all = |bytes: &BodySection| bytes.is_whole() && !bytes.binary && bytes.partial.is_none();
         !self.structure && !self.outline && self.first_bytes().is_some_and(all)
     }
 
-    /// Whether anything beyond the rows is needed.
+    /// Whether data beyond the rows is needed.
     pub(super) fn reads_anything(&self) -> bool {
         self.structure || self.bytes
     }
 
-    /// The bytes that are sent first.
+    /// The bytes to send first.
     pub(super) fn first_bytes(&self) -> Option<&BodySection> {
         self.items.iter().find_map(|item| match item {
             FetchField::Body(bytes) => Some(bytes),
@@ -279,7 +277,7 @@ impl From<FetchItem> for FetchField {
             FetchItem::EmailId => FetchField::EmailId,
             FetchItem::ThreadId => FetchField::ThreadId,
             FetchItem::SaveDate => FetchField::SaveDate,
-            // Made when the message arrived, so LAZY makes no difference (RFC 8970 §4.1).
+            // The preview was made when the message arrived, so LAZY makes no difference (RFC 8970 §4.1).
             FetchItem::Preview { .. } => FetchField::Preview,
             FetchItem::BodySection { section, partial, .. } => {
                 FetchField::Body(BodySection { name: None, binary: false, section, partial })

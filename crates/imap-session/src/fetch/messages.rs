@@ -16,7 +16,7 @@ use crate::reply::Failure;
 use crate::responses::Responses;
 use crate::selected::Selected;
 
-/// The messages of one FETCH that derived data cannot answer.
+/// The messages of one FETCH that derived data cannot serve.
 pub(super) struct Messages {
     pub(super) sources: Arc<Sources>,
     reading: ReadAhead<FetchRow, Plan>,
@@ -30,19 +30,19 @@ impl Messages {
         Messages { sources: Arc::new(sources), reading }
     }
 
-    /// The number of pushed messages without a response.
+    /// The number of added messages without a response.
     pub(super) fn len(&self) -> usize {
         self.reading.len()
     }
 
-    /// Reads these messages next.
+    /// Adds messages to read.
     pub(super) async fn push(&mut self, plan: &Plan, rows: Vec<FetchRow>) {
         let Sources { packs, headers, structures } = &*self.sources;
-        // A request that waits for memory must hold none; `ReadAhead` releases that of the others.
+        // A request that waits for memory must hold none; `ReadAhead` releases the rest.
         headers.release();
         let pushed = rows.iter().map(|row| row.number);
         let numbers: Vec<MessageNumber> = self.reading.waiting().chain(pushed).collect();
-        // Segments that may have everything are expected already.
+        // Segments that may have everything are announced already.
         let is_expected = plan.is_derived() && plan.reads_structure();
         if (plan.reads_outline() || plan.reads_structure()) && !is_expected {
             structures.expect(numbers.iter().copied()).await;

@@ -19,7 +19,7 @@ pub(super) type Prepared = read_ahead::Prepared<FetchRow, Opening>;
 /// The opened parts of a message.
 pub(super) struct Opening {
     pub(super) reads: Reads,
-    /// The first bytes that the plan asks for.
+    /// The first bytes that the plan requests.
     pub(super) first: Option<Result<Opened>>,
 }
 
@@ -83,7 +83,7 @@ impl ReadPlan for Plan {
     }
 }
 
-/// Why messages are not read any further, in the words of the protocol.
+/// The IMAP reply when reading stops.
 pub(super) fn stopped(error: ReadError) -> Failure {
     match error {
         ReadError::NoMemory => {

@@ -1,9 +1,8 @@
-//! Bytes of a message on their way from the store to the client: never more than a few chunks of
-//! them in memory.
+//! Streams bytes of a message from the store to the client, with at most a few chunks in memory.
 //!
-//! Their number is known before the first is sent (a literal says it first), from the structure's
-//! offsets; only for selected header fields it has to be counted. Once it is said, that many bytes
-//! must come.
+//! A literal begins with its length, so the length is known before the first byte is sent. It comes from the
+//! offsets in the structure; only selected header fields must be counted first. Once announced, exactly that
+//! many bytes must follow.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -26,20 +25,19 @@ use super::items::BodySection;
 use super::section::{SectionBytes, cut, locate};
 use crate::connection::{Connection, End};
 
-/// Header fields of headers up to this size are kept while they are counted; of larger ones they
-/// are read twice.
+/// Selected fields of headers up to this size are kept while they are counted; larger headers are read twice.
 const KEPT_HEADER_BYTES: u64 = 64 * 1024;
-/// What stands for bytes that are damaged.
+/// Replaces damaged bytes.
 const FILLER: u8 = b'?';
 
-/// What a message offers to read.
+/// Access to a message.
 pub(crate) struct Reads {
     pub(crate) reader: MessageReader,
     pub(crate) account: Arc<Account>,
     pub(crate) message: Message,
-    /// Where its parts are, if that was read.
+    /// The places of its parts, if they were read.
     pub(crate) outline: Option<Result<Outline>>,
-    /// All of it, if it was read together with others.
+    /// Its whole content, if it was read together with others.
     pub(crate) whole: Option<Bytes>,
 }
 
@@ -47,40 +45,40 @@ pub(crate) struct Reads {
 pub(crate) enum Opened {
     /// `NIL`: the message has no such part.
     Nil,
-    /// Nobody knows: how the part is encoded is not known (RFC 3516 §4.3).
+    /// The part has an unknown encoding, so its decoded size is unknown (RFC 3516 §4.3).
     UnknownEncoding,
-    /// These bytes.
+    /// The bytes.
     Bytes(OpenedBytes),
 }
 
-/// Bytes of which the first are there.
+/// Bytes of which the first are available.
 pub(crate) struct OpenedBytes {
     count: u64,
-    /// There may be a NUL among them, and they were asked for so that they may be sent as a literal8.
+    /// Whether the bytes may contain NUL and may be sent as a literal8.
     nul: bool,
     source: Source,
 }
 
 enum Source {
-    /// All of them.
+    /// All bytes.
     Kept(Vec<u8>),
-    /// A range of the message: its first bytes, and the stream that goes on behind them.
+    /// A range of the message: its first bytes, and a stream of the rest.
     Range {
         reader: MessageReader,
         range: Range<u64>,
         first: Vec<Bytes>,
         rest: BoxStream<'static, Result<Vec<Bytes>>>,
     },
-    /// A window of what a filter lets through.
+    /// A window of the fields that a filter selects.
     Filtered { header: BoxStream<'static, Result<Bytes>>, filter: HeaderFilter, window: Range<u64> },
-    /// Bytes of which the encoding is undone.
+    /// Decoded bytes.
     Decoded(BoxStream<'static, Result<Bytes>>),
 }
 
 impl Reads {
-    /// Finds the bytes and reads the first of them.
+    /// Locates the bytes and reads the first of them.
     pub(crate) async fn open(&self, wanted: &BodySection) -> Result<Opened> {
-        // The whole message is found without its structure.
+        // The whole message needs no structure.
         let locate = match is_whole(&wanted.section) && !wanted.binary {
             true => SectionBytes::At(Span { range: 0..self.reader.layout().raw_bytes, ..Span::default() }),
             false => locate(&wanted.section, self.outline()?),
@@ -103,11 +101,11 @@ impl Reads {
         }
     }
 
-    /// Where the parts are, or that it cannot be read.
+    /// The places of the parts.
     pub(super) fn outline(&self) -> Result<&Outline> {
         match &self.outline {
             Some(Ok(outline)) => Ok(outline),
-            // That the structure cannot be read is reported once for the message.
+            // An unreadable structure is reported once per message.
             Some(Err(e)) => Err(Error::new(e.kind(), "the structure cannot be read")),
             None => Err(Error::internal("a section without the structure")),
         }
@@ -125,7 +123,7 @@ impl Reads {
         Ok(Opened::Bytes(OpenedBytes { count, nul: decoded.has_nul(), source }))
     }
 
-    /// These bytes, if all of the message is there.
+    /// The range, if the whole message is available.
     fn read_before(&self, range: &Range<u64>) -> Option<Bytes> {
         let whole = self.whole.as_ref()?;
         let (start, end) = (usize::try_from(range.start).ok()?, usize::try_from(range.end).ok()?);
@@ -140,7 +138,7 @@ impl Reads {
         let count = range.end - range.start;
         let first = match rest.next().await {
             Some(Ok(first)) => first,
-            // What is damaged may be a chunk after the first, which was opened together with it.
+            // The damage may be in a later chunk that was opened together with the first.
             Some(Err(error)) if error.kind() == Kind::Corrupt && chunk_end(range.start) < range.end => {
                 let alone = self.reader.batches(range.start..chunk_end(range.start)).next().await;
                 rest = self.reader.batches(chunk_end(range.start)..range.end);
@@ -154,7 +152,7 @@ impl Reads {
         Ok(OpenedBytes { count, nul: false, source })
     }
 
-    /// How many bytes the filter lets through.
+    /// The number of bytes that the filter selects.
     pub(super) async fn count_fields(&self, header: Span, mut filter: HeaderFilter) -> Result<u64> {
         let mut count = 0;
         let mut take = |bytes: &[u8]| count += bytes.len() as u64;
@@ -213,27 +211,26 @@ impl Opened {
 }
 
 impl OpenedBytes {
-    /// All bytes of that range of a message.
+    /// All bytes of a range of a message.
     fn of(reader: &MessageReader, range: Range<u64>, pieces: Vec<Bytes>) -> Self {
         let count = range.end - range.start;
         let (reader, rest) = (reader.clone(), futures::stream::empty().boxed());
         OpenedBytes { count, nul: false, source: Source::Range { reader, range, first: pieces, rest } }
     }
 
-    /// That part of some bytes.
+    /// A window of given bytes.
     pub(super) fn kept(mut bytes: Vec<u8>, window: Range<u64>) -> Self {
         bytes.truncate(window.end as usize);
         bytes.drain(..window.start as usize);
         OpenedBytes { count: window.end - window.start, nul: false, source: Source::Kept(bytes) }
     }
 
-    /// How many bytes there are.
+    /// The number of bytes.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
-    /// The bytes as they are in the message, for another protocol. Damage is an error, and so is an
-    /// end that comes too early.
+    /// The unchanged bytes, for another protocol. Damage and an early end are errors.
     pub(crate) fn pieces(self) -> BoxStream<'static, Result<Bytes>> {
         let pieces = match self.source {
             Source::Kept(bytes) => stream::once(async { Ok(Bytes::from(bytes)) }).boxed(),
@@ -261,16 +258,16 @@ impl OpenedBytes {
         whole.boxed()
     }
 
-    /// Sends the literal, in which NUL is another byte unless the client `takes_nul` (`char8.rs`).
-    /// Damage found on the way is filled up and returned; anything else that goes wrong ends the
-    /// session, because what was announced cannot be kept.
+    /// Sends the literal, with NUL replaced unless the client `takes_nul` (`char8.rs`). Damaged bytes are
+    /// replaced, and the damage is returned. Any other failure ends the session, since the announced length
+    /// cannot be kept.
     pub(crate) async fn send(
         self,
         connection: &mut Connection,
         takes_nul: bool,
     ) -> Result<Option<Error>, End> {
         match self.nul {
-            // RFC 3516 §4.3: a literal8 only where it has to be one.
+            // RFC 3516 §4.3: a literal8 only where it is required.
             true => connection.out().literal8_header(self.count),
             false => connection.out().literal_header(self.count),
         };
@@ -295,10 +292,10 @@ impl OpenedBytes {
     }
 }
 
-/// A literal that was announced.
+/// An announced literal.
 struct Literal<'a> {
     connection: &'a mut Connection,
-    /// NUL is among what it may have.
+    /// Whether it may contain NUL.
     any_byte: bool,
 }
 
@@ -340,8 +337,8 @@ async fn send_range(
                 literal.pieces(pieces).await?;
             }
             Some(Err(error)) if error.kind() == Kind::Corrupt => {
-                // Several chunks are opened at once, and each was sealed by itself: this one alone
-                // may be whole.
+                // Several chunks were opened together, but each was sealed separately: this one may be
+                // intact.
                 let end = chunk_end(at).min(range.end);
                 if end < until {
                     until = end;
@@ -367,7 +364,7 @@ async fn send_range(
     Ok(damage)
 }
 
-/// Where the chunk that holds this byte ends.
+/// The end of the chunk that has this byte.
 fn chunk_end(at: u64) -> u64 {
     let chunk = CHUNK_BYTES as u64;
     (at / chunk + 1).saturating_mul(chunk)
@@ -407,7 +404,7 @@ async fn send_filtered(
     Ok(())
 }
 
-/// The window of what the filter lets through.
+/// A window of the fields that the filter selects.
 fn filtered(
     header: BoxStream<'static, Result<Bytes>>,
     filter: HeaderFilter,
@@ -440,7 +437,7 @@ fn filtered(
     pieces.boxed()
 }
 
-/// Which of `len` bytes at `at` are within the window.
+/// The part of `len` bytes at `at` that is within the window.
 fn cut_window(window: &Range<u64>, at: u64, len: u64) -> Range<usize> {
     let start = window.start.saturating_sub(at).min(len);
     let end = window.end.saturating_sub(at).min(len);

@@ -17,7 +17,7 @@ use crate::connection::End;
 use crate::responses::Responses;
 use crate::selected::Selected;
 
-/// Writes the response for a message, as far as it can be read.
+/// Writes the response for a message, as far as it is readable.
 pub(super) async fn write_message(
     selected: &Selected,
     responses: &mut Responses,
@@ -76,7 +76,7 @@ pub(super) async fn write_message(
             _ => response.column(item),
         }
         begun = response.begun;
-        // One item may be large.
+        // A single item may be large.
         responses.relieve().await?;
     }
     if begun {
@@ -105,8 +105,8 @@ pub(super) fn write_columns(responses: &mut Responses, row: &FetchRow, plan: &Pl
     response.end();
 }
 
-/// Writes the value of a body item. Returns the error of damage found after the length was sent: the
-/// damaged bytes are replaced by question marks.
+/// Writes the value of a body item. Returns the error of damage found after the length was sent; the damaged
+/// bytes are replaced by question marks.
 pub(super) async fn send(responses: &mut Responses, opened: Opened) -> Result<Option<Error>, End> {
     match opened {
         Opened::Nil | Opened::UnknownEncoding => {
@@ -117,7 +117,7 @@ pub(super) async fn send(responses: &mut Responses, opened: Opened) -> Result<Op
     }
 }
 
-/// One FETCH response. Its first item begins it, so that a response without items is not sent.
+/// A FETCH response. Its first item starts it, so that a response without items is not sent.
 pub(super) struct Response<'a> {
     pub(super) out: &'a mut Writer,
     pub(super) row: &'a FetchRow,
@@ -213,7 +213,7 @@ impl Response<'_> {
                 let form = Form { extended: *extended, parameters: self.plan.parameter_form() };
                 structure::body(self.out, &mut found.parts.iter(), form);
             }
-            // RFC 8970 §3.2: NIL would mean that it comes later.
+            // RFC 8970 §3.2: NIL would mean that it follows later.
             FetchField::Preview => {
                 self.out.raw(b"PREVIEW ").string(found.preview.unwrap_or_default());
             }

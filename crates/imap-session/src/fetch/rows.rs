@@ -1,4 +1,4 @@
-//! The messages of a FETCH: which changed, and copies of their rows, taken from the account's state.
+//! The messages of a FETCH: the changed ones, and copies of their rows, taken from the account's state.
 
 use sealpost_account::MessageNumber;
 use sealpost_account::event::{Event, FlagAction, Flags, Message, SystemFlags};
@@ -16,11 +16,11 @@ use crate::reply::{Failure, Reply};
 use crate::responses::Responses;
 use crate::selected::{AlreadySent, Selected};
 
-/// Bytes of flags in one snapshot, beyond which its remaining rows wait for the next one. One row may
-/// have tens of kilobytes of keywords; a snapshot has at least one row.
+/// Bytes of flags in one snapshot; further rows wait for the next one. A single row may have tens of
+/// kilobytes of keywords, and a snapshot has at least one row.
 pub(super) const BATCH_FLAG_BYTES: usize = 4 * 1024;
 
-/// The row of a message, as it was when its batch was copied.
+/// The row of a message when its batch was copied.
 #[derive(Clone)]
 pub(super) struct FetchRow {
     pub(super) uid: Uid,
@@ -35,8 +35,8 @@ pub(super) struct FetchRow {
     pub(super) message: Message,
 }
 
-/// Rows of the messages that still exist, and the messages that the next snapshot must copy because
-/// flags are long. All messages, if the client must learn of keywords first.
+/// Rows of the messages that still exist, and the messages left for the next snapshot because flags are long.
+/// All messages are left if the client must learn of keywords first.
 pub(super) fn snapshot<'a>(
     selected: &mut Selected,
     responses: &Responses,
@@ -84,7 +84,7 @@ pub(super) fn snapshot<'a>(
     Ok((rows, left))
 }
 
-/// Whether responses have flags; `seen`: messages that became `\Seen` by the command.
+/// Whether responses have flags; `seen` are the messages that became `\Seen` by the command.
 pub(super) fn shows_flags(plan: &Plan, seen: &UidSet) -> bool {
     plan.wants_flags() || !seen.is_empty()
 }

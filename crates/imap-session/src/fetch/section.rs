@@ -1,4 +1,4 @@
-//! Which bytes of a message a section means (RFC 3501 §6.4.5).
+//! Locates the bytes of a section in a message (RFC 3501 §6.4.5).
 
 use std::ops::Range;
 
@@ -7,18 +7,18 @@ use sealpost_imap::types::{AString, Partial, Section, SectionText};
 use sealpost_mime::header::HeaderFilter;
 use sealpost_mime::{Outline, OutlinePart};
 
-/// Where the bytes of a section are.
+/// The place of a section.
 #[derive(Debug, Clone)]
 pub(crate) enum SectionBytes {
     /// The message has no such part.
     Nowhere,
-    /// These bytes of the message.
+    /// Bytes of the message.
     At(Span),
-    /// Those of them that the filter lets through: some fields of a header.
+    /// Selected fields of a header in the message.
     Fields(Span, HeaderFilter),
 }
 
-/// Where the section is in a message with that outline.
+/// Locates the section in a message with that outline.
 pub(crate) fn locate(section: &Section, outline: &Outline) -> SectionBytes {
     match (span_of(section, outline), fields(&section.text)) {
         (None, _) => SectionBytes::Nowhere,
@@ -27,7 +27,7 @@ pub(crate) fn locate(section: &Section, outline: &Outline) -> SectionBytes {
     }
 }
 
-/// Which fields of a header the section is about, if it is not about all of something.
+/// The filter for the selected header fields of a section, if it has any.
 pub(super) fn fields(text: &SectionText) -> Option<HeaderFilter> {
     match text {
         SectionText::HeaderFields(names) => Some(HeaderFilter::only(texts(names))),
@@ -36,12 +36,12 @@ pub(super) fn fields(text: &SectionText) -> Option<HeaderFilter> {
     }
 }
 
-/// The bytes that the section is in, or some fields of them; `None` if the message has no such part.
+/// The bytes that contain the section; `None` if the message has no such part.
 pub(super) fn span_of(section: &Section, outline: &Outline) -> Option<Span> {
     let path: Vec<u32> = section.path.iter().map(|n| n.get()).collect();
     let (part, mut layers) = outline.part_within(&path)?;
     let whole = path.is_empty();
-    // HEADER and TEXT of a part are those of the message it holds; of other parts there are none.
+    // HEADER and TEXT of a part refer to the message in it; other parts have none.
     let message = if whole { Some(part) } else { part.message() };
     let of_message = !matches!(section.text, SectionText::Everything | SectionText::Mime);
     if of_message && !whole {

@@ -1,4 +1,4 @@
-//! ENVELOPE, BODY and BODYSTRUCTURE (RFC 3501 §7.4.2), from the structure as it is stored.
+//! ENVELOPE, BODY and BODYSTRUCTURE (RFC 3501 §7.4.2), from the stored structure.
 
 use sealpost_imap::write::Writer;
 use sealpost_mime::Parameter;
@@ -21,7 +21,7 @@ pub(super) fn envelope(out: &mut Writer, envelope: &StoredEnvelope<'_>) {
     out.space().nstring(envelope.message_id).close();
 }
 
-/// `"(" 1*address ")" / nil`: addresses follow each other without a space.
+/// `"(" 1*address ")" / nil`: no spaces between addresses.
 fn addresses(out: &mut Writer, list: &[StoredAddress<'_>]) {
     if list.is_empty() {
         out.nil();
@@ -38,13 +38,13 @@ fn addresses(out: &mut Writer, list: &[StoredAddress<'_>]) {
 /// The form of a structure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Form {
-    /// BODYSTRUCTURE, else BODY.
+    /// BODYSTRUCTURE instead of BODY.
     pub(super) extended: bool,
-    /// The form of parameter values that were joined (RFC 2231 §6).
+    /// The form of joined parameter values (RFC 2231 §6).
     pub(super) parameters: params::Form,
 }
 
-/// `body`: BODYSTRUCTURE or BODY of the next part, with what it holds.
+/// `body`: BODYSTRUCTURE or BODY of the next part, with its children.
 pub(super) fn body<'p, 'a: 'p>(
     out: &mut Writer,
     parts: &mut impl Iterator<Item = &'p StoredPart<'a>>,
@@ -54,7 +54,7 @@ pub(super) fn body<'p, 'a: 'p>(
     out.open();
     match &part.kind {
         StoredKind::Multipart(count @ 1..) => {
-            // `1*body SP media-subtype`: the parts follow each other without a space.
+            // `1*body SP media-subtype`: no spaces between the parts.
             for _ in 0..*count {
                 body(out, parts, form);
             }
@@ -75,8 +75,8 @@ pub(super) fn body<'p, 'a: 'p>(
             single_tail(out, part, form);
         }
         _ => {
-            // What is not looked into (nested too deep, or malformed) must not have a type whose
-            // grammar promises what is inside: RFC 3501 §9, `body-type-mpart` and `body-type-msg`.
+            // A part that was not parsed (nested too deep, or malformed) must not have a type whose grammar
+            // requires contents: RFC 3501 §9, `body-type-mpart` and `body-type-msg`.
             let opaque = part.media_type == "multipart" || part.is("message", "rfc822");
             let (media_type, subtype) =
                 if opaque { ("application", "octet-stream") } else { (part.media_type, part.subtype) };
@@ -93,7 +93,7 @@ pub(super) fn body<'p, 'a: 'p>(
     out.close();
 }
 
-/// Passes over the next part, with what it holds.
+/// Skips the next part with its children.
 fn skip<'p, 'a: 'p>(parts: &mut impl Iterator<Item = &'p StoredPart<'a>>) {
     let mut left = 1usize;
     while left > 0 {
@@ -123,7 +123,7 @@ fn single_tail(out: &mut Writer, part: &StoredPart<'_>, form: Form) {
     }
 }
 
-/// What both kinds of extension data end with: disposition, language, location.
+/// The end of both kinds of extension data: disposition, language, location.
 fn tail(out: &mut Writer, part: &StoredPart<'_>, form: Form) {
     out.space();
     disposition(out, part.disposition.as_ref(), form);

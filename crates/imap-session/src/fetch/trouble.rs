@@ -31,7 +31,7 @@ impl Trouble {
             return Reply::no(Code::Unavailable, "some messages cannot be read now");
         }
         if self.unknown_encoding {
-            return Reply::no(Code::UnknownCte, "a part is encoded in a way that is not known here");
+            return Reply::no(Code::UnknownCte, "a part has an unknown transfer encoding");
         }
         // RFC 2180 §4.1.2; a UID that no longer exists is skipped (RFC 3501 §6.4.8).
         if self.gone > 0 && !uid {
@@ -62,7 +62,7 @@ pub(super) async fn report(
     let damaged = matches!(error.kind(), Kind::Corrupt | Kind::NotFound);
     if error.kind() == Kind::Offloaded {
         // This error text tells the owner what to do, and nothing about the store.
-        tracing::warn!(%uid, %error, "a body is not kept here");
+        tracing::warn!(%uid, %error, "a body is not stored here");
         trouble.unavailable = true;
         let text = format!("message UID {uid}: {error}");
         responses.out().status(None, Status::No, Some(&Code::Unavailable), &text);
@@ -79,8 +79,8 @@ pub(super) async fn report(
     responses.out().status(None, Status::No, Some(&code), &text);
 }
 
-/// Whether a message that was not found was expunged: a node that was suspended may not have read
-/// yet that other nodes expunged and collected it.
+/// Whether a missing message was expunged. A suspended node may not have read yet that other nodes have
+/// expunged and collected it.
 async fn is_gone(selected: &Selected, uid: Uid, trouble: &mut Trouble) -> Result<bool, Error> {
     if !trouble.caught_up {
         selected.account().refresh().await?;

@@ -1,9 +1,9 @@
-//! [`Lister`]: which names a LIST or LSUB returns, a batch at a time.
+//! [`Lister`]: the names that a LIST or LSUB returns, in batches.
 //!
-//! Names are visited in their order, so that the name returned last shows which levels above the
-//! next name are new. A batch ends when it has many names or took much matching: other tasks never
-//! wait long for the account's state, for any patterns and names. A change between two batches may
-//! or may not show; no name is returned twice unless it is renamed meanwhile.
+//! Names are visited in order, so that the previous name shows which levels above the next one are new. A
+//! batch ends after many names or much matching, whatever the patterns and names, so other tasks never wait
+//! long for the account's state. A change between two batches may or may not appear. No name is returned
+//! twice unless it is renamed meanwhile.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, VecDeque};
@@ -16,28 +16,28 @@ use sealpost_imap::types::{
     SelectionOption,
 };
 
-/// Steps of matching in one batch: about a millisecond.
+/// Matching steps in one batch: about a millisecond.
 const BATCH_STEPS: usize = 512 * 1024;
 /// Bytes of names in one batch.
 const BATCH_BYTES: usize = 16 * 1024;
-/// Steps for a name beside matching it.
+/// Steps for a name in addition to matching it.
 const NAME_STEPS: usize = 64;
 
-/// A LIST or LSUB under way.
+/// A LIST or LSUB in progress.
 pub(super) struct Lister {
     matcher: Matcher,
     mode: Mode,
-    /// Only names with a special use.
+    /// Return only names with a special use.
     special: bool,
-    /// `\Subscribed` is reported.
-    tell_subscribed: bool,
-    /// Levels that are no mailboxes are `\NonExistent` and not `\Noselect`.
+    /// Whether to report `\Subscribed`.
+    reports_subscribed: bool,
+    /// Report nonexistent parents as `\NonExistent` instead of `\Noselect`.
     non_existent: bool,
-    /// Mailboxes that may not be listed: there are none of these names (RFC 4314 §4, LIST).
+    /// Mailboxes that the user may not list, treated as missing (RFC 4314 §4, LIST).
     hidden: BTreeSet<String>,
-    /// The last name that was visited.
+    /// The last visited name.
     last: Option<String>,
-    /// Names that wait until the names below them are checked.
+    /// Names that wait for a check of the names below them.
     pending: VecDeque<Pending>,
 }
 
@@ -47,18 +47,18 @@ enum Mode {
     Mailboxes,
     /// Subscribed names (RFC 5258 §3.1).
     Subscribed,
-    /// The same, and names above them that match.
+    /// Subscribed names, and matching names above them.
     Recursive,
-    /// LSUB; with levels above subscribed names if the pattern asks for them.
+    /// LSUB, optionally with levels above subscribed names.
     Lsub { levels: bool },
 }
 
 /// A name whose CHILDINFO is being determined.
 struct Pending {
     name: String,
-    /// It satisfies the selection criteria itself.
+    /// Whether it satisfies the selection criteria itself.
     selected: bool,
-    /// The last subscribed name below it that was visited.
+    /// The last visited subscribed name below it.
     last: String,
 }
 
@@ -66,11 +66,11 @@ struct Pending {
 pub(super) struct ListedName {
     pub(super) name: String,
     pub(super) attributes: Vec<MailboxAttribute>,
-    /// It is a mailbox.
+    /// Whether it is a mailbox.
     pub(super) exists: bool,
-    /// It satisfies the selection criteria itself, not only through names below it.
+    /// Whether it satisfies the selection criteria itself, not only through names below it.
     pub(super) selected: bool,
-    /// Names below it satisfy the selection criteria (RFC 5258 §3.5).
+    /// Whether names below it satisfy the selection criteria (RFC 5258 §3.5).
     pub(super) child_info: bool,
 }
 
@@ -80,14 +80,15 @@ pub(super) struct Batch {
     pub(super) more: bool,
 }
 
-/// The rest of one batch's budget.
+/// The remaining budget of a batch.
 struct BatchBudget {
     steps: usize,
     bytes: usize,
 }
 
 impl Lister {
-    /// For a LIST; `None` if its patterns are too long. `non_existent`: the client knows that attribute.
+    /// A lister for LIST; `None` if its patterns are too long. `non_existent`: whether the client knows that
+    /// attribute.
     pub(super) fn new(list: &List, non_existent: bool) -> Option<Self> {
         let selects = |option| list.selection.iter().flatten().any(|selected| *selected == option);
         let mode = match (selects(SelectionOption::Subscribed), selects(SelectionOption::RecursiveMatch)) {
@@ -95,13 +96,13 @@ impl Lister {
             (true, false) => Mode::Subscribed,
             (true, true) => Mode::Recursive,
         };
-        // REMOTE adds remote mailboxes, of which there are none (RFC 5258 §3.1).
+        // REMOTE would add remote mailboxes, but there are none (RFC 5258 §3.1).
         Some(Lister {
             matcher: matcher(&list.reference, &list.patterns)?,
             mode,
             special: selects(SelectionOption::SpecialUse),
             // RFC 5258 §3.1: the selection option implies the return option.
-            tell_subscribed: mode != Mode::Mailboxes || list.returns.contains(&ReturnOption::Subscribed),
+            reports_subscribed: mode != Mode::Mailboxes || list.returns.contains(&ReturnOption::Subscribed),
             non_existent,
             hidden: BTreeSet::new(),
             last: None,
@@ -109,14 +110,14 @@ impl Lister {
         })
     }
 
-    /// For an LSUB.
+    /// A lister for LSUB.
     pub(super) fn lsub(reference: &Mailbox, pattern: &ListPattern) -> Option<Self> {
         Some(Lister {
             matcher: matcher(reference, std::slice::from_ref(pattern))?,
             // RFC 3501 §6.3.9: with `%`, a level above a subscribed name is returned with \Noselect.
             mode: Mode::Lsub { levels: pattern.as_str().contains('%') },
             special: false,
-            tell_subscribed: false,
+            reports_subscribed: false,
             non_existent: false,
             hidden: BTreeSet::new(),
             last: None,
@@ -124,12 +125,12 @@ impl Lister {
         })
     }
 
-    /// There are no mailboxes of these names.
+    /// Treats mailboxes with these names as missing.
     pub(super) fn hide(&mut self, names: BTreeSet<String>) {
         self.hidden = names;
     }
 
-    /// The next names.
+    /// The next batch of names.
     pub(super) fn batch(&mut self, state: &AccountState) -> Batch {
         let mut names = Vec::new();
         let mut room = BatchBudget { steps: BATCH_STEPS, bytes: BATCH_BYTES };
@@ -161,7 +162,7 @@ impl Lister {
         self.matcher.matches(name)
     }
 
-    /// The mailbox of that name, if it may be listed.
+    /// The mailbox with that name, if the user may list it.
     fn mailbox<'a>(&self, state: &'a AccountState, name: &str) -> Option<&'a MailboxState> {
         state.mailbox_named(name).filter(|mailbox| !self.hidden.contains(mailbox.name()))
     }
@@ -176,7 +177,7 @@ impl Lister {
         subscribed && (!self.special || special())
     }
 
-    /// Returns a name that matches and is selected, at once or when the names below it are known.
+    /// Returns a matching, selected name: now, or once the names below it are known.
     fn select(
         &mut self,
         state: &AccountState,
@@ -190,7 +191,7 @@ impl Lister {
         names.push(room.take(self.listed(state, name, true, false)));
     }
 
-    /// The levels above `name` that match and that no earlier name was below.
+    /// The matching levels above `name` that no earlier name was below.
     fn levels_above(
         &mut self,
         state: &AccountState,
@@ -220,7 +221,7 @@ impl Lister {
         }
     }
 
-    /// Returns pending names, as far as the budget allows; whether none is pending any longer.
+    /// Returns pending names, as far as the budget allows; returns whether none is left.
     fn settle(&mut self, state: &AccountState, names: &mut Vec<ListedName>, room: &mut BatchBudget) -> bool {
         while let Some(mut pending) = self.pending.pop_front() {
             match self.look_below(state, &mut pending, room) {
@@ -237,8 +238,8 @@ impl Lister {
         true
     }
 
-    /// Whether a name below this one satisfies the selection criteria; and, if this one does not,
-    /// does not match either (RFC 5258 §3.3, §3.5). `None`: the budget ended first.
+    /// Whether a name below this one satisfies the selection criteria. If this name does not, the name below
+    /// must not match either (RFC 5258 §3.3, §3.5). `None` if the budget ended first.
     fn look_below(
         &mut self,
         state: &AccountState,
@@ -263,7 +264,7 @@ impl Lister {
         let mailbox = self.mailbox(state, name);
         let lsub = matches!(self.mode, Mode::Lsub { .. });
         let mut attributes = Vec::new();
-        if self.tell_subscribed && state.is_subscribed(name) {
+        if self.reports_subscribed && state.is_subscribed(name) {
             attributes.push(MailboxAttribute::Subscribed);
         }
         if lsub && !selected || mailbox.is_none() && !lsub {
@@ -310,13 +311,12 @@ fn is_below(name: &str, superior: &str) -> bool {
     name.strip_prefix(superior).is_some_and(|rest| rest.starts_with(HIERARCHY_DELIMITER))
 }
 
-/// The patterns, and where they are not in Normalization Form C also in that, which names are kept
-/// in (RFC 9051 §5.1).
+/// The matcher for the patterns, also in Normalization Form C, in which names are stored (RFC 9051 §5.1).
 fn matcher(reference: &Mailbox, patterns: &[ListPattern]) -> Option<Matcher> {
     if reference.as_str().is_ascii() && patterns.iter().all(|pattern| pattern.as_str().is_ascii()) {
         return Matcher::new(reference, patterns);
     }
-    // A pattern may combine with the end of the reference: the two are joined first.
+    // A pattern may combine with the end of the reference, so join the two before normalizing.
     let whole = patterns.iter().map(|pattern| match pattern.as_str() {
         alone if alone.starts_with(HIERARCHY_DELIMITER) => alone.to_owned(),
         below => format!("{reference}{below}"),
@@ -405,7 +405,7 @@ mod tests {
         assert!(found.len() >= 1000 && batches > 60, "{} {batches}", found.len());
     }
 
-    /// As RFC 5258 §3.3 and §3.5 say it, looking at everything.
+    /// The definition in RFC 5258 §3.3 and §3.5, by exhaustive search.
     fn naive(state: &AccountState, pattern: &ListPattern, recursive: bool) -> BTreeMap<String, (bool, bool)> {
         let subscribed: Vec<&str> = state.subscriptions().collect();
         let mut all: Vec<&str> = subscribed.clone();

@@ -47,8 +47,7 @@ pub(crate) async fn set_metadata(
         change(user, subscriptions, own, &source.private, user.own_headroom(), &all, uses).await?;
         return Ok(Reply::ok("SETMETADATA completed"));
     }
-    // Two logs do not change at one moment: the second change is checked before the first one is
-    // made.
+    // Two logs cannot change atomically: the second change is checked before the first is made.
     let (private, shared): (Vec<_>, Vec<_>) = stored.partition(|(entry, _)| entry.is_private());
     let private: Vec<Change<'_>> = private.into_iter().map(|(_, change)| change).collect();
     let shared: Vec<Change<'_>> = shared.into_iter().map(|(_, change)| change).collect();
@@ -66,7 +65,7 @@ pub(crate) async fn set_metadata(
     Ok(Reply::ok("SETMETADATA completed"))
 }
 
-/// Changes entries in one log, as one entry of it.
+/// Changes entries in one log, as one entry.
 async fn change(
     user: &User,
     subscriptions: &mut Subscriptions,
@@ -102,7 +101,7 @@ impl Source {
     }
 }
 
-/// Whether there may be so much metadata (RFC 9208 §5.4).
+/// Checks whether there may be that much metadata (RFC 9208 §5.4).
 fn check(state: &AccountState, headroom: QuotaHeadroom, events: &[Event]) -> Result<(), Reply> {
     let annotations = metadata::growth(state, events);
     Ok(headroom.check(state, Usage { annotations, ..Usage::default() })?)
@@ -135,8 +134,8 @@ fn refusal(refused: Refused) -> Reply {
     Reply::no(Code::Metadata(code), text)
 }
 
-/// The special uses that the mailbox is to have, if they are among the entries: checked as CREATE checks them
-/// (RFC 6154 §4).
+/// The special uses for the mailbox, if they are among the entries; checked like those of CREATE (RFC 6154
+/// §4).
 fn new_uses(source: &Source, entries: &[(Entry, Option<Vec<u8>>)]) -> Result<Option<SpecialUses>, Reply> {
     let given = entries
         .iter()

@@ -1,5 +1,5 @@
-//! UntaggedUpdates a client that entries were changed by others (RFC 5464 §4.4.2): after ENABLE, at
-//! the end of commands and in IDLE, by name and never by value.
+//! Notifies a client of entries that other sessions changed (RFC 5464 §4.4.2): after ENABLE, at the end of
+//! commands and in IDLE, by name and never by value.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,27 +18,27 @@ use crate::user::User;
 /// Entries in one response.
 const ENTRIES: usize = 64;
 
-/// What was reported to a session that has enabled METADATA.
+/// What a session with METADATA enabled has reported.
 pub(crate) struct MetadataSubscription {
-    /// Changes up to here.
+    /// Changes up to here were reported.
     since: Position,
-    /// Changes after that which it made itself.
+    /// Later changes by the session itself.
     own: Vec<Position>,
-    /// The selected share, and up to where its changes were reported.
+    /// The selected share, and the position up to which its changes were reported.
     share: Option<(AccountId, Position)>,
 }
 
-/// Names of entries that changed.
+/// Names of changed entries.
 type Changed = BTreeMap<Holder, BTreeSet<String>>;
 
 impl MetadataSubscription {
-    /// Made this change itself.
+    /// Notes a change by the session itself.
     pub(super) fn own(&mut self, at: Position) {
         self.own.push(at);
     }
 }
 
-/// ENABLE METADATA, or METADATA-SERVER; whether it was off.
+/// ENABLE METADATA, or METADATA-SERVER; returns whether it was disabled.
 pub(crate) fn watch_metadata(user: &User, subscriptions: &mut Subscriptions) -> bool {
     if subscriptions.metadata.is_some() {
         return false;
@@ -48,15 +48,15 @@ pub(crate) fn watch_metadata(user: &User, subscriptions: &mut Subscriptions) -> 
     true
 }
 
-/// `* METADATA` for entries that others have changed since the last time.
-pub(crate) async fn tell_metadata(
+/// Writes `* METADATA` for entries that other sessions have changed since the last report.
+pub(crate) async fn report_metadata(
     user: &User,
     selected: Option<&Selected>,
     subscriptions: &mut Subscriptions,
     responses: &mut Responses,
     own: &OwnEntries,
 ) -> Result<(), End> {
-    tell_metadata_of_share(user, selected, subscriptions, responses, own).await?;
+    report_metadata_of_share(user, selected, subscriptions, responses, own).await?;
     let (Some(watch), account) = (&mut subscriptions.metadata, user.account()) else { return Ok(()) };
     let since = watch.since;
     let changed = {
@@ -69,13 +69,13 @@ pub(crate) async fn tell_metadata(
     };
     watch.own.clear();
     match changed {
-        Some(changed) => tell_changed(user, responses, changed).await,
-        // More has changed than the log keeps: everything may have.
+        Some(changed) => report_changed(user, responses, changed).await,
+        // More changes than the log keeps: every entry may have changed.
         None => {
             let mut after = None;
             loop {
                 let (changed, next) = everything(&account.state(), after.as_deref());
-                tell_changed(user, responses, changed).await?;
+                report_changed(user, responses, changed).await?;
                 match next {
                     Some(next) => after = Some(next),
                     None => return Ok(()),
@@ -85,8 +85,8 @@ pub(crate) async fn tell_metadata(
     }
 }
 
-/// The same for the selected mailbox, if it is a share: its shared entries are in its own log.
-async fn tell_metadata_of_share(
+/// The same for a selected share, whose log has its shared entries.
+async fn report_metadata_of_share(
     user: &User,
     selected: Option<&Selected>,
     subscriptions: &mut Subscriptions,
@@ -104,7 +104,7 @@ async fn tell_metadata_of_share(
         let now = (share.id(), state.position());
         let since = match watch.share.replace(now) {
             Some((known, since)) if known == now.0 && since < now.1 => since,
-            // It was not selected before, or nothing happened.
+            // It was not selected before, or nothing changed.
             _ => return Ok(()),
         };
         let own: Vec<Position> = own.of(now.0).collect();
@@ -119,13 +119,13 @@ async fn tell_metadata_of_share(
     };
     match link {
         Some(link) if !changed.is_empty() => {
-            tell_changed(user, responses, Changed::from([(link, changed)])).await
+            report_changed(user, responses, Changed::from([(link, changed)])).await
         }
         _ => Ok(()),
     }
 }
 
-async fn tell_changed(user: &User, responses: &mut Responses, changed: Changed) -> Result<(), End> {
+async fn report_changed(user: &User, responses: &mut Responses, changed: Changed) -> Result<(), End> {
     for (holder, entries) in changed {
         let Some(mailbox) = name_of(user, holder) else { continue };
         let entries: Vec<Entry> = entries.iter().filter_map(|entry| Entry::new(entry).ok()).collect();
@@ -138,7 +138,7 @@ async fn tell_changed(user: &User, responses: &mut Responses, changed: Changed) 
     Ok(())
 }
 
-/// The mailbox's name now, `Some(None)` for the server; `None` if it is gone.
+/// The mailbox's present name, `Some(None)` for the server; `None` if the mailbox no longer exists.
 fn name_of(user: &User, holder: Holder) -> Option<Option<Mailbox>> {
     match holder {
         Holder::Server => Some(None),
@@ -149,7 +149,7 @@ fn name_of(user: &User, holder: Holder) -> Option<Option<Mailbox>> {
     }
 }
 
-/// Entries changed after `since`, except by this session; `None` if not all of them are known.
+/// Entries changed after `since` by other sessions; `None` if some changes are no longer kept.
 fn changed(state: &AccountState, since: Position, own: &[Position]) -> Option<Changed> {
     let mut changed = Changed::new();
     for change in state.metadata_changes(since)?.filter(|change| !own.contains(&change.at)) {
@@ -158,7 +158,7 @@ fn changed(state: &AccountState, since: Position, own: &[Position]) -> Option<Ch
     Some(changed)
 }
 
-/// Some of all entries, behind the object `after`; where to continue.
+/// A batch of all entries after the object `after`; and where to continue.
 fn everything(state: &AccountState, after: Option<&str>) -> (Changed, Option<String>) {
     let mut changed = Changed::new();
     for (looked, (object, holder, entry)) in metadata::all(state, after).enumerate() {

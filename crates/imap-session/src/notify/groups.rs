@@ -1,4 +1,4 @@
-//! The events that a client subscribed to, mailbox by mailbox (RFC 5465 §6).
+//! The events to which a client has subscribed, per mailbox (RFC 5465 §6).
 
 use std::collections::HashMap;
 
@@ -11,13 +11,13 @@ use sealpost_imap::types::{
 /// The events of the selected mailbox (RFC 5465 §6.1).
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SelectedEvents {
-    /// Expunges wait until a command allows for them (RFC 5465 §6.1.2).
+    /// Whether expunges wait until a command allows them (RFC 5465 §6.1.2).
     pub(crate) delayed: bool,
-    /// New messages and expunges, which belong together (RFC 5465 §5).
+    /// New messages and expunges, which RFC 5465 §5 couples.
     pub(crate) messages: bool,
     /// Changes of flags.
     pub(crate) flags: bool,
-    /// The items reported of new messages.
+    /// The items to report of new messages.
     pub(crate) items: Vec<FetchItem>,
 }
 
@@ -31,18 +31,17 @@ pub(super) struct Wanted {
     pub(super) metadata: bool,
 }
 
-/// All groups of a NOTIFY SET, merged: an event is wanted of a mailbox if any group wants it (RFC
-/// 5465 §6). The lookup takes as long for a thousand groups as for one, as it is done for every
-/// mailbox on every change.
+/// All groups of a NOTIFY SET, merged: an event is wanted for a mailbox if any group wants it (RFC 5465 §6).
+/// A lookup takes the same time for a thousand groups as for one, since each change does it for each mailbox.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
-    /// Of all mailboxes of this user.
+    /// For all mailboxes of this user.
     personal: Wanted,
-    /// Of subscribed mailboxes.
+    /// For subscribed mailboxes.
     subscribed: Wanted,
-    /// Of these and everything below.
+    /// For these mailboxes and all below them.
     subtrees: HashMap<String, Wanted>,
-    /// Of these alone.
+    /// For these mailboxes only.
     named: HashMap<String, Wanted>,
     /// The server's metadata, for any mailboxes.
     pub(super) server_metadata: bool,
@@ -51,7 +50,7 @@ pub(super) struct Groups {
 /// The prefix of mailboxes that belong to other users.
 const OTHER_USERS: &str = "Other Users";
 
-/// Sorts the groups of the command by mailboxes; an error names an unknown event.
+/// Sorts the groups of the command by mailbox. Fails for an unknown event.
 pub(super) fn sort(asked: Vec<EventGroup>) -> Result<(SelectedEvents, Groups), ()> {
     let (mut selected, mut groups) = (SelectedEvents::default(), Groups::default());
     for EventGroup { mailboxes, events } in asked {
@@ -101,12 +100,11 @@ impl Groups {
             MailboxFilter::Subscribed => return self.subscribed = self.subscribed.and(wanted),
             MailboxFilter::Subtree(list) => (&mut self.subtrees, list),
             MailboxFilter::Mailboxes(list) => (&mut self.named, list),
-            // RFC 5465 §6.3: a subaddress may be delivered anywhere, so that these are the same.
+            // RFC 5465 §6.3: a subaddress may be delivered anywhere, so these are the same.
             _ => return self.personal = self.personal.and(wanted),
         };
         for name in list {
-            // Both as it is written and as names are kept (RFC 9051 §5.1): a mailbox that is not
-            // there yet may get either.
+            // Both as written and as stored (RFC 9051 §5.1): a mailbox created later may have either form.
             for form in [canonical(name.as_str()), normal(name.as_str())] {
                 let of_name = names.entry(form.into_owned()).or_default();
                 *of_name = of_name.and(wanted);
@@ -137,7 +135,7 @@ impl Wanted {
         }
     }
 
-    /// Whether there is anything.
+    /// Whether any event is wanted.
     pub(super) fn any(self) -> bool {
         self != Wanted::default()
     }
@@ -160,7 +158,7 @@ fn is_others(name: &str) -> bool {
 }
 
 impl Groups {
-    /// The events wanted of the mailbox of that name: several groups may include it (RFC 5465 §6).
+    /// The events wanted for the mailbox with that name; several groups may include it (RFC 5465 §6).
     pub(super) fn wanted(&self, name: &str, subscribed: bool) -> Wanted {
         let mut wanted = if is_others(name) { Wanted::default() } else { self.personal };
         if subscribed {
@@ -179,7 +177,7 @@ impl Groups {
         self.wanted(name, state.is_subscribed(name))
     }
 
-    /// Whether any events of mailboxes that are not selected are wanted.
+    /// Whether any event of a mailbox that is not selected is wanted.
     pub(super) fn any(&self) -> bool {
         let names = self.subtrees.values().chain(self.named.values());
         self.server_metadata
@@ -198,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn several_groups_may_speak_of_one_mailbox() {
+    fn several_groups_may_include_one_mailbox() {
         let named = |name: &str| vec![Mailbox::new(name).unwrap()];
         let messages = [NotifyEvent::MessageNew(Vec::new()), NotifyEvent::MessageExpunge];
         let (_, groups) = sort(vec![

@@ -1,4 +1,4 @@
-//! What a client knows of mailboxes that are not selected, and the events that bring it up to date.
+//! A client's knowledge of mailboxes that are not selected, and the events that update it.
 
 use std::collections::BTreeMap;
 
@@ -17,31 +17,31 @@ pub(super) struct NotifyBaseline(KnownMailboxes);
 /// An event to report.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Event {
-    /// Messages came or went (RFC 5465 §5.2, §5.3).
+    /// Messages were added or expunged (RFC 5465 §5.2, §5.3).
     Messages {
         mailbox: String,
-        /// Changes of flags are wanted too, and how many messages are not `\Seen` has changed.
+        /// Flag changes are wanted too, and the number of messages without `\Seen` has changed.
         unseen: bool,
     },
     /// Flags changed, or UIDVALIDITY (RFC 5465 §5.1).
     Flags {
         mailbox: String,
-        /// How many messages are not `\Seen` has changed.
+        /// The number of messages without `\Seen` has changed.
         unseen: bool,
-        /// UIDs mean something else now.
+        /// UIDVALIDITY has changed.
         validity: bool,
     },
-    /// This name is to be shown as it is now (RFC 5465 §5.4, §5.5).
+    /// Report this name as it is now (RFC 5465 §5.4, §5.5).
     Name(String),
-    /// Entries of a mailbox's metadata have changed, or of the server's (RFC 5465 §5.6, §5.7).
+    /// Metadata entries of a mailbox, or of the server, have changed (RFC 5465 §5.6, §5.7).
     Metadata { mailbox: Option<String>, entries: Vec<String> },
     /// This user's rights to a shared mailbox have changed (RFC 5465 §5.9).
     Access { mailbox: String, listed: bool, readable: bool },
-    /// A mailbox has another name (RFC 5465 §5.4).
+    /// A mailbox was renamed (RFC 5465 §5.4).
     Renamed { from: String, to: String },
 }
 
-/// The client names more mailboxes than are watched for one client (RFC 5465 §5.8).
+/// The client names more mailboxes than one client may watch (RFC 5465 §5.8).
 #[derive(Debug)]
 pub(super) struct Overflow;
 
@@ -66,12 +66,12 @@ impl Observed for Groups {
 }
 
 impl NotifyBaseline {
-    /// The mailboxes as they are, all known.
+    /// A baseline in which the client knows the present mailboxes.
     pub(super) fn new(state: &AccountState, groups: &Groups) -> Result<Self, Overflow> {
         Ok(NotifyBaseline(KnownMailboxes::new(state, groups)?))
     }
 
-    /// The state that was read last.
+    /// The position of the last read.
     pub(super) fn position(&self) -> Position {
         self.0.position()
     }
@@ -81,7 +81,7 @@ impl NotifyBaseline {
         self.0.bytes()
     }
 
-    /// The names of the known mailboxes, and the events wanted of each; without `selected`.
+    /// The names of the known mailboxes except `selected`, and the events wanted for each.
     pub(super) fn mailboxes(&self, groups: &Groups, selected: Option<MailboxId>) -> Vec<(String, Wanted)> {
         let others = self.0.mailboxes().filter(|(id, known)| selected != Some(*id) && !known.link);
         others.map(|(_, known)| (known.name.clone(), groups.wanted(&known.name, known.subscribed))).collect()
@@ -93,7 +93,7 @@ impl NotifyBaseline {
             return Ok(Vec::new());
         }
         let mut changed: BTreeMap<Option<String>, Vec<String>> = BTreeMap::new();
-        // Removed entries must be reported (RFC 5465 §5.6), and changes no longer kept cannot be.
+        // Removed entries must be reported too (RFC 5465 §5.6), so too old changes are an overflow.
         for change in state.metadata_changes(self.position()).ok_or(Overflow)? {
             let mailbox = match change.holder {
                 Holder::Server if groups.server_metadata => None,
@@ -111,8 +111,8 @@ impl NotifyBaseline {
         Ok(changed.into_iter().map(|(mailbox, entries)| Event::Metadata { mailbox, entries }).collect())
     }
 
-    /// Brings the known state up to date; the events to report. Not those of messages of
-    /// `selected`: its view reports them.
+    /// Updates the known state; returns the events to report. Leaves out messages of `selected`, which its
+    /// view reports.
     pub(super) fn update(
         &mut self,
         state: &AccountState,
@@ -137,12 +137,12 @@ impl NotifyBaseline {
                 // The messages of a link are in another log.
                 TreeChange::Messages { mailbox, was, now, change } => {
                     if selected != Some(mailbox) && !now.link {
-                        // A mailbox no longer subscribed was subscribed before that change.
+                        // A mailbox that was unsubscribed was subscribed before that change.
                         let wanted = groups.wanted(&now.name, now.subscribed || was.subscribed);
                         events.extend(of_messages(&now.name, change, wanted));
                     }
                 }
-                // Renamed to a name that is not watched: it is gone for this client.
+                // Renamed to an unwatched name: for this client it was deleted.
                 TreeChange::Destroyed(was) => {
                     if groups.wanted(&was.name, was.subscribed).names {
                         affected(&mut events, groups, state, &was.name);
@@ -157,7 +157,7 @@ impl NotifyBaseline {
     }
 }
 
-/// The event to report of the messages of a mailbox.
+/// The event to report for the messages of a mailbox.
 pub(super) fn of_messages(mailbox: &str, change: MessagesChange, wanted: Wanted) -> Option<Event> {
     let MessagesChange { validity, counts, unseen, any } = change;
     let mailbox = mailbox.to_owned();

@@ -1,5 +1,5 @@
-//! Watching mailboxes that others share with this account, or this account with others: each has a
-//! log of its own, with a bell of its own (`docs/decisions/0010-sharing.md`).
+//! Watches mailboxes that other users share with this account, or this account with others. Each has a log
+//! and a log watcher of its own (`docs/decisions/0010-sharing.md`).
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::user::User;
 /// "All event types described in this document require the 'l' and 'r' rights" (RFC 5465 §5).
 const NEEDED: Rights = Rights::LOOKUP.with(Rights::READ);
 
-/// The shares that are watched, by their links.
+/// The watched shares, by their links.
 #[derive(Default)]
 pub(super) struct Shares(BTreeMap<MailboxId, Share>);
 
@@ -32,21 +32,21 @@ impl Shares {
         self.0.values().map(|watched| watched.share.watcher())
     }
 
-    /// The names of the readable shares, and the events wanted of each.
+    /// The names of the readable shares, and the events wanted for each.
     pub(super) fn readable(&self, selected: Option<AccountId>) -> Vec<(String, Wanted)> {
         let others = self.0.values().filter(|watched| selected != Some(watched.share.id()));
         let readable = others.filter(|watched| watched.share.rights().contains(NEEDED));
         readable.map(|watched| (watched.share.known().name.clone(), watched.wanted)).collect()
     }
 
-    /// The names of those that may be listed and not read (RFC 5465 §3.1).
+    /// The names of shares that the user may list but not read (RFC 5465 §3.1).
     pub(super) fn no_access(&self) -> Vec<String> {
         let listed = self.0.values().filter(|watched| access_of(watched.share.rights()) == Rights::LOOKUP);
         listed.map(|watched| watched.share.known().name.clone()).collect()
     }
 
-    /// Opens the wanted shares that are not watched yet, and releases those without a link. One
-    /// that cannot be opened now is tried again when the account changes.
+    /// Opens the wanted shares that are not watched yet, and releases those without a link. A share that
+    /// cannot be opened is tried again when the account changes.
     pub(super) async fn follow_links(&mut self, user: &User, groups: &Groups) -> Result<(), Overflow> {
         let links = wanted_links(&user.account().state(), groups);
         if links.len() > limits::NOTIFY_SHARES {
@@ -65,7 +65,7 @@ impl Shares {
         Ok(())
     }
 
-    /// Brings the known state up to date; the events to report.
+    /// Updates the known state; returns the events to report.
     pub(super) async fn update(
         &mut self,
         user: &User,
@@ -103,7 +103,7 @@ impl Shares {
     }
 }
 
-/// The rights that count here: those to read it, the one to list it, or none.
+/// The rights that matter here: to read, to list, or none.
 fn access_of(rights: Rights) -> Rights {
     if rights.contains(NEEDED) {
         NEEDED
@@ -124,7 +124,7 @@ async fn open(user: &User, id: MailboxId, name: String, link: &Link) -> Option<W
     }
 }
 
-/// The links whose messages or metadata are wanted.
+/// The links for which message or metadata events are wanted.
 fn wanted_links(state: &AccountState, groups: &Groups) -> Vec<(MailboxId, String, Link, Wanted)> {
     let links = state.links().map(|(mailbox, link)| {
         let wanted = groups.wanted_in(state, mailbox.name());

@@ -1,5 +1,5 @@
-//! The answer to a search: `* SEARCH`, `* SORT`, or one ESEARCH response with the parts in RETURN
-//! (RFC 4731 §3.1, RFC 5182 §2.4, RFC 9394 §3, RFC 6203 §4), and the part saved as `$`.
+//! The response to a search: `* SEARCH`, `* SORT`, or one ESEARCH response with the parts in RETURN (RFC 4731
+//! §3.1, RFC 5182 §2.4, RFC 9394 §3, RFC 6203 §4); and the part saved as `$`.
 
 use sealpost_base::{ModSeq, Uid, UidSet, limits};
 use sealpost_imap::types::{
@@ -11,7 +11,7 @@ use super::numbered::NumberedScope;
 use crate::connection::{Connection, End};
 use crate::reply::Reply;
 
-/// Which parts of a result are wanted.
+/// The requested parts of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Returns {
     pub(crate) min: bool,
@@ -21,8 +21,7 @@ pub(crate) struct Returns {
     pub(crate) save: bool,
     pub(crate) relevancy: bool,
     pub(crate) update: bool,
-    /// CONTEXT, a hint that the client will repeat the search (RFC 5267 §4.2): nothing is kept for
-    /// it.
+    /// CONTEXT, a hint that the client will repeat the search (RFC 5267 §4.2); it has no effect.
     context: bool,
     pub(crate) partial: Option<PartialRange>,
 }
@@ -61,7 +60,7 @@ impl Returns {
         Ok(Some(returns))
     }
 
-    /// Everything, as without RETURN.
+    /// ALL, as without RETURN.
     pub(crate) fn all() -> Self {
         Returns { all: true, ..Returns::default() }
     }
@@ -71,8 +70,7 @@ impl Returns {
         *self == Returns { save: true, context: self.context, ..Returns::default() }
     }
 
-    /// Which of the results the client gets to know, as indices (RFC 5182 §2.4, RFC 9394 §3.2): `None` for
-    /// all.
+    /// The indices of the results to return (RFC 5182 §2.4, RFC 9394 §3.2); `None` for all.
     fn chosen(&self, len: usize) -> Option<Vec<usize>> {
         if self.all || self.count || !(self.min || self.max || self.partial.is_some()) {
             return None;
@@ -84,29 +82,29 @@ impl Returns {
     }
 }
 
-/// Whether FUZZY is somewhere among the keys.
+/// Whether any key is FUZZY.
 pub(crate) fn is_fuzzy(keys: &[SearchKey]) -> bool {
     keys.iter().any(|key| key.any(&|key| matches!(key, SearchKey::Fuzzy(_))))
 }
 
-/// A result in its order: by UID, or as it was sorted.
+/// A result in its order: by UID, or sorted.
 pub(crate) struct Answer<'a> {
     pub(crate) scope: &'a NumberedScope,
     pub(crate) matches: &'a [Match],
     /// Whether UIDs are returned.
     pub(crate) uid: bool,
-    /// Whether the search asked for mod-sequences: the highest is returned.
+    /// Whether the search used mod-sequences, so that the highest is returned.
     pub(crate) modseq: bool,
 }
 
 impl Answer<'_> {
-    /// The value of `$` after this.
+    /// The new value of `$`.
     ///
     /// # Errors
     /// `NO [NOTSAVED]` if it takes too much memory (RFC 5182 §2.5).
     pub(crate) fn saved(&self, returns: &Returns) -> Result<UidSet, Reply> {
         let uids = match returns.chosen(self.matches.len()) {
-            // Mostly they ascend, and take no more than their gaps.
+            // Usually they ascend and take one range per gap.
             None if self.matches.is_sorted_by_key(|found| found.uid) => {
                 let set: UidSet = self.matches.iter().map(|found| found.uid).collect();
                 return bounded(set).ok_or_else(too_scattered);
@@ -181,7 +179,7 @@ impl Answer<'_> {
         Ok(())
     }
 
-    /// The numbers in their order, consecutive ones as ranges (RFC 5267 §3.2: ascending only).
+    /// The numbers in order, with ranges for consecutive ones (RFC 5267 §3.2: ascending only).
     async fn write_set(&self, connection: &mut Connection, matches: &[Match]) -> Result<(), End> {
         let mut run: Option<(u32, u32)> = None;
         let mut begun = false;
@@ -203,8 +201,8 @@ impl Answer<'_> {
         Ok(())
     }
 
-    /// The highest mod-sequence of the messages returned (RFC 4731 §3.2), if it was requested and
-    /// there are any.
+    /// The highest mod-sequence of the returned messages (RFC 4731 §3.2), if it was requested and there are
+    /// any.
     fn highest_modseq(&self, returns: &Returns) -> Option<ModSeq> {
         if !self.modseq {
             return None;
@@ -223,7 +221,7 @@ impl Answer<'_> {
     }
 }
 
-/// These as a set, in any order and as often as they come, if it is not too large to be kept.
+/// The UIDs as a set, in any order and with duplicates; `None` if it is too large to keep.
 fn kept(mut uids: Vec<Uid>) -> Option<UidSet> {
     uids.sort_unstable();
     uids.dedup();

@@ -3,11 +3,11 @@
 use sealpost_imap::types::AString;
 use sealpost_mime::decode::charset;
 
-/// How the strings of a search are to be read.
+/// How to decode the strings of a search.
 pub(crate) struct Charset(Option<String>);
 
 impl Charset {
-    /// The charset of that name; `None` if it is not known.
+    /// The charset with that name; `None` if it is unknown.
     pub(super) fn named(name: Option<&AString>) -> Option<Self> {
         if Charset::is_utf8(name) {
             return Some(Charset(None));
@@ -16,8 +16,7 @@ impl Charset {
         charset::is_known(name).then(|| Charset(Some(name.to_owned())))
     }
 
-    /// Whether text in it can be read as UTF-8: that itself, ASCII, which is a subset, or no
-    /// charset at all.
+    /// Whether its text can be read as UTF-8: UTF-8 itself, its subset ASCII, or no charset.
     pub(crate) fn is_utf8(name: Option<&AString>) -> bool {
         let is = |name: &AString| {
             let known = ["us-ascii", "utf-8"];
@@ -26,8 +25,8 @@ impl Charset {
         name.is_none_or(is)
     }
 
-    /// Without a charset, bytes that are not ASCII are decoded by the most likely charset instead
-    /// of being refused.
+    /// Decodes a string. Without a charset, bytes outside ASCII are decoded by the most likely charset
+    /// instead of being refused.
     pub(super) fn decode(&self, string: &AString) -> String {
         charset::decode(self.0.as_deref(), string.as_bytes())
     }

@@ -1,7 +1,7 @@
-//! From the keys of an IMAP search to the criteria of the engine.
+//! Translates the keys of an IMAP search to criteria of the engine.
 //!
-//! Features that only IMAP has are resolved here, once and not for every message: charsets, message
-//! numbers, `$`, UID sets of the selected mailbox.
+//! Features that only IMAP has are resolved here, once per search instead of once per message: charsets,
+//! message numbers, `$`, UID sets of the selected mailbox.
 
 use sealpost_account::SystemFlags;
 use sealpost_account::ThreadId;
@@ -14,17 +14,17 @@ use super::charset::Charset;
 use super::numbered::NumberedScope;
 use crate::reply::Reply;
 
-/// Translates the keys of a search of that scope.
+/// Translates the keys of a search in that scope.
 pub(super) struct Translator<'a> {
     pub(super) scope: &'a NumberedScope,
     pub(super) charset: &'a Charset,
 }
 
 impl Translator<'_> {
-    /// All of these keys.
+    /// Translates keys that must all match.
     ///
     /// # Errors
-    /// `BAD` for a stored search that was not put in its place.
+    /// `BAD` for a stored search that was not substituted.
     pub(super) fn all(&self, keys: &[SearchKey]) -> Result<Criterion, Reply> {
         Ok(Criterion::All(keys.iter().map(|key| self.key(key)).collect::<Result<_, _>>()?))
     }
@@ -32,7 +32,7 @@ impl Translator<'_> {
     fn key(&self, key: &SearchKey) -> Result<Criterion, Reply> {
         Ok(match key {
             SearchKey::All => Criterion::Always(true),
-            // Flags have no mod-sequences of their own: the message's stands for them (RFC 7162 §3.1.5).
+            // Flags have no mod-sequences of their own; that of the message applies (RFC 7162 §3.1.5).
             SearchKey::ModSeq { modseq, .. } => Criterion::ChangedSince(*modseq),
             SearchKey::Flag(name) => flag(name),
             SearchKey::NotFlag(name) => not(flag(name)),
@@ -63,12 +63,12 @@ impl Translator<'_> {
             SearchKey::SavedBefore(date) => Criterion::Saved(Days::before(day(date))),
             SearchKey::SavedOn(date) => Criterion::Saved(Days::on(day(date))),
             SearchKey::SavedSince(date) => Criterion::Saved(Days::since(day(date))),
-            // RFC 8514 §4.3: every mailbox here keeps the date.
+            // RFC 8514 §4.3: every mailbox here has the save date.
             SearchKey::SaveDateSupported => Criterion::Always(true),
-            // Only messages of the scope are searched, so ranges over its gaps do no harm.
+            // Only messages of the scope are searched, so ranges may cover gaps.
             SearchKey::Sequence(set) => Criterion::Uids(MailboxIndex::FIRST, self.scope.by_number(set)),
             SearchKey::Uid(set) => Criterion::Uids(MailboxIndex::FIRST, self.scope.by_uid(set)),
-            // RFC 5032 §2: exact to the second, and both have the moment itself.
+            // RFC 5032 §2: exact to the second; both have the full time.
             SearchKey::Older(seconds) => Criterion::OlderThan(seconds.get()),
             SearchKey::Younger(seconds) => Criterion::YoungerThan(seconds.get()),
             SearchKey::Filter(_) => return Err(Reply::bad("a stored search cannot be used here")),
@@ -88,7 +88,7 @@ impl Translator<'_> {
     }
 }
 
-/// No message matches: none can have that id or flag.
+/// No message can have that id or flag.
 const NEVER: Criterion = Criterion::Always(false);
 
 fn flag(flag: &Flag) -> Criterion {

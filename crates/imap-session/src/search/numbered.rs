@@ -13,7 +13,7 @@ use crate::connection::End;
 use crate::selected::Selected;
 use crate::targets;
 
-/// One mailbox that is searched. Sequence number n is the n-th of its messages.
+/// A mailbox to search. Sequence number n is its n-th message.
 pub(crate) struct NumberedScope {
     mailbox: MailboxScope,
     /// The value of `$`.
@@ -26,7 +26,7 @@ impl NumberedScope {
         Self::among(view, view.uids().clone())
     }
 
-    /// Some messages of the selected mailbox.
+    /// A subset of the selected mailbox.
     pub(crate) fn among(view: &Selected, uids: UidSet) -> Self {
         let mailbox = MailboxScope {
             account: view.account().clone(),
@@ -34,19 +34,19 @@ impl NumberedScope {
             mailbox: view.mailbox(),
             uid_validity: view.uid_validity(),
             uids,
-            // RFC 3501 §2.3.2: `\Recent` is the session's to say.
+            // RFC 3501 §2.3.2: only the session knows `\Recent`.
             marked: view.recent().clone(),
         };
         NumberedScope { mailbox, saved: view.saved().clone() }
     }
 
-    /// A mailbox as it is.
+    /// A mailbox in its present state.
     pub(crate) fn whole(account: Arc<Account>, access: Access, mailbox: &Mailbox) -> Self {
         let mailbox = MailboxScope::whole(account, access, mailbox);
         NumberedScope { mailbox, saved: UidSet::new() }
     }
 
-    /// As the engine takes it.
+    /// The scope for the engine.
     pub(crate) fn scope(&self) -> Scope<'_> {
         Scope::one(&self.mailbox)
     }
@@ -59,18 +59,18 @@ impl NumberedScope {
     /// The mailbox in that state.
     ///
     /// # Errors
-    /// If it was deleted, its UIDs mean something else now, or it may not be read any more (RFC 4314 §5.1.1).
+    /// If it was deleted, its UIDVALIDITY changed, or the user may no longer read it (RFC 4314 §5.1.1).
     pub(crate) fn mailbox_in<'a>(&self, state: &'a AccountState) -> Result<&'a Mailbox, End> {
         self.mailbox.mailbox_in(state).map_err(|_| End::MailboxGone)
     }
 
-    /// The ranges of UIDs that a set of UIDs stands for.
+    /// The UID ranges for a set of UIDs.
     pub(super) fn by_uid(&self, set: &SequenceSet) -> UidSet {
         targets::ranges_of_uids(&self.mailbox.uids, &self.saved, set)
     }
 
-    /// The ranges of UIDs that a set of message numbers stands for. Numbers beyond the mailbox match nothing:
-    /// in a search they are no error (RFC 7377 §2).
+    /// The UID ranges for a set of message numbers. Numbers beyond the mailbox match nothing; in a search
+    /// they are no error (RFC 7377 §2).
     pub(super) fn by_number(&self, set: &SequenceSet) -> UidSet {
         targets::ranges_of_numbers(&self.mailbox.uids, &self.saved, set)
     }

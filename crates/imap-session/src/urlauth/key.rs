@@ -1,5 +1,5 @@
-//! Mailbox access keys (RFC 4467 §2.2): one for each user and mailbox, among the small objects of
-//! the user's account, sealed like everything in it. Format: `docs/format/events.md`.
+//! Mailbox access keys (RFC 4467 §2.2): one per user and mailbox, stored as small objects of the user's
+//! account and sealed like all others. Format: `docs/format/events.md`.
 
 use ring::hmac;
 use sealpost_account::AccountState;
@@ -10,13 +10,13 @@ use zeroize::Zeroizing;
 pub(super) const PREFIX: &str = "urlauth/";
 const KEY_BYTES: usize = 32;
 
-/// The secret that a mailbox's URLs are authorized with.
+/// The secret that authorizes URLs of a mailbox.
 pub(super) struct AccessKey {
     key: Zeroizing<[u8; KEY_BYTES]>,
     resets: u32,
 }
 
-/// The object that holds the key of a mailbox in that log.
+/// The name of the object with the key of a mailbox in that log.
 pub(super) fn name(account: AccountId, mailbox: MailboxId) -> String {
     format!("{PREFIX}{account}/{:08x}", mailbox.0)
 }
@@ -28,14 +28,14 @@ impl AccessKey {
         Some(AccessKey { key: Zeroizing::new(*key), resets: u32::from_be_bytes(resets.try_into().ok()?) })
     }
 
-    /// A new key, which is the last of so many.
+    /// A new key after `resets` resets.
     pub(super) fn generate(random: &dyn Random, resets: u32) -> Self {
         let mut key = Zeroizing::new([0; KEY_BYTES]);
         random.fill(&mut *key);
         AccessKey { key, resets }
     }
 
-    /// As the object holds it.
+    /// Encodes the content of the object.
     pub(super) fn encode(&self) -> Vec<u8> {
         [&self.key[..], &self.resets.to_be_bytes()].concat()
     }
@@ -50,7 +50,7 @@ impl AccessKey {
         hmac::sign(&self.hmac(), rump)
     }
 
-    /// Whether `tag` is right. Takes as long for a wrong one as for a right one.
+    /// Whether `tag` is correct, in constant time.
     pub(super) fn verifies(&self, rump: &[u8], tag: &[u8]) -> bool {
         hmac::verify(&self.hmac(), rump, tag).is_ok()
     }

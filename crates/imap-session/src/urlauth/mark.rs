@@ -1,6 +1,6 @@
-//! Tokens (RFC 4467 §2.4.1, §2.5): a version, so that the algorithm can be changed; the server's
-//! mark, which identifies URLs that this server made, without the owner's key; and the tag made
-//! with the mailbox access key, which decides.
+//! Tokens (RFC 4467 §2.4.1, §2.5). A token has a version, so that the algorithm can change; the server's
+//! mark, which identifies this server's URLs without the owner's key; and the tag under the mailbox access
+//! key, which decides.
 
 use ring::hmac;
 use sealpost_base::AccountId;
@@ -36,13 +36,13 @@ impl UrlMarks {
         (verified && *version == VERSION && tag.len() == TAG_BYTES).then_some(tag)
     }
 
-    /// Takes the time that a check takes.
+    /// Takes as much time as a check.
     pub(super) fn waste(&self, rump: &[u8]) {
         let _ = hmac::verify(&self.0, &message(AccountId([0; 16]), rump), &[0; TAG_BYTES]);
     }
 }
 
-/// The bytes that are marked. The account id, because a name may have belonged to another account.
+/// The marked bytes. They include the account id, because a name may have belonged to another account.
 fn message(owner: AccountId, rump: &[u8]) -> Vec<u8> {
     [&owner.0[..], rump].concat()
 }

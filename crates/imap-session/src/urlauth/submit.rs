@@ -1,8 +1,8 @@
-//! URLs that submission resolves for BURL (RFC 4468 §3.3): `submit+user` URLs of this server, of a
-//! mailbox of the user who submits.
+//! Resolves URLs for submission with BURL (RFC 4468 §3.3): `submit+user` URLs of this server, in a mailbox of
+//! the submitting user.
 //!
-//! The user is logged in to submission, so the account is opened with the user's key, whether or
-//! not an IMAP session has it open.
+//! The user is logged in to submission, so the account is opened with the user's key, whether or not an IMAP
+//! session has it open.
 
 use futures::StreamExt;
 use futures::future::BoxFuture;
@@ -49,7 +49,7 @@ async fn open(shared: &ImapShared, text: &str, user: ContentUser<'_>) -> Result<
     if !is_mine || has_expired {
         return Err(UrlRefusal::Unauthorized);
     }
-    // The key of the mailbox may have been made on another node a moment ago.
+    // Another node may have just made the key of the mailbox.
     let account = shared.ctx.accounts.open_current(user.id, user.root).await?;
     let (account, message) = message_of(shared, &account, &url, rump, tag).await?;
     let permit = shared.submitted_content.acquire(READER_BYTES).await;
@@ -62,7 +62,7 @@ async fn open(shared: &ImapShared, text: &str, user: ContentUser<'_>) -> Result<
     let reads = Reads { reader, account, message, outline, whole: None };
     let Opened::Bytes(bytes) = reads.open(&section).await? else { return Err(UrlRefusal::Missing) };
     let size = bytes.count();
-    // The account stays, and the memory is drawn, as long as its message is read.
+    // Keeps the account and the permit as long as its message is read.
     let pieces = bytes.pieces().inspect(move |_| {
         let _ = (&permit, &reads);
     });

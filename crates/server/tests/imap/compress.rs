@@ -28,13 +28,13 @@ async fn the_command_and_what_it_refuses() {
     assert_eq!(client.command("COMPRESS DEFLATE").await, ["x BAD log in first"]);
     let mut client = world.login().await;
     assert_eq!(client.command("COMPRESS").await, ["x BAD arguments are missing"]);
-    assert_eq!(client.command("COMPRESS LZ4").await, ["x BAD only DEFLATE is known"]);
+    assert_eq!(client.command("COMPRESS LZ4").await, ["x BAD only DEFLATE is supported"]);
     assert_eq!(client.command("COMPRESS DEFLATE now").await.len(), 1);
     assert_eq!(client.ok("NOOP").await, ["x OK NOOP completed"], "not compressed after BAD");
     client.compress().await;
     assert_eq!(
         client.command("compress deflate").await,
-        ["x BAD [COMPRESSIONACTIVE] DEFLATE is active already"]
+        ["x BAD [COMPRESSIONACTIVE] DEFLATE is already active"]
     );
     client.ok("SELECT INBOX").await;
     client.ok("LOGOUT").await;
@@ -199,7 +199,7 @@ async fn one_more_than_fits_goes_on_without() {
         client.begin_compressed();
         clients.push(client);
     };
-    assert_eq!(refused, "x NO [LIMIT] too many connections are compressed, go on without");
+    assert_eq!(refused, "x NO [LIMIT] too many compressed connections; continue without compression");
     assert_eq!(clients.len(), 1024 * 1024 / (44 * 1024) + 1);
     for client in &mut clients {
         client.ok("NOOP").await;

@@ -99,7 +99,7 @@ async fn a_sort_order_without_a_damaged_message_is_not_cached() {
     client.ok("SELECT INBOX").await;
     for _ in 0..2 {
         let lines = client.ok("SORT (SUBJECT) UTF-8 ALL").await;
-        let told = "* NO [CORRUPTION] message UID 2 is damaged and has no place in this order";
+        let told = "* NO [CORRUPTION] message UID 2 is damaged and left out of the result";
         assert_eq!(lines[..2], [told, "* SORT 2 1 3"], "{lines:?}");
     }
 }
