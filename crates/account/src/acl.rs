@@ -5,7 +5,7 @@ use sealpost_base::{AccountId, Error, Result, limits};
 
 use crate::rights::Rights;
 
-/// The rights of other users. The owner is not in it: the owner has all rights.
+/// The rights of other users. The owner has all rights and is not in it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Acl {
     /// In the order in which the identifiers were first named.
@@ -13,23 +13,23 @@ pub struct Acl {
     entries: Vec<AclEntry>,
 }
 
-/// What one identifier has.
+/// The rights of one identifier.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct AclEntry {
-    /// Which account: another that is made under the same name later does not inherit.
+    /// The account: a later one with the same name does not inherit.
     #[n(0)]
     pub account: AccountId,
     /// Its name.
     #[n(1)]
     pub name: String,
-    /// The rights are taken away, not given: the identifier begins with `-` (RFC 4314 §2).
+    /// Whether the rights are denied instead of granted: the identifier begins with `-` (RFC 4314 §2).
     #[n(2)]
     pub negative: bool,
-    /// Which.
+    /// The rights.
     #[n(3)]
     pub rights: Rights,
-    /// The account has rights and was not offered the share since it got the first of them. Of a
-    /// negative entry, and of one from before there was this field, it is `None`.
+    /// Whether the account got its first right and was not yet offered the share. `None` in negative entries,
+    /// and in entries of versions without this field.
     #[n(4)]
     offer_due: Option<bool>,
 }
@@ -46,7 +46,7 @@ impl Acl {
         &self.entries
     }
 
-    /// What is given to an account, less what is taken away from it.
+    /// The granted rights of an account without the denied ones.
     pub fn rights_of(&self, account: AccountId) -> Rights {
         let of = |negative| {
             let entries = self.entries.iter().filter(|e| e.account == account && e.negative == negative);
@@ -60,14 +60,14 @@ impl Acl {
         self.entries.iter().filter(|e| !e.negative && !self.rights_of(e.account).is_empty())
     }
 
-    /// Whether an account is to be offered the share: it has rights, and was not offered it since
-    /// it got the first of them. So changing rights that it has never makes its log grow.
+    /// Whether an account is to be offered the share: it has rights, and has got no offer since its first
+    /// one. So changes of existing rights never make its log grow.
     pub fn is_offer_due(&self, account: AccountId) -> bool {
         let mut entries = self.entries.iter().filter(|e| e.account == account);
         entries.any(|e| e.offer_due == Some(true)) && !self.rights_of(account).is_empty()
     }
 
-    /// Says whether an account is to be offered the share.
+    /// Sets whether an account is to be offered the share.
     pub fn set_offer_due(&mut self, account: AccountId, is_due: bool) {
         let entries = self.entries.iter_mut().filter(|e| e.account == account && !e.negative);
         entries.for_each(|entry| entry.offer_due = Some(is_due));
@@ -81,7 +81,7 @@ impl Acl {
         self
     }
 
-    /// Changes what an identifier has. Without rights it is no longer in the list.
+    /// Sets the rights of an identifier; without rights it is removed from the list.
     ///
     /// # Errors
     /// `Limit` if the list is full.
@@ -93,7 +93,7 @@ impl Acl {
         change: impl FnOnce(Rights) -> Rights,
     ) -> Result<()> {
         let had = self.rights_of(account);
-        // A removed account does not own its name; the account that has it now counts.
+        // A removed account does not own its name; the account that now has it counts.
         self.entries.retain(|e| e.name != name || e.account == account);
         let at = self.entries.iter().position(|e| e.account == account && e.negative == negative);
         let rights = change(at.map_or(Rights::NONE, |at| self.entries[at].rights));
@@ -111,7 +111,7 @@ impl Acl {
         Ok(())
     }
 
-    /// Removes what an identifier has; whether there was anything.
+    /// Removes an identifier; returns whether it was there.
     pub fn remove(&mut self, name: &str, negative: bool) -> bool {
         let of = self.entries.iter().filter(|e| e.name == name && e.negative == negative);
         let had: Vec<_> = of.map(|e| (e.account, self.rights_of(e.account))).collect();
@@ -120,7 +120,7 @@ impl Acl {
         !had.is_empty()
     }
 
-    /// An account that had no rights and has some is to be offered the share; one that has none is not.
+    /// An account that gets its first right becomes due for an offer; one without rights is not due.
     fn note_change(&mut self, account: AccountId, had: Rights) {
         match (had.is_empty(), self.rights_of(account).is_empty()) {
             (true, false) => self.set_offer_due(account, true),
@@ -197,7 +197,7 @@ mod tests {
         assert!(acl.clone().for_new_share().is_offer_due(FRED) && !acl.is_offer_due(FRED));
     }
 
-    /// A list that a version before offers were counted wrote, and one of now read by such a version.
+    /// A list of a version without offers, and a present one as read by such a version.
     #[test]
     fn lists_of_earlier_versions_are_read() {
         #[derive(Encode, Decode)]

@@ -1,9 +1,8 @@
-//! Bodies that are not kept: giving them up, and asking for one again.
+//! Bodies that are not stored: evicting them, and fetching them again.
 //!
-//! Nothing of this is in the log: whether the body of a message is here shows in the objects that
-//! exist ([`sealpost_vault::message::MessageStub`]), and [`BodyFetcher`] knows its source. Backups
-//! of other servers' mailboxes are kept like that; an account whose mail is nowhere else must not
-//! be.
+//! The log does not record it. The existing objects show whether the body of a message is stored
+//! ([`sealpost_vault::message::MessageStub`]), and [`BodyFetcher`] knows its source. Backups of other
+//! servers' mailboxes use this. An account whose mail is nowhere else must not.
 
 use std::sync::Arc;
 
@@ -20,36 +19,35 @@ use sealpost_vault::spool::Spooled;
 use crate::account::Account;
 use crate::event::Message;
 
-/// Messages that are read at once to be evicted.
+/// Messages read at once to be evicted.
 const AT_ONCE: usize = 4;
 
-/// The source of bodies that are not kept here.
+/// The source of bodies that are not stored here.
 pub trait BodyFetcher: Send + Sync {
-    /// The whole message of `account`, with its size and its SHA-256 compared with the expected
-    /// ones.
+    /// The complete message of `account`, verified against its size and SHA-256.
     ///
     /// # Errors
-    /// `Offloaded` if it cannot be had as things are, with what can be done; `Retry` if it may be had later.
+    /// `Offloaded` if it is unavailable, with the remedy; `Retry` if it may be available later.
     fn body(&self, account: Arc<Account>, wanted: Wanted) -> BoxFuture<'static, Result<Arc<Spooled>>>;
 }
 
 /// The result of an eviction.
 #[derive(Debug, Default)]
 pub struct EvictedBodies {
-    /// Whose bodies are no longer here.
+    /// The messages without bodies.
     pub objects: Vec<ObjectId>,
-    /// Bytes on disk that they took.
+    /// Freed bytes on disk.
     pub bytes: u64,
-    /// Messages that stay as they are, because something of them is damaged; and what.
+    /// Messages that stay unchanged because of damage, with the damage.
     pub damaged: Vec<(ObjectId, Error)>,
 }
 
-/// Bytes on disk that the body of a message takes while it is kept.
+/// Bytes on disk that a stored body takes.
 pub fn body_bytes(message: &Message) -> u64 {
     message.layout.sealed_raw.saturating_add(message.layout.sealed_index.into())
 }
 
-/// Where a reader of an account's messages asks.
+/// The source of bodies for a reader of an account's messages.
 struct OfAccount(std::sync::Weak<Account>, Arc<dyn BodyFetcher>);
 
 impl message::EvictedBodies for OfAccount {
@@ -73,11 +71,11 @@ impl Account {
         }
     }
 
-    /// The objects of the messages whose bodies are not here, sorted. Reads the names of all
-    /// message objects, if there is any such message.
+    /// The objects of the messages without bodies, sorted. Reads the names of all message objects, if there
+    /// is any such message.
     ///
     /// # Errors
-    /// What the store says.
+    /// Store errors.
     pub async fn evicted(&self) -> Result<Vec<ObjectId>> {
         let mut thin = Vec::new();
         let mut listed = self.store().list(&format!("acct/{}/thin", self.id()), None);
@@ -88,7 +86,7 @@ impl Account {
             return Ok(thin);
         }
         thin.sort_unstable();
-        // Messages with an interrupted eviction are whole.
+        // Messages with an interrupted eviction are complete.
         let mut whole = Vec::new();
         let mut listed = self.store().list(&format!("acct/{}/msg", self.id()), None);
         while let Some(object) = listed.try_next().await? {
@@ -100,20 +98,20 @@ impl Account {
         Ok(thin)
     }
 
-    /// Evicts the bodies of these messages, some at a time. If it is interrupted, each message is
-    /// whole or a stub, and it can be repeated. Headers (up to 64 KiB), structures and texts stay.
-    /// `progress` gets the number of messages evicted since its last call, and their bytes; it
-    /// returns whether to continue.
+    /// Evicts the bodies of these messages, some at a time. After an interruption each message is complete or
+    /// a stub, and the call can be repeated. Headers (up to 64 KiB), structures and texts stay. `progress`
+    /// gets the number and bytes of the messages evicted since its last call, and returns whether to
+    /// continue.
     ///
     /// # Errors
-    /// `Invalid` on a store behind a network; `Corrupt` if the account is damaged; what the store says.
+    /// `Invalid` on a remote store; `Corrupt` if the account is damaged; store errors.
     pub async fn evict_bodies(
         &self,
         messages: Vec<Message>,
         mut progress: impl FnMut(usize, u64) -> bool + Send,
     ) -> Result<EvictedBodies> {
         if self.store().wants_packs() {
-            // Packs have the messages once more.
+            // Packs have copies of the messages.
             return Err(Error::invalid("bodies can be evicted in a local store only, not in a bucket"));
         }
         if self.is_damaged() {
@@ -148,11 +146,10 @@ impl Account {
         Ok(done)
     }
 
-    /// Returns space of removed objects inside a file to the disk, if that is worth it and the
-    /// store can.
+    /// Returns space inside files of the store to the disk, if the store can and it is worth it.
     ///
     /// # Errors
-    /// What the store says; everything is as it was then.
+    /// Store errors; everything is then unchanged.
     pub async fn shrink_store(&self) -> Result<()> {
         self.store().shrink().await
     }
@@ -180,7 +177,7 @@ impl Account {
     }
 }
 
-/// What is stored together.
+/// Messages that are stored together.
 #[derive(Default)]
 struct Batch {
     thin: Vec<MessageStub>,

@@ -1,10 +1,10 @@
-//! What was read of messages lately, or made of it, shared by all accounts, bounded in bytes.
-//! Nothing of an account stays behind when that is [forgotten](Cache::forget).
+//! A cache of data read or derived from messages, shared by all accounts and bounded in bytes.
+//! [`Cache::forget`] removes everything of an account.
 //!
-//! It resists scans, by S3-FIFO (Yang et al., SOSP 2023): a new value waits in a small queue, and
-//! leaves the cache with it unless it was requested meanwhile. So a scan of more than the cache
-//! holds takes a tenth of it, and values that are requested repeatedly stay. Keys that left are
-//! remembered for a while: when such a value returns, it does not count as new.
+//! It resists scans, by S3-FIFO (Yang et al., SOSP 2023). A new value enters a small queue, and leaves the
+//! cache at its end unless it was requested meanwhile. So a scan of more than the cache holds takes a tenth
+//! of it, and values that are requested repeatedly stay. Keys of evicted values are kept for a while as
+//! ghosts: such a value does not count as new when it returns.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::Hash;
@@ -13,16 +13,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use sealpost_base::metrics::Counter;
 use sealpost_base::{AccountId, ObjectId};
 
-/// What an entry costs beside what it holds, in bytes: with a key that left for each that is there.
+/// Overhead of an entry in bytes, including a ghost for each entry.
 const ENTRY_BYTES: usize = 320;
-/// The part of the cache for new values, as a divisor.
+/// The fraction of the cache for new values, as a divisor.
 const NEW_PART: usize = 10;
-/// How often a use is counted: so many rounds what is not new stays without another.
+/// The most uses that are counted: how many rounds a value that is not new stays without another use.
 const MOST_USES: u8 = 3;
-/// Keys that left are remembered even if there are few entries.
+/// Ghosts that are kept even if there are few entries.
 const LEAST_GHOSTS: usize = 64;
 
-/// Values by key. By default a value is about a message.
+/// Values by key. By default a value belongs to a message.
 pub struct Cache<T, K: Hash + Eq + Clone = ObjectId> {
     capacity: usize,
     entries: Mutex<Entries<T, K>>,
@@ -30,31 +30,30 @@ pub struct Cache<T, K: Hash + Eq + Clone = ObjectId> {
     misses: Counter,
 }
 
-/// What a cache counts.
+/// The counters of a cache.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CacheCounts {
     /// The number of cache hits.
     pub hits: u64,
-    /// And that was not.
+    /// The number of cache misses.
     pub misses: u64,
-    /// What the entries take, in bytes.
+    /// The memory of the entries, in bytes.
     pub bytes: usize,
 }
 
 struct Entries<T, K: Hash + Eq + Clone> {
     kept: HashMap<K, CacheEntry<T>>,
-    /// In the order of arrival. Entries of values that were removed or moved stay until they are at
-    /// the front.
+    /// In order of arrival. Positions of removed or moved values stay until they reach the front.
     new: VecDeque<(K, u64)>,
     main: VecDeque<(K, u64)>,
     new_bytes: usize,
     bytes: usize,
-    /// Whose keys left lately, and in which order.
+    /// The ghosts, and their order.
     ghosts: HashMap<K, (AccountId, u64)>,
     ghost_order: VecDeque<(K, u64)>,
-    /// Keys of each account: of entries, and of those that left.
+    /// Keys of each account: of entries and of ghosts.
     owned: HashMap<AccountId, HashSet<K>>,
-    /// Tells places of one key apart.
+    /// Distinguishes queue positions with the same key.
     next: u64,
 }
 
@@ -62,7 +61,7 @@ struct CacheEntry<T> {
     value: Arc<T>,
     bytes: usize,
     owner: AccountId,
-    /// Cache hits since it has its place, up to [`MOST_USES`].
+    /// Cache hits since it entered its queue, up to [`MOST_USES`].
     uses: u8,
     is_new: bool,
     place: u64,
@@ -85,7 +84,7 @@ impl<T, K: Hash + Eq + Clone> Cache<T, K> {
         Cache { capacity, entries: Mutex::new(entries), hits: Counter::default(), misses: Counter::default() }
     }
 
-    /// What is kept of `key`, which is used by that.
+    /// The value of `key`; counts as a use.
     pub fn get(&self, key: &K) -> Option<Arc<T>> {
         let mut entries = self.lock();
         let Some(kept) = entries.kept.get_mut(key) else {
@@ -97,8 +96,7 @@ impl<T, K: Hash + Eq + Clone> Cache<T, K> {
         Some(kept.value.clone())
     }
 
-    /// Caches `value`, of about `bytes`, of the account `owner`, unless that is more than the whole
-    /// cache.
+    /// Caches `value` of the account `owner`, of about `bytes`, unless that exceeds the whole cache.
     pub fn put(&self, owner: AccountId, key: K, value: Arc<T>, bytes: usize) {
         let bytes = bytes + ENTRY_BYTES;
         if bytes > self.capacity {
@@ -117,7 +115,7 @@ impl<T, K: Hash + Eq + Clone> Cache<T, K> {
         while entries.bytes > self.capacity && entries.evict(self.capacity / NEW_PART) {}
     }
 
-    /// Drops what is kept of `key`.
+    /// Removes the value of `key`.
     pub fn remove(&self, key: &K) {
         let mut entries = self.lock();
         if let Some(kept) = entries.take(key) {
@@ -126,7 +124,7 @@ impl<T, K: Hash + Eq + Clone> Cache<T, K> {
         }
     }
 
-    /// Drops all that is kept of the account `owner`.
+    /// Removes everything of the account `owner`.
     pub fn forget(&self, owner: AccountId) {
         let mut entries = self.lock();
         for key in entries.owned.remove(&owner).unwrap_or_default() {
@@ -136,7 +134,7 @@ impl<T, K: Hash + Eq + Clone> Cache<T, K> {
         entries.drop_old_places();
     }
 
-    /// What was counted so far.
+    /// The counters.
     pub fn counts(&self) -> CacheCounts {
         CacheCounts { hits: self.hits.read(), misses: self.misses.read(), bytes: self.lock().bytes }
     }
@@ -147,7 +145,7 @@ impl<T, K: Hash + Eq + Clone> Cache<T, K> {
 }
 
 impl<T, K: Hash + Eq + Clone> Entries<T, K> {
-    /// Puts an entry at the end of its queue.
+    /// Appends an entry to its queue.
     fn place(&mut self, key: K, mut kept: CacheEntry<T>) {
         self.next += 1;
         kept.place = self.next;
@@ -160,8 +158,7 @@ impl<T, K: Hash + Eq + Clone> Entries<T, K> {
         self.kept.insert(key, kept);
     }
 
-    /// Drops the entries of values that were removed or moved, if they are many: each put reads few
-    /// of them.
+    /// Removes positions of removed or moved values if there are many, so that each put skips few of them.
     fn drop_old_places(&mut self) {
         let Entries { kept, new, main, ghosts, ghost_order, .. } = self;
         if new.len() + main.len() > 2 * kept.len() + LEAST_GHOSTS {
@@ -174,7 +171,7 @@ impl<T, K: Hash + Eq + Clone> Entries<T, K> {
         }
     }
 
-    /// Takes a value out; its entry in the queue stays.
+    /// Takes a value out; its position in the queue stays.
     fn take(&mut self, key: &K) -> Option<CacheEntry<T>> {
         let kept = self.kept.remove(key)?;
         self.bytes -= kept.bytes;
@@ -184,8 +181,8 @@ impl<T, K: Hash + Eq + Clone> Entries<T, K> {
         Some(kept)
     }
 
-    /// Examines the next value that may leave: of the new ones if they have more than `new` bytes,
-    /// or there are no others. Returns whether there was one.
+    /// Examines the next value to evict: a new one if these have more than `new` bytes, or there are no
+    /// others. Returns whether there was one.
     fn evict(&mut self, new: usize) -> bool {
         let of_new = self.new_bytes > new || self.main.is_empty();
         let queue = if of_new { &mut self.new } else { &mut self.main };
@@ -197,14 +194,14 @@ impl<T, K: Hash + Eq + Clone> Entries<T, K> {
         match kept.uses {
             0 if of_new => self.remember(key, kept.owner),
             0 => self.disown(&key, kept.owner),
-            // It is new no more.
+            // It is no longer new.
             _ if of_new => self.place(key, CacheEntry { is_new: false, uses: 0, ..kept }),
             uses => self.place(key, CacheEntry { uses: uses - 1, ..kept }),
         }
         true
     }
 
-    /// Remembers the key of an entry that left.
+    /// Adds a ghost for an evicted entry.
     fn remember(&mut self, key: K, owner: AccountId) {
         self.next += 1;
         self.ghosts.insert(key.clone(), (owner, self.next));
@@ -219,7 +216,7 @@ impl<T, K: Hash + Eq + Clone> Entries<T, K> {
         }
     }
 
-    /// Nothing is known of `key` any more.
+    /// Removes all data about `key`.
     fn disown(&mut self, key: &K, owner: AccountId) {
         if let Some(keys) = self.owned.get_mut(&owner) {
             keys.remove(key);
@@ -276,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_back_soon_is_not_new() {
+    fn a_value_that_returns_soon_is_not_new() {
         let cache = Cache::new(20 * ENTRY);
         (0..21).for_each(|n| put(&cache, n));
         assert_eq!(there(&cache, 0..1), 0);
@@ -325,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_again_and_again_leaves_few_places() {
+    fn repeated_puts_leave_few_queue_positions() {
         let cache = Cache::new(10 * ENTRY);
         for n in 0..1000 {
             put(&cache, n % 3);

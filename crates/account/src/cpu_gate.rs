@@ -1,30 +1,29 @@
-//! Steps that take long: thousands of rows gone through without waiting for anything in between.
+//! Runs long steps: thousands of rows processed without an await.
 //!
-//! The runtime has a worker for each processor, and all sessions share the workers. A step over
-//! half a million rows keeps a worker for a tenth of a second, and with as many such steps as
-//! workers all sessions wait. So a long step leaves the workers: its thread continues beside them,
-//! another one replaces it, and the system divides the processors among them all. At most half as
-//! many long steps as processors run at once; the others wait in order of arrival, without a
-//! thread.
+//! The runtime has a worker per CPU, and all sessions share the workers. A step over half a million rows
+//! keeps a worker busy for a tenth of a second, and with as many such steps as workers all sessions wait. So
+//! a long step leaves the workers: its thread continues beside them, another one replaces it, and the system
+//! divides the CPUs among them all. At most half as many long steps as CPUs run at once; the others wait in
+//! order of arrival, without a thread.
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Semaphore;
 
-/// Rows that are a long step: to go through fewer takes about a millisecond at most, and leaving
-/// the workers some hundredth of that.
+/// Rows of a long step. Fewer take about a millisecond at most, and leaving the workers takes some hundredth
+/// of that.
 pub const LONG_ROWS: usize = 4096;
 
-/// Bounds how many long steps of a process run at the same time.
+/// Bounds the concurrent long steps of a process.
 pub struct CpuGate(Semaphore);
 
 impl CpuGate {
-    /// With so many processors.
+    /// A gate for that many CPUs.
     pub(crate) fn new(processors: usize) -> Self {
         CpuGate(Semaphore::new((processors / 2).max(1)))
     }
 
-    /// Does a step over so many rows: at once if they are few. It must not wait for anything but a
-    /// lock that is held for steps only.
+    /// Runs a step over `rows` rows: directly if they are few. It must not wait, except for a lock that is
+    /// held for steps only.
     pub async fn run<T>(&self, rows: usize, step: impl FnOnce() -> T) -> T {
         if rows < LONG_ROWS {
             return step();
@@ -41,7 +40,7 @@ impl Default for CpuGate {
     }
 }
 
-/// Does something that keeps the thread, beside the workers if there are several.
+/// Runs a step that blocks the thread, beside the workers if there are several.
 pub(crate) fn block_in_place<T>(step: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(step),
@@ -75,7 +74,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-    async fn others_go_on_during_a_long_step() {
+    async fn other_tasks_run_during_a_long_step() {
         let (say, said) = mpsc::channel();
         let steps = Arc::new(CpuGate::new(1));
         // Both are tasks of one worker: the waiting one is woken only once that continues.

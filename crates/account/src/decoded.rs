@@ -1,13 +1,12 @@
-//! Parts of messages without their transfer encoding: how many bytes they come to, and any range of these.
+//! Parts of messages without their transfer encoding: their size, and ranges of their bytes.
 //!
-//! A part is read once to measure it ([`Decoded::measure`]); meanwhile the decoder's state is
-//! recorded at some points, so that a range is decoded from the point before it and not from the
-//! beginning: a client that reads a large part in slices costs the server each slice once. Memory
-//! does not depend on the size of the part: at most [`POINTS`] points are remembered, for as many
-//! parts as the cache holds.
+//! A part is read once to measure it ([`Decoded::measure`]). Meanwhile the decoder's state is recorded at
+//! some points, so that a range is decoded from the preceding point instead of from the start. A client that
+//! reads a large part in slices costs the server each slice once. Memory does not depend on the size of the
+//! part: at most [`POINTS`] points are kept, for as many parts as the cache holds.
 //!
-//! A part of a message that is encoded itself has layers around it ([`Layer`]): each is measured,
-//! and the next one decodes what comes out of it.
+//! A part of an encoded message has several layers ([`Layer`]): each is measured, and the next one decodes
+//! its output.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,47 +21,47 @@ use sealpost_vault::message::MessageReader;
 
 use crate::cache::Cache;
 
-/// Places of one part that are remembered.
+/// Points that are kept of one part.
 const POINTS: u64 = 128;
-/// Encoded bytes between two of them at least.
+/// The least distance of two points, in encoded bytes.
 const STRIDE_BYTES: u64 = 512 * 1024;
 
-/// Bytes of a message, or of what some of them decode to.
+/// Bytes of a message, or of a decoded part of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Span {
-    /// The encoded bytes around them, outermost first.
+    /// The encoded bytes of each layer, outermost first.
     pub layers: Vec<Layer>,
-    /// Which bytes of what the innermost layer decodes to; of the message if there is no layer.
+    /// The range in the output of the innermost layer; of the message if there is no layer.
     pub range: Range<u64>,
 }
 
-/// What is known of a part's decoded form.
+/// The measured decoded form of a part.
 #[derive(Debug)]
 pub struct Decoded {
-    /// The part whose decoded form holds the encoded bytes; `None`: the message holds them.
+    /// The part whose decoded form has the encoded bytes; `None` for the message itself.
     around: Option<Arc<Decoded>>,
-    /// The encoded bytes, in that.
+    /// The encoded bytes in it.
     range: Range<u64>,
     size: u64,
     nul: bool,
     points: Vec<Point>,
 }
 
-/// A place in a part where decoding can begin.
+/// A point at which decoding can begin.
 #[derive(Debug, Clone)]
 struct Point {
-    /// In the message, or in what is around the part.
+    /// The offset in the message or in the surrounding part.
     encoded: u64,
-    /// In the decoded part.
+    /// The offset in the decoded part.
     decoded: u64,
     decoder: TransferDecoder,
 }
 
 impl Decoded {
-    /// Reads the part through. `around`: the part whose decoded form holds the encoded bytes.
+    /// Measures a part by reading it. `around`: the part whose decoded form has the encoded bytes.
     ///
     /// # Errors
-    /// `Corrupt` if the message is damaged, or what the store says.
+    /// `Corrupt` if the message is damaged; store errors.
     pub async fn measure(reader: &MessageReader, around: Option<Arc<Decoded>>, layer: Layer) -> Result<Self> {
         let Layer { range, encoding } = layer;
         let stride = STRIDE_BYTES.max((range.end - range.start) / POINTS);
@@ -91,18 +90,18 @@ impl Decoded {
         Ok(Decoded { around, range, size, nul, points })
     }
 
-    /// Bytes of the decoded part.
+    /// The size of the decoded part, in bytes.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Whether there is a NUL among them.
+    /// Whether it contains a NUL.
     pub fn has_nul(&self) -> bool {
         self.nul
     }
 
-    /// These of the decoded bytes, in pieces of bounded size. It holds what [`MessageReader::raw`]
-    /// holds and a piece.
+    /// A range of the decoded bytes, in pieces of bounded size. Holds as much as [`MessageReader::raw`] and
+    /// one piece.
     pub fn stream(&self, reader: &MessageReader, window: Range<u64>) -> BoxStream<'static, Result<Bytes>> {
         let window = window.start.min(self.size)..window.end.min(self.size);
         let before = self.points.partition_point(|point| point.decoded <= window.start).saturating_sub(1);
@@ -117,7 +116,7 @@ impl Decoded {
     }
 }
 
-/// These bytes of the decoded form of `around`, or of the message.
+/// A range of the decoded form of `around`, or of the message.
 fn bytes(
     reader: &MessageReader,
     around: Option<&Decoded>,
@@ -129,12 +128,12 @@ fn bytes(
     }
 }
 
-/// Decoding under way.
+/// A decoding in progress.
 struct Walk {
     raw: BoxStream<'static, Result<Bytes>>,
-    /// `None` when the part is over.
+    /// `None` at the end of the part.
     decoder: Option<TransferDecoder>,
-    /// Where in the decoded part the next byte is.
+    /// The offset of the next byte in the decoded part.
     at: u64,
     /// The requested range.
     window: Range<u64>,
@@ -165,14 +164,14 @@ impl Walk {
     }
 }
 
-/// A part: the message, and the layers around what the part comes to.
+/// A part: the message, and the layers that lead to the part.
 pub(crate) type Key = (ObjectId, Vec<Layer>);
 
-/// Parts that were measured lately.
+/// Recently measured parts.
 pub(crate) type DecodedCache = Cache<Decoded, Key>;
 
 impl Decoded {
-    /// What it takes, in bytes.
+    /// Its memory, in bytes.
     pub(crate) fn memory(&self) -> usize {
         self.points.capacity() * size_of::<Point>()
     }

@@ -1,5 +1,5 @@
-//! What every account of a process is given: the store, the time, randomness, memory, caches, and
-//! what is counted. It knows no account.
+//! The environment of all accounts of a process: store, clock, randomness, memory, caches and metrics. It
+//! knows no account.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -19,27 +19,26 @@ use crate::decoded::DecodedCache;
 use crate::derived::Derived;
 use crate::metrics::AccountMetrics;
 
-/// What an account takes beside its state, in bytes.
+/// Memory of an account beside its state, in bytes.
 const ACCOUNT_BYTES: usize = 4096;
-/// The part of the memory for accounts that no command fills with one account, as a divisor: an
-/// eighth.
+/// The fraction of account memory that commands cannot fill with a single account, as a divisor.
 const KEPT_FREE: usize = 8;
-/// The size below which an account is loaded within milliseconds from a local store: some five
-/// thousand messages. Such an account waits for no other load, and no load waits for it. Larger
-/// accounts, and those in a remote store, are queued.
+/// The size below which an account loads within milliseconds from a local store: about five thousand
+/// messages. Such a load waits for no other, and no load waits for it. Loads of larger accounts, and of those
+/// in a remote store, are queued.
 const QUICK_BYTES: usize = 64 << 10;
 
 /// Drops accounts from memory.
 pub(crate) trait Evict: Send + Sync {
-    /// Until that many bytes are free, if as many are not in use.
+    /// Evicts accounts until that many bytes are free, unless the rest is in use.
     fn evict(&self, bytes: usize);
 }
 
-/// What accounts are given. Cloning shares it.
+/// The environment of accounts. Clones share it.
 #[derive(Clone)]
 pub(crate) struct AccountEnv(Arc<Env>);
 
-/// The parts of it that are there from the beginning.
+/// The parts of it that exist from the start.
 pub(crate) struct Parts {
     pub(crate) store: Store,
     pub(crate) clock: Arc<dyn Clock>,
@@ -66,19 +65,19 @@ struct Env {
     caches: Caches,
     derived: Option<Arc<dyn Derived>>,
     metrics: AccountMetrics,
-    /// Whether permanent removal is off because the clock is doubted.
+    /// Whether permanent removal is disabled because the clock is doubted.
     keeps_all: AtomicBool,
-    /// The source of bodies that are not kept here.
+    /// The source of bodies that are not stored here.
     bodies: OnceLock<Arc<dyn BodyFetcher>>,
-    /// Where the keys of shares are.
+    /// The directory that has the keys of shares.
     directory: OnceLock<Directory>,
 }
 
-/// What was read lately of messages of all accounts.
+/// Recently read data of messages of all accounts.
 struct Caches {
     structures: Cache<Structure>,
     decoded: DecodedCache,
-    /// Sealed structures that came with deliveries.
+    /// Sealed structures that arrived with deliveries.
     delivered: Cache<Bytes>,
 }
 
@@ -136,13 +135,13 @@ impl AccountEnv {
         &self.0.budget
     }
 
-    /// The share of it for messages that are being stored. With that for reading it is more than
-    /// the whole; each leaves the other something.
+    /// The share for messages that are being stored. It and the share for reading exceed the whole together,
+    /// but each leaves memory to the other.
     pub(crate) fn storing(&self) -> &Budget {
         &self.0.storing
     }
 
-    /// The share of it for messages that are being read and sent.
+    /// The share for messages that are being read and sent.
     pub(crate) fn reading(&self) -> &Budget {
         &self.0.reading
     }
@@ -171,12 +170,12 @@ impl AccountEnv {
         &self.0.caches.decoded
     }
 
-    /// Sealed structures that came with deliveries, by their objects.
+    /// Sealed structures that arrived with deliveries, by object.
     pub(crate) fn delivered(&self) -> &Cache<Bytes> {
         &self.0.caches.delivered
     }
 
-    /// What caches counted, by name.
+    /// The counters of all caches, by name.
     pub(crate) fn cache_counts(&self) -> Vec<(&'static str, CacheCounts)> {
         let Caches { structures, decoded, delivered } = &self.0.caches;
         let mut counts = vec![
@@ -188,8 +187,8 @@ impl AccountEnv {
         counts
     }
 
-    /// Called when this process no longer has the account's key: no data derived from its mail
-    /// stays in a cache.
+    /// Called when this process no longer has the account's key: no data derived from its mail stays in a
+    /// cache.
     pub(crate) fn forget(&self, id: AccountId) {
         let Caches { structures, decoded, delivered } = &self.0.caches;
         structures.forget(id);
@@ -200,7 +199,7 @@ impl AccountEnv {
         }
     }
 
-    /// Whether expunged messages and unreferenced objects are removed permanently after their grace
+    /// Sets whether expunged messages and unreferenced objects are removed permanently after their grace
     /// period.
     pub(crate) fn remove_for_good(&self, on: bool) {
         self.0.keeps_all.store(!on, Ordering::Relaxed);
@@ -227,32 +226,31 @@ impl AccountEnv {
         self.0.directory.get()
     }
 
-    /// The memory for loaded accounts.
+    /// The memory of loaded accounts.
     pub(crate) fn memory(&self) -> &AccountMemory {
         &self.0.memory
     }
 
-    /// Memory for an account that is about to be loaded.
+    /// Reserves memory for an account before its load.
     pub(crate) async fn reserve(&self, bytes: usize) -> Result<Reservation> {
         self.0.memory.reserve(bytes + ACCOUNT_BYTES, |missing| self.evict(missing)).await
     }
 
-    /// Whether to load an account that takes so much is a matter of a few milliseconds, however
-    /// busy the server is.
+    /// Whether a load of an account of that size takes only a few milliseconds, however busy the server is.
     pub(crate) fn is_quick(&self, bytes: usize) -> bool {
         bytes <= QUICK_BYTES && !self.0.store.wants_packs()
     }
 
-    /// Returns when an account of this size may be loaded. The caller has reserved the memory, and
-    /// waits only for the store meanwhile.
+    /// Waits until an account of this size may be loaded. The caller has reserved its memory, and holds no
+    /// other resource.
     pub(crate) async fn turn_to_load(&self, bytes: usize) -> Option<LoadPermit<'_>> {
         if self.is_quick(bytes) { self.0.load_limiter.next().await } else { None }
     }
 
-    /// An account takes that much by now, its state included.
+    /// Sets the reservation of an account to its present size.
     ///
     /// # Errors
-    /// `Limit` if that is more than there is for all.
+    /// `Limit` if that exceeds the memory of all accounts.
     pub(crate) fn weigh(&self, id: AccountId, charge: &Reservation, state: usize) -> Result<()> {
         let bytes = state + ACCOUNT_BYTES;
         charge.set(bytes);
@@ -265,12 +263,12 @@ impl AccountEnv {
         Ok(())
     }
 
-    /// Whether an account of this size may grow by `growth`: one larger than the whole part for
-    /// accounts could not be loaded again. A share of it is left for changes that are never
-    /// refused: deliveries and tombstones.
+    /// Checks whether an account of this size may grow by `growth`. An account larger than account memory
+    /// could not be loaded again. A fraction of it is left for changes that are never refused: deliveries and
+    /// tombstones.
     ///
     /// # Errors
-    /// `Limit` if it would be.
+    /// `Limit` if the account would be too large.
     pub(crate) fn may_grow(&self, bytes: usize, growth: usize) -> Result<()> {
         let room = self.0.memory.bytes() / KEPT_FREE * (KEPT_FREE - 1);
         if growth > 0 && bytes.saturating_add(growth) > room {
@@ -279,7 +277,7 @@ impl AccountEnv {
         Ok(())
     }
 
-    /// Unloads accounts until that much is free, if as many are not in use.
+    /// Evicts accounts until that much is free, unless the rest is in use.
     pub(crate) fn evict(&self, bytes: usize) {
         if bytes > 0
             && let Some(evictor) = self.0.evictor.upgrade()

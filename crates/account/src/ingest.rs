@@ -1,8 +1,8 @@
-//! Storing a message as its bytes arrive: scanned, sealed and written chunk by chunk.
+//! Stores a message as its bytes arrive: scanned, sealed and written chunk by chunk.
 //!
-//! For a message of any size, an ingest holds a few chunks, the capped text and the structure.
-//! Nothing refers to the object until an event does; an object that never gets an event is
-//! collected after the grace period.
+//! For a message of any size, an ingest holds a few chunks, the capped text and the structure. Nothing refers
+//! to the object before an event does; an object that never gets an event is collected after the grace
+//! period.
 
 mod age;
 mod later;
@@ -22,26 +22,26 @@ pub(crate) use age::UNDER_WAY;
 pub use later::Later;
 pub use whole::IngestBatch;
 
-/// What the scanner may hold of a message until its end: its text, its structure, and a header
-/// field with the line after it.
+/// The most that the scanner holds of a message: its text, its structure, and a header field with the next
+/// line.
 const SCANNED_BYTES: usize = limits::TEXT_BYTES
     + limits::STRUCTURE_BYTES
     + limits::MIME_PARTS * limits::MIME_PART_BYTES
     + 2 * limits::HEADER_FIELD_BYTES;
 
-/// A message on its way into the store. Dropping it leaves nothing behind.
+/// A message that is being stored. Dropping it leaves nothing behind.
 pub struct Ingest {
     object: ObjectId,
     key: MessageKey,
     scanner: Scanner<CappedText>,
     writer: MessageWriter,
     size: u64,
-    /// Small structures go with the events of deliveries.
+    /// Whether a small structure becomes part of the delivery's event.
     goes_along: bool,
     age: Age,
 }
 
-/// A message that is stored again, with the text and structure that it has.
+/// A message that is stored again for another log, with its existing text and structure.
 pub(crate) struct Resealed {
     origin: ObjectId,
     object: ObjectId,
@@ -51,7 +51,7 @@ pub(crate) struct Resealed {
     age: Age,
 }
 
-/// A stored message that no event refers to yet.
+/// A stored message to which no event refers yet.
 #[derive(Clone)]
 pub struct Stored {
     object: ObjectId,
@@ -66,8 +66,7 @@ pub struct Stored {
 }
 
 impl Ingest {
-    /// `beside`: bytes that the caller holds as long as the ingest lives; they are reserved
-    /// together with its own.
+    /// `beside`: bytes that the caller holds as long as the ingest lives, reserved together with its own.
     pub(crate) async fn new(env: &AccountEnv, account: AccountId, beside: usize) -> Result<Self> {
         let random = env.random();
         let object = ObjectId::random(random);
@@ -80,10 +79,10 @@ impl Ingest {
         Ok(Ingest { object, key, scanner: Scanner::new(), writer, size: 0, goes_along, age })
     }
 
-    /// Takes the next bytes of the message, exactly as they are.
+    /// Writes the next bytes of the message, unchanged.
     ///
     /// # Errors
-    /// What the store says; the ingest is of no use after that.
+    /// Store errors; the ingest must not be used again.
     pub async fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.scanner.push(bytes);
         self.size += bytes.len() as u64;
@@ -95,18 +94,18 @@ impl Ingest {
         self.size
     }
 
-    /// Stores what is left of it, with its text and structure. Durable when it returns.
+    /// Stores the rest of the message, with its text and structure. Durable when it returns.
     ///
     /// # Errors
-    /// What the store says; nothing is left behind then.
+    /// Store errors; nothing remains then.
     pub async fn finish(self) -> Result<Stored> {
         let Scanned { text, structure, threading } = scanned(self.scanner, self.object);
         let layout = self.writer.finish(&text, &structure).await?;
         Ok(Stored::new(self.object, self.key, layout, threading, self.age))
     }
 
-    /// As [`Ingest::finish`], for a message that will be [delivered](Accounts::deliver): a small
-    /// structure becomes part of the event, if the store is one where each request counts.
+    /// As [`Ingest::finish`], for a message that will be [delivered](Accounts::deliver). In a remote store,
+    /// where each request counts, a small structure becomes part of the event.
     ///
     /// # Errors
     /// As [`Ingest::finish`].
@@ -119,9 +118,9 @@ impl Ingest {
     }
 }
 
-/// What was found in a message that is all there.
+/// The scan result of a complete message.
 struct Scanned {
-    /// Its text and its structure, as they are stored.
+    /// Its text and structure in stored form.
     text: Vec<u8>,
     structure: Vec<u8>,
     threading: Threading,
@@ -134,7 +133,7 @@ fn scanned(scanner: Scanner<CappedText>, object: ObjectId) -> Scanned {
 }
 
 impl Resealed {
-    /// `message` is the one that is stored again, for `account`.
+    /// Stores `message` again, for `account`.
     pub(crate) async fn new(env: &AccountEnv, account: AccountId, message: &Message) -> Result<Self> {
         let random = env.random();
         let (object, key) = (ObjectId::random(random), MessageKey::generate(random));
@@ -150,7 +149,7 @@ impl Resealed {
     pub(crate) async fn finish(self, text: &[u8], structure: &[u8]) -> Result<Stored> {
         let layout = self.writer.finish(text, structure).await?;
         let origin = Some(Box::new(self.origin));
-        // It is in the thread that it was in.
+        // It stays in its thread.
         let threading = Threading::decided(self.thread);
         Ok(Stored { origin, ..Stored::new(self.object, self.key, layout, threading, self.age) })
     }
@@ -176,20 +175,20 @@ impl Stored {
         self.object
     }
 
-    /// Whether an event may refer to it still.
+    /// Checks that an event may still refer to it.
     ///
     /// # Errors
-    /// `Retry` if it was stored so long ago that it may have been collected.
+    /// `Retry` if it is so old that it may have been collected.
     pub fn check_age(&self) -> Result<()> {
         self.age.check()
     }
 
-    /// The structure in the event of its delivery.
+    /// The structure for the event of its delivery.
     pub(crate) fn sealed_structure(&self) -> Option<ByteVec> {
         self.structure.as_ref().map(|sealed| sealed.to_vec().into())
     }
 
-    /// The message as events carry it.
+    /// The message for events.
     pub fn message(&self, received: Timestamp) -> Message {
         let (key, origin) = (self.key.clone(), self.origin.clone());
         let Threading { thread, links } = self.threading.clone();

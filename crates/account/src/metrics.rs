@@ -1,24 +1,24 @@
-//! What the accounts of a process measure, all of them together.
+//! The metrics of all accounts of a process together.
 
 use std::sync::Arc;
 
 use sealpost_base::metrics::{Counter, Histogram};
 use sealpost_journal::JournalMetrics;
 
-/// How often accounts are loaded and unloaded, how long their logs get, what checkpoints take.
+/// Loads and evictions of accounts, the lengths of their logs, and the cost of checkpoints.
 #[derive(Debug)]
 pub struct AccountMetrics {
-    /// Loading an account: its checkpoint and the log after it.
+    /// The duration of loads: the checkpoint and the log after it.
     pub loads: Histogram,
-    /// Events of the log that were applied on top of the checkpoint when an account was loaded.
+    /// Events that a load applied on top of the checkpoint.
     pub load_events: Histogram,
-    /// Accounts that were unloaded.
+    /// Evicted accounts.
     pub evictions: Counter,
-    /// Writing a checkpoint, until it is durable.
+    /// The time to write a checkpoint until it is durable.
     pub checkpoints: Histogram,
-    /// Events that a checkpoint includes and the one before it does not: how long logs get.
+    /// Events between two checkpoints: how long logs get.
     pub checkpoint_events: Histogram,
-    /// What the logs count.
+    /// The counters of the logs.
     pub journal: Arc<JournalMetrics>,
 }
 

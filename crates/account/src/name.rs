@@ -1,4 +1,4 @@
-//! Mailbox names: what is allowed as one.
+//! Mailbox names and their syntax.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use unicode_normalization::{UnicodeNormalization, is_nfc};
 /// The mailbox that always exists (RFC 3501 §5.1).
 pub const INBOX: &str = "INBOX";
 
-/// The name as the account knows it: a first level of `INBOX`, in any case, is the inbox (RFC 3501 §5.1).
+/// The name as the account stores it: a first level of `INBOX`, ignoring case, is the inbox (RFC 3501 §5.1).
 pub fn canonical(name: &str) -> Cow<'_, str> {
     let first = name.split('/').next().unwrap_or_default();
     if first.eq_ignore_ascii_case(INBOX) && first != INBOX {
@@ -18,12 +18,12 @@ pub fn canonical(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// The text in Normalization Form C, in which names are kept (RFC 9051 §5.1, RFC 5198 §2).
+/// The text in Normalization Form C, in which names are stored (RFC 9051 §5.1, RFC 5198 §2).
 pub fn nfc(text: &str) -> Cow<'_, str> {
     if text.is_ascii() || is_nfc(text) { Cow::Borrowed(text) } else { Cow::Owned(text.nfc().collect()) }
 }
 
-/// The name that a mailbox made under `name` gets: canonical, and in Normalization Form C.
+/// The name of a mailbox created under `name`: canonical, and in Normalization Form C.
 pub fn normal(name: &str) -> Cow<'_, str> {
     match nfc(name) {
         Cow::Borrowed(name) => canonical(name),
@@ -31,10 +31,10 @@ pub fn normal(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// Whether `name` may name a mailbox: levels separated by `/`, none of them empty, no control characters.
+/// Checks a mailbox name: levels separated by `/`, none of them empty, no control characters.
 ///
 /// # Errors
-/// `Invalid` or `Limit`, saying what is wrong with it.
+/// `Invalid` or `Limit` with the reason.
 pub fn check(name: &str) -> Result<()> {
     if name.len() > limits::MAILBOX_NAME_BYTES {
         return Err(Error::limit(format!("a mailbox name has at most {} bytes", limits::MAILBOX_NAME_BYTES)));
@@ -45,7 +45,7 @@ pub fn check(name: &str) -> Result<()> {
     if name.split('/').any(str::is_empty) {
         return Err(Error::invalid("a mailbox name has no empty level"));
     }
-    // RFC 9051 §5.1: control characters and U+2028, U+2029 have no place in a name.
+    // RFC 9051 §5.1: names must not have control characters, U+2028 or U+2029.
     if name.chars().any(|c| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}')) {
         return Err(Error::invalid("a mailbox name has no control characters"));
     }

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_told_apart_and_read_back() {
+    fn ids_are_distinct_and_read_back() {
         let message = message(3);
         let email = email_id(&message);
         assert_eq!(object_of(&email), Some(message.object));

@@ -1,6 +1,6 @@
-//! Operations of clients, checked against the state, as the events that perform them.
+//! Operations of clients: checked against the state, and translated to the events that perform them.
 //!
-//! `apply` would ignore what cannot be done; these say why instead.
+//! `apply` ignores impossible events; these functions report why they are impossible.
 
 use std::borrow::Cow;
 
@@ -14,18 +14,18 @@ use crate::sort_order;
 use crate::special_use::SpecialUses;
 use crate::state::{AccountState, FlagRoom, INBOX, Mailbox, Row};
 
-/// What a new mailbox has besides its name.
+/// The properties of a new mailbox beside its name.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NewMailbox {
-    /// What it is for. These uses are taken from the mailboxes that have them (RFC 6154 §3).
+    /// Its special uses, which are removed from the mailboxes that have them (RFC 6154 §3).
     pub special_uses: SpecialUses,
-    /// Where clients show it among its siblings ([`AccountState::sort_order`]).
+    /// Its position among its siblings ([`AccountState::sort_order`]).
     pub sort_order: u32,
-    /// Whether its name is subscribed to from now on; `None`: as it was before.
+    /// Whether its name becomes subscribed; `None` keeps the present subscription.
     pub is_subscribed: Option<bool>,
 }
 
-/// Makes a mailbox with these special uses, as [`create_mailbox_with`] does.
+/// Creates a mailbox with these special uses, as [`create_mailbox_with`] does.
 ///
 /// # Errors
 /// As [`create_mailbox_with`].
@@ -33,12 +33,12 @@ pub fn create_mailbox(state: &AccountState, name: &str, uses: SpecialUses) -> Re
     create_mailbox_with(state, name, NewMailbox { special_uses: uses, ..NewMailbox::default() })
 }
 
-/// Makes a mailbox, and superior ones that are missing (RFC 3501 §6.3.3). A trailing `/` is
-/// ignored, and the name is made Net-Unicode (RFC 9051 §6.3.4).
+/// Creates a mailbox and its missing parents (RFC 3501 §6.3.3). Ignores a trailing `/`, and converts the name
+/// to Net-Unicode (RFC 9051 §6.3.4).
 ///
 /// # Errors
-/// `Conflict` if it exists, `Invalid` or `Limit` if the name or the number of mailboxes is not
-/// allowed, or there is no room for the sort order or the subscription.
+/// `Conflict` if it exists; `Invalid` or `Limit` if the name or the number of mailboxes is not allowed, or
+/// another sort order or subscription exceeds the limits.
 pub fn create_mailbox_with(state: &AccountState, name: &str, new: NewMailbox) -> Result<Vec<Event>> {
     let name = normal(name.strip_suffix('/').unwrap_or(name));
     check(&name)?;
@@ -62,12 +62,12 @@ pub fn create_mailbox_with(state: &AccountState, name: &str, new: NewMailbox) ->
     Ok(events)
 }
 
-/// The id that a mailbox gets which is made after `others`.
+/// The id of a mailbox that is created after `others` new ones.
 fn next_mailbox(state: &AccountState, others: usize) -> MailboxId {
     MailboxId(state.next_mailbox_id().0.saturating_add(u32::try_from(others).unwrap_or(u32::MAX)))
 }
 
-/// Whether the mailboxes that `events` make are within the limits.
+/// Checks that the mailboxes that `events` create are within the limits.
 fn room_for_mailboxes(state: &AccountState, events: &[Event]) -> Result<()> {
     if state.mailbox_count() + mailboxes_made(events) > limits::MAILBOXES {
         return Err(Error::limit(format!("an account has at most {} mailboxes", limits::MAILBOXES)));
@@ -75,16 +75,16 @@ fn room_for_mailboxes(state: &AccountState, events: &[Event]) -> Result<()> {
     Ok(())
 }
 
-/// How many mailboxes these events make.
+/// The number of mailboxes that these events create.
 pub fn mailboxes_made(events: &[Event]) -> usize {
     events.iter().filter(|event| matches!(event, Event::MailboxCreated { .. })).count()
 }
 
-/// Gives a mailbox these special uses, and takes them from the mailboxes that have them (RFC 6154 §4).
+/// Gives a mailbox these special uses, and removes them from the mailboxes that have them (RFC 6154 §4).
 ///
 /// # Errors
-/// `Denied` for the inbox: what clients do with a mailbox of a special use, such as emptying it,
-/// would be done to new mail.
+/// `Denied` for the inbox: actions of clients on a mailbox with a special use, such as emptying it, would
+/// affect new mail.
 pub fn set_special_uses(mailbox: &Mailbox, uses: SpecialUses) -> Result<Vec<Event>> {
     if mailbox.name() == INBOX && !uses.is_empty() {
         return Err(Error::denied("the inbox has no special use"));
@@ -95,10 +95,10 @@ pub fn set_special_uses(mailbox: &Mailbox, uses: SpecialUses) -> Result<Vec<Even
     Ok(vec![Event::SpecialUsesSet { mailbox: mailbox.id(), uses: uses.iter().collect() }])
 }
 
-/// Gives a mailbox a sort order.
+/// Sets the sort order of a mailbox.
 ///
 /// # Errors
-/// `Limit` if the account cannot hold one more small object.
+/// `Limit` if the account cannot hold another small object.
 pub fn set_sort_order(state: &AccountState, mailbox: MailboxId, order: u32) -> Result<Vec<Event>> {
     if state.sort_order(mailbox) == order {
         return Ok(Vec::new());
@@ -112,10 +112,10 @@ pub fn set_sort_order(state: &AccountState, mailbox: MailboxId, order: u32) -> R
     Ok(events)
 }
 
-/// Subscribes to a name, which need not be a mailbox's, or no longer does (RFC 3501 §6.3.6).
+/// Subscribes to a name, or unsubscribes; no mailbox need have it (RFC 3501 §6.3.6).
 ///
 /// # Errors
-/// `Invalid` or `Limit` if the name, or so many of them, are not allowed.
+/// `Invalid` or `Limit` if the name, or that many names, are not allowed.
 pub fn subscribe(state: &AccountState, name: &str, on: bool) -> Result<Vec<Event>> {
     let name = subscription(state, name);
     if state.is_subscribed(&name) == on {
@@ -132,7 +132,7 @@ pub fn subscribe(state: &AccountState, name: &str, on: bool) -> Result<Vec<Event
     Ok(vec![Event::Subscribed { name: name.into_owned(), on }])
 }
 
-/// What a subscription counts.
+/// How much a subscription counts, in bytes.
 fn cost(name: &str) -> usize {
     name.len() + 32
 }
@@ -145,10 +145,10 @@ fn superiors(state: &AccountState, name: &str) -> Vec<Event> {
         .collect()
 }
 
-/// Deletes a mailbox; inferior ones stay (RFC 3501 §6.3.4).
+/// Deletes a mailbox; its children stay (RFC 3501 §6.3.4).
 ///
 /// # Errors
-/// `Denied` for the inbox, `NotFound` if there is none, `Invalid` if only inferior ones exist.
+/// `Denied` for the inbox, `NotFound` if it does not exist, `Invalid` for a nonexistent parent.
 pub fn delete_mailbox(state: &AccountState, name: &str) -> Result<Vec<Event>> {
     let mailbox = existing(state, name)?;
     if mailbox.name() == INBOX {
@@ -157,11 +157,11 @@ pub fn delete_mailbox(state: &AccountState, name: &str) -> Result<Vec<Event>> {
     Ok(vec![Event::MailboxDeleted { mailbox: mailbox.id() }])
 }
 
-/// Renames a mailbox and its inferiors; renaming the inbox moves its messages to a new mailbox and
-/// leaves its inferiors (RFC 3501 §6.3.5).
+/// Renames a mailbox and its children. Renaming the inbox moves its messages to a new mailbox, and its
+/// children stay (RFC 3501 §6.3.5).
 ///
 /// # Errors
-/// `NotFound`, `Conflict` if the new name or that of an inferior is taken, `Invalid` or `Limit` for the name.
+/// `NotFound`; `Conflict` if the new name or that of a child is taken; `Invalid` or `Limit` for the name.
 pub fn rename_mailbox(state: &AccountState, from: &str, to: &str) -> Result<Vec<Event>> {
     let to = normal(to.strip_suffix('/').unwrap_or(to));
     check(&to)?;
@@ -190,8 +190,7 @@ pub fn rename_mailbox(state: &AccountState, from: &str, to: &str) -> Result<Vec<
             events.push(Event::MailboxRenamed { mailbox: mailbox.id(), name: to.into_owned() });
         }
         None if inferiors.is_empty() => return Err(Error::not_found(format!("no mailbox {from}"))),
-        // A name that exists only as a level above others (RFC 3501 §6.3.5 does not exclude it):
-        // all of them move.
+        // A nonexistent parent (RFC 3501 §6.3.5 does not exclude it): all mailboxes below it move.
         None => {
             events.push(Event::MailboxCreated { name: to.clone().into_owned(), special_use: None });
             events.push(Event::HierarchyRenamed { from: from.into_owned(), to: to.into_owned() });
@@ -204,7 +203,7 @@ pub fn rename_mailbox(state: &AccountState, from: &str, to: &str) -> Result<Vec<
 fn rename_inbox(state: &AccountState, to: &str) -> Result<Vec<Event>> {
     let mut events = create_mailbox(state, to, SpecialUses::default())?;
     let inbox = state.inbox();
-    // The new mailbox gets the id after those of the superiors made with it.
+    // The new mailbox gets the id after those of the parents created with it.
     let target = next_mailbox(state, events.len() - 1);
     if !inbox.is_empty() {
         events.push(Event::Moved { from: inbox.id(), uids: inbox.uids(), to: target });
@@ -217,7 +216,7 @@ fn rename_inbox(state: &AccountState, to: &str) -> Result<Vec<Event>> {
     Ok(events)
 }
 
-/// Whether `name` can be given to an inferior of `from`: what has it now may be moved away with it.
+/// Checks that `name` is free for a child of `from`; a mailbox that moves away with it does not count.
 fn free(state: &AccountState, from: &str, name: &str) -> Result<()> {
     check(name)?;
     let moves = name.strip_prefix(from).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
@@ -227,18 +226,18 @@ fn free(state: &AccountState, from: &str, name: &str) -> Result<()> {
     }
 }
 
-/// The mailbox of that name, as written or in the canonical form of names: every name under which a
-/// mailbox was created leads to it (RFC 9051 §5.1).
+/// The mailbox with that name, as written or in canonical form: every name under which a mailbox was created
+/// finds it (RFC 9051 §5.1).
 pub fn find<'a>(state: &'a AccountState, name: &str) -> Option<&'a Mailbox> {
     state.mailbox_named(name).or_else(|| state.mailbox_named(&normal(name)))
 }
 
-/// Whether mailboxes are below that name.
+/// Whether there are mailboxes below that name.
 pub fn is_nonexistent_parent(state: &AccountState, name: &str) -> bool {
     state.has_inferiors(&written(state, name))
 }
 
-/// The form of the name that something is called by: as it is written, or else the normal one.
+/// The form of the name that exists: as written, or else the normal one.
 pub fn written<'a>(state: &AccountState, name: &'a str) -> Cow<'a, str> {
     let as_it_is = canonical(name);
     if state.mailbox_named(&as_it_is).is_some() || state.has_inferiors(&as_it_is) {
@@ -247,16 +246,16 @@ pub fn written<'a>(state: &AccountState, name: &'a str) -> Cow<'a, str> {
     normal(name)
 }
 
-/// The name as one to subscribe to, and as one that is subscribed to already.
+/// The form of the name for a subscription, or of the existing subscription.
 pub fn subscription<'a>(state: &AccountState, name: &'a str) -> Cow<'a, str> {
     let as_it_is = canonical(name);
     if state.is_subscribed(&as_it_is) { as_it_is } else { normal(name) }
 }
 
-/// The mailbox of that name.
+/// The mailbox with that name.
 ///
 /// # Errors
-/// `Invalid` if it exists only as a level above others, `NotFound` if not at all.
+/// `Invalid` for a nonexistent parent, `NotFound` if there is none.
 pub fn existing<'a>(state: &'a AccountState, name: &str) -> Result<&'a Mailbox> {
     match find(state, name) {
         Some(mailbox) => Ok(mailbox),
@@ -267,15 +266,15 @@ pub fn existing<'a>(state: &'a AccountState, name: &str) -> Result<&'a Mailbox> 
     }
 }
 
-/// Whether messages with these flags can be added.
+/// Checks that messages with these flags can be added.
 ///
 /// # Errors
-/// `Limit`, saying which.
+/// `Limit`, naming the limit.
 pub fn check_flags(state: &AccountState, flags: &Flags) -> Result<()> {
     FlagRoom::new(state).add(flags)
 }
 
-/// Whether the objects that these events put can all be put.
+/// Checks that all objects in these events can be stored.
 ///
 /// # Errors
 /// `Limit` if the account cannot hold them.
@@ -293,7 +292,7 @@ pub fn check_objects(state: &AccountState, events: &[Event]) -> Result<()> {
     Ok(())
 }
 
-/// Bytes of the messages of a mailbox that are `\Deleted`: what EXPUNGE would free (RFC 9208 §4.1.4).
+/// Bytes of the `\Deleted` messages of a mailbox: what EXPUNGE would free (RFC 9208 §4.1.4).
 pub fn deleted_bytes(state: &AccountState, mailbox: &Mailbox) -> u64 {
     if mailbox.deleted() == 0 {
         return 0;
@@ -302,7 +301,7 @@ pub fn deleted_bytes(state: &AccountState, mailbox: &Mailbox) -> u64 {
     mailbox.all_rows().filter(deleted).map(|row| state.message_size(row.message)).sum()
 }
 
-/// Those of `uids` that the mailbox has and that are `\Deleted`.
+/// The messages in `uids` that the mailbox has and that are `\Deleted`.
 pub fn deleted(state: &AccountState, mailbox: &Mailbox, uids: &UidSet) -> UidSet {
     let mut found = UidSet::new();
     for (first, last) in uids.ranges() {

@@ -49,7 +49,7 @@ impl Rights {
     pub const EXPUNGE: Rights = Rights(512);
     /// `a`: rights can be listed and changed.
     pub const ADMINISTER: Rights = Rights(1024);
-    /// All of them: what the owner has.
+    /// All rights: those of the owner.
     pub const ALL: Rights = Rights(2047);
 
     /// Whether all of `other` are among these.
@@ -79,8 +79,8 @@ impl Rights {
         Rights(self.0 & !other.0)
     }
 
-    /// The right of that letter. The obsolete `c` and `d` stand for several (RFC 4314 §2.1.1): here
-    /// `c` is `k` and `x`, `d` is `t` and `e`.
+    /// The right of that letter. The obsolete `c` and `d` stand for several (RFC 4314 §2.1.1): here `c` is
+    /// `k` and `x`, `d` is `t` and `e`.
     pub fn of_letter(letter: char) -> Option<Self> {
         match letter {
             'c' => Some(Self::CREATE.with(Self::DELETE_MAILBOX)),
@@ -89,7 +89,7 @@ impl Rights {
         }
     }
 
-    /// The rights of these letters.
+    /// Parses the letters of rights.
     ///
     /// # Errors
     /// The first letter that is none (RFC 4314 §3.1: such a command is refused).
@@ -105,7 +105,7 @@ impl Rights {
     }
 }
 
-/// As ACL and MYRIGHTS say them: with the obsolete `c` and `d` where any of what they stood for is granted
+/// As in ACL and MYRIGHTS: with the obsolete `c` or `d` if any of the rights that it stood for is granted
 /// (RFC 4314 §2.1.1).
 impl fmt::Display for Rights {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -133,7 +133,7 @@ mod tests {
 
     /// RFC 4314 §2.1.1: both examples.
     #[test]
-    fn the_obsolete_rights_are_understood_and_told() {
+    fn obsolete_rights_are_parsed_and_written() {
         assert_eq!(Rights::parse("lrswida").unwrap(), Rights::parse("lrswieta").unwrap());
         assert_eq!(Rights::parse("lrswida").unwrap().to_string(), "lrswitead");
         assert_eq!(Rights::parse("lrswikda").unwrap().to_string(), "lrswikteacd");
@@ -145,7 +145,7 @@ mod tests {
 
     /// RFC 4314 §3.1: uppercase and unknown rights are refused; digits are reserved.
     #[test]
-    fn what_is_no_right_is_named() {
+    fn an_unknown_right_is_named() {
         for (letters, bad) in [("lrQswicda", 'Q'), ("lrqswicda", 'q'), ("lr0", '0'), ("l r", ' '), ("é", 'é')]
         {
             assert_eq!(Rights::parse(letters), Err(bad));

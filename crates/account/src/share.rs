@@ -1,9 +1,8 @@
-//! Shared mailboxes: links to them, and what their own logs say about them.
+//! Shared mailboxes: links to them, and their own logs' records about them.
 //!
-//! A shared mailbox is a log of its own (`docs/decisions/0010-sharing.md`): an account without
-//! passwords, whose inbox holds the messages. Accounts that see it have a [`Link`] under the name
-//! that it has for them. The rights are in the share's own state, so that they are the same for all
-//! users; a link alone gives no rights.
+//! A shared mailbox has a log of its own (`docs/decisions/0010-sharing.md`): an account without passwords,
+//! whose inbox has the messages. Accounts that see it have a [`Link`] under their name for it. The rights are
+//! in the share's own state, so that they are the same for all users; a link alone gives no rights.
 
 use minicbor::{Decode, Encode};
 use sealpost_base::{AccountId, Error, MailboxId, Result, limits};
@@ -26,30 +25,30 @@ const UNLINKED: &str = "share/unlinked/";
 const PINNED: &str = "share/identity/";
 /// Later keys of shares than those in their links, by id.
 const KEY: &str = "share/key/";
-/// In a share: an account with its key has lost its rights, and there is no other key yet.
+/// In a share: an account with its present key has lost its rights, and no other key exists yet.
 const REKEY_DUE: &str = "share/rekey";
-/// Own shares that are being deleted permanently, by id.
+/// Own shares whose objects are being deleted permanently, by id.
 const GIVEN_UP: &str = "share/given-up/";
 
-/// What a share says about itself.
+/// The record of a share about itself.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct About {
-    /// Whose mailbox it is.
+    /// The owner's account.
     #[n(0)]
     pub owner: AccountId,
-    /// What that account is called.
+    /// The name of that account.
     #[n(1)]
     pub owner_name: String,
-    /// What its owner calls the mailbox.
+    /// The owner's name for the mailbox.
     #[n(2)]
     pub name: String,
-    /// The mailbox was deleted: no user has rights any more.
+    /// Whether the mailbox was deleted: no user has rights any more.
     #[n(3)]
     pub closed: bool,
 }
 
 impl About {
-    /// The event that records it, in the share's log.
+    /// The event that records it in the share's log.
     pub fn event(&self) -> Event {
         Event::ObjectPut { name: ABOUT.to_owned(), value: minicbor::to_vec(self).unwrap_or_default() }
     }
@@ -63,8 +62,7 @@ impl Acl {
 }
 
 impl AccountState {
-    /// What this state says about itself as a share; `None` if it is an account's, or the share is
-    /// not complete yet.
+    /// The share's record about itself. `None` if this is an account, or the share is incomplete.
     pub fn about(&self) -> Option<About> {
         minicbor::decode(self.object(ABOUT)?).ok()
     }
@@ -74,7 +72,7 @@ impl AccountState {
         self.object(ACL).and_then(|bytes| minicbor::decode(bytes).ok()).unwrap_or_default()
     }
 
-    /// What an account may do with this share.
+    /// The rights of an account to this share.
     pub fn rights_of(&self, account: AccountId) -> Rights {
         match self.about() {
             Some(about) if about.closed => Rights::NONE,
@@ -89,39 +87,37 @@ impl AccountState {
         self.mailboxes().filter_map(|mailbox| Some((mailbox, mailbox.link()?)))
     }
 
-    /// This account's own shares without a name: being created, cancelled halfway, or deleted
-    /// recently.
+    /// The account's own shares without a name: in creation, partly cancelled, or deleted recently.
     pub fn unlinked_shares(&self) -> impl Iterator<Item = Link> + '_ {
         self.objects(UNLINKED).filter_map(|(_, value)| minicbor::decode(value).ok())
     }
 
-    /// This account's own shares whose objects are being deleted: nothing links to them any more.
+    /// The account's own shares whose objects are being deleted: nothing links to them.
     pub fn given_up_shares(&self) -> Vec<AccountId> {
         self.objects(GIVEN_UP).filter_map(|(name, _)| name.strip_prefix(GIVEN_UP)?.parse().ok()).collect()
     }
 
-    /// The identity key that another account had when this one first offered it a mailbox.
+    /// The identity key of another account when this one first offered it a mailbox.
     pub fn pinned_identity(&self, account: AccountId) -> Option<[u8; 32]> {
         self.object(&format!("{PINNED}{account}"))?.try_into().ok()
     }
 
-    /// The event that remembers the identity key of another account; `None` if so many are
-    /// remembered that this one is not.
+    /// The event that stores the identity key of another account; `None` if there are too many.
     pub fn pin_identity(&self, account: AccountId, key: &[u8; 32]) -> Option<Event> {
         let event = Event::ObjectPut { name: format!("{PINNED}{account}"), value: key.to_vec() };
         let is_room = self.objects(PINNED).count() < limits::PINNED_IDENTITIES;
         (is_room && crate::ops::check_objects(self, std::slice::from_ref(&event)).is_ok()).then_some(event)
     }
 
-    /// The newest key of the share of a link, as far as this account knows: the one in the link, or
-    /// a later one that it took from the share's record.
+    /// The newest known key of the share of a link: the one in the link, or a later one from the share's
+    /// record.
     pub fn share_root(&self, link: &Link) -> RootKey {
         let later = self.object(&format!("{KEY}{}", link.share));
         let later = later.and_then(|key| minicbor::decode::<RootKey>(key).ok());
         later.filter(|later| !link.root.follows(later)).unwrap_or_else(|| link.root.clone())
     }
 
-    /// Whether this share is to be given another key: an account that has this one may no longer read it.
+    /// Whether this share is due for a new key: an account that has the present one may no longer read it.
     pub fn is_rekey_due(&self) -> bool {
         self.object(REKEY_DUE).is_some()
     }
@@ -132,12 +128,11 @@ impl AccountState {
     }
 }
 
-/// Whether a mailbox can become a share, and the account make one more: checked before anything is
-/// created, so that a refused command leaves nothing.
+/// Checks that a mailbox can become a share, and that the account may have another one. Called before
+/// anything is created, so that a refused command leaves nothing.
 ///
 /// # Errors
-/// `NotFound` if there is no such mailbox, `Invalid` for the inbox, `Limit` if the account has as
-/// many links or shares as it may.
+/// `NotFound` if there is no such mailbox, `Invalid` for the inbox, `Limit` for too many links or shares.
 pub fn check_can_be_shared(state: &AccountState, mailbox: MailboxId) -> Result<()> {
     check_can_be_linked(state, mailbox)?;
     let linked = state.links().filter(|(_, link)| link.owner.is_none()).count();
@@ -151,7 +146,7 @@ pub fn check_can_be_shared(state: &AccountState, mailbox: MailboxId) -> Result<(
     Ok(())
 }
 
-/// Whether the messages of a mailbox can be in a share.
+/// Checks that the messages of a mailbox can be in a share.
 ///
 /// # Errors
 /// As [`check_can_be_shared`], which checks more.
@@ -168,31 +163,30 @@ pub(crate) fn check_can_be_linked(state: &AccountState, mailbox: MailboxId) -> R
     Ok(())
 }
 
-/// The event that remembers a share of this account that no name leads to: one that is being made,
-/// or was deleted lately.
+/// The event that records a share of this account without a name: one in creation, or deleted recently.
 pub fn unlinked(link: &Link) -> Event {
     let name = format!("{UNLINKED}{}", link.share);
     Event::ObjectPut { name, value: minicbor::to_vec(link).unwrap_or_default() }
 }
 
-/// The event that makes the inbox of a share that was just made have a UIDVALIDITY above those that
-/// its name had (RFC 3501 §2.3.1.1).
+/// The event that gives the inbox of a new share a UIDVALIDITY above those that its name had (RFC 3501
+/// §2.3.1.1).
 pub fn numbered_above(share: &AccountState, above: u32) -> Event {
     Event::UidValidityRaised { above, mailbox: Some(share.inbox().id()) }
 }
 
-/// The event by which a log records the UIDVALIDITY of a share: a later mailbox of the share's name
-/// gets a greater one.
+/// The event by which a log records the UIDVALIDITY of a share: a later mailbox with the share's name gets a
+/// greater one.
 pub fn noted(share: &AccountState) -> Event {
     Event::UidValidityRaised { above: share.last_uid_validity(), mailbox: None }
 }
 
-/// The event by which an account keeps a later key of a share than the one in its link.
+/// The event by which an account stores a later key of a share than that in its link.
 pub fn later_key(share: AccountId, root: &RootKey) -> Event {
     Event::ObjectPut { name: format!("{KEY}{share}"), value: minicbor::to_vec(root).unwrap_or_default() }
 }
 
-/// The event that says in a share whether it is to be given another key.
+/// The event that records in a share whether a new key is due.
 pub fn rekey_due(is_due: bool) -> Event {
     let name = REKEY_DUE.to_owned();
     match is_due {
@@ -201,8 +195,8 @@ pub fn rekey_due(is_due: bool) -> Event {
     }
 }
 
-/// The events that remove a link. One of the account's own is remembered, with the newest key,
-/// until the share is deleted permanently.
+/// The events that remove a link. A link to an own share is kept, with the newest key, until the share is
+/// deleted permanently.
 pub fn removed(state: &AccountState, mailbox: MailboxId, link: &Link) -> Vec<Event> {
     let mut events = vec![Event::MailboxDeleted { mailbox }];
     if link.owner.is_none() {
@@ -213,24 +207,24 @@ pub fn removed(state: &AccountState, mailbox: MailboxId, link: &Link) -> Vec<Eve
     events
 }
 
-/// The event that forgets a later key of a share, if there is one.
+/// The event that removes a stored later key of a share, if there is one.
 fn key_forgotten(state: &AccountState, share: AccountId) -> Option<Event> {
     let name = format!("{KEY}{share}");
     state.object(&name).is_some().then_some(Event::ObjectRemoved { name })
 }
 
-/// The events that cancel a share without a name, before its objects are deleted: a process that is
-/// creating it may not link to it any more.
+/// The events that cancel a share without a name, before its objects are deleted: a process that is creating
+/// it can no longer link to it.
 pub fn given_up(share: AccountId) -> Vec<Event> {
     vec![forgotten(share), Event::ObjectPut { name: format!("{GIVEN_UP}{share}"), value: Vec::new() }]
 }
 
-/// The event that forgets a cancelled share, when its objects are deleted.
+/// The event that removes the record of a cancelled share after its objects were deleted.
 pub fn deleted(share: AccountId) -> Event {
     Event::ObjectRemoved { name: format!("{GIVEN_UP}{share}") }
 }
 
-/// The event that forgets a share that has a name now.
+/// The event that removes the record of a share that now has a name.
 pub fn forgotten(share: AccountId) -> Event {
     Event::ObjectRemoved { name: format!("{UNLINKED}{share}") }
 }

@@ -1,9 +1,8 @@
 //! Later root keys of shares (`docs/decisions/0082-keys-of-shares.md`).
 //!
-//! A link has the key that its share had when it was offered. A later one is in the share's record,
-//! sealed to each account that may have it. A session that opens a share with an earlier key takes
-//! the newest one from there; a loaded share does so by itself, with the keys of the accounts that
-//! opened it.
+//! A link has the key of its share at the time of the offer. A later key is in the share's record, sealed to
+//! each account with access. A session that opens a share with an earlier key takes the newest one from
+//! there. A loaded share does so itself, with the keys of the accounts that opened it.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -11,8 +10,8 @@ use sealpost_base::{AccountId, Error, Result};
 use sealpost_directory::{AccountName, Directory, ShareRecord};
 use sealpost_vault::{AccountKeys, RootKey};
 
-/// The loaded accounts `A` by whose links a share was opened, each with the name of the share's owner
-/// as its link has it; it keeps none loaded.
+/// The loaded accounts `A` by whose links a share was opened, each with the owner's name from its link. It
+/// keeps none of them loaded.
 pub(crate) struct Openers<A>(Mutex<Vec<(Weak<A>, Option<String>)>>);
 
 impl<A> Default for Openers<A> {
@@ -39,12 +38,11 @@ impl<A> Openers<A> {
     }
 }
 
-/// The newest key of a share, by the keys of `account`; `None` if that is not later than `known`.
+/// The newest key of a share, opened with the keys of `account`; `None` if it is not later than `known`.
 ///
 /// # Errors
-/// `NotFound` if it is later and not for that account, `Denied` if it is for a later key of that
-/// account; `Corrupt` if it does not follow `known`, or
-/// is not the one whose public half is recorded.
+/// `NotFound` if it is later and not sealed to that account, `Denied` if it is sealed to a later key of that
+/// account; `Corrupt` if it does not follow `known`, or does not match the recorded public key.
 pub fn newest_key(
     record: &ShareRecord,
     account: AccountId,
@@ -66,12 +64,12 @@ pub fn newest_key(
     Ok(Some(root))
 }
 
-/// The error for a share that has a later key, which is not for the account that asks.
+/// The error for a share with a later key that is not sealed to the requesting account.
 pub(crate) fn not_shared() -> Error {
     Error::not_found("the mailbox is no longer shared with this account")
 }
 
-/// The record of a share that `account` has a link to.
+/// The record of a share to which `account` has a link.
 pub(crate) async fn record_of(
     directory: &Directory,
     account: AccountId,

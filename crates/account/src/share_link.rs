@@ -1,4 +1,4 @@
-//! [`Link`]: what leads from a name to a shared mailbox.
+//! [`Link`]: leads from a name to a shared mailbox.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use minicbor::{Decode, Encode};
 use sealpost_base::{AccountId, limits};
 use sealpost_vault::RootKey;
 
-/// What leads from a mailbox's name to the share that its messages are in.
+/// Leads from a mailbox's name to the share that has its messages.
 #[derive(Clone, Encode, Decode)]
 pub struct Link {
     /// The share's log.
@@ -15,26 +15,26 @@ pub struct Link {
     /// Its key.
     #[n(1)]
     pub root: RootKey,
-    /// The name of the account it belongs to; `None`: to the account that has the link.
+    /// The name of the owner's account; `None` if the account with the link is the owner.
     #[n(2)]
     pub owner: Option<String>,
 }
 
-/// The most links to other users' mailboxes that an account may have without subscribing to them;
-/// beyond it an offer makes no link. The limit is part of the offer, so that a replay gives the
-/// same result after the limit changes.
+/// The most links to other users' mailboxes that an account may have without a subscription; an offer beyond
+/// that makes no link. The limit is part of the offer, so that a replay gives the same result after the limit
+/// changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct UnacceptedLinks {
-    /// Of the account that offers.
+    /// To mailboxes of the offering account.
     #[n(0)]
     pub of_one: u32,
-    /// Of all accounts.
+    /// To mailboxes of all accounts.
     #[n(1)]
     pub of_all: u32,
 }
 
 impl UnacceptedLinks {
-    /// What offers say that are made now.
+    /// The limits in present offers.
     pub const LIMITS: UnacceptedLinks = UnacceptedLinks {
         of_one: limits::UNACCEPTED_LINKS_OF_ONE as u32,
         of_all: limits::UNACCEPTED_LINKS as u32,

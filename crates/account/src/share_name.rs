@@ -1,13 +1,13 @@
-//! Names of shared mailboxes in the accounts that they are shared with.
+//! Names of shared mailboxes in the accounts with which they are shared.
 
 use sealpost_base::{AccountId, Error, Result};
 
 use crate::name;
 
-/// The level above the mailboxes of other users (RFC 2342 §4). An account's own mailboxes cannot be there.
+/// The level above the mailboxes of other users (RFC 2342 §4). An account's own mailboxes cannot be below it.
 pub const OTHERS: &str = "Other Users";
 
-/// The name that another user's mailbox has for those it is shared with.
+/// The name of another user's mailbox in accounts with which it is shared.
 pub fn name_for_others(owner: &str, mailbox: &str, share: AccountId) -> String {
     let name = format!("{OTHERS}/{}/{mailbox}", owner.replace('/', "_"));
     if name::check(&name).is_ok() { name } else { format!("{OTHERS}/{share}") }
@@ -18,7 +18,7 @@ pub fn is_of_others(name: &str) -> bool {
     name.strip_prefix(OTHERS).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// An account's own mailboxes are not among those of other users.
+/// Checks that an account's own mailbox is not among those of other users.
 ///
 /// # Errors
 /// `Denied` for a name there.

@@ -1,12 +1,12 @@
-//! Where clients show a mailbox among its siblings: `sortOrder` of RFC 8621 §2.
+//! The position of a mailbox among its siblings: `sortOrder` of RFC 8621 §2.
 //!
-//! It is a small object, `sort-order/{mailbox}`, in the log of the account that shows the mailbox, also
-//! if the messages are in a shared one's. So it stays when the mailbox is renamed or shared, and goes
-//! when it is deleted ([`crate::AccountState::apply`] sees to that). A mailbox without the object has 0.
+//! It is a small object, `sort-order/{mailbox}`, in the log of the account that shows the mailbox, even if a
+//! shared mailbox's log has the messages. So it survives a rename or sharing, and
+//! [`crate::AccountState::apply`] removes it with the mailbox. A mailbox without the object has 0.
 
 use sealpost_base::MailboxId;
 
-/// What the names of these objects begin with; the mailbox's id follows, in eight hex digits.
+/// The prefix of the names of these objects; the mailbox's id follows, in eight hex digits.
 const PREFIX: &str = "sort-order/";
 
 /// The name of the object with the sort order of a mailbox.
@@ -19,12 +19,12 @@ pub(crate) fn value(order: u32) -> Option<Vec<u8>> {
     (order != 0).then(|| order.to_be_bytes().to_vec())
 }
 
-/// The sort order that an object with that value says.
+/// The sort order in an object with that value.
 pub(crate) fn order_in(value: &[u8]) -> Option<u32> {
     value.try_into().ok().map(u32::from_be_bytes)
 }
 
-/// The mailbox whose sort order is in the object of that name.
+/// The mailbox whose sort order is in the object with that name.
 pub(crate) fn mailbox_of(object: &str) -> Option<MailboxId> {
     u32::from_str_radix(object.strip_prefix(PREFIX)?, 16).ok().map(MailboxId)
 }

@@ -1,8 +1,8 @@
-//! What mailboxes are for (RFC 6154, RFC 8457).
+//! Special uses of mailboxes (RFC 6154, RFC 8457).
 
 use minicbor::{Decode, Encode};
 
-/// What a mailbox is for (RFC 6154 §2).
+/// A special use (RFC 6154 §2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
 #[cbor(index_only)]
 pub enum SpecialUse {
@@ -32,7 +32,7 @@ pub enum SpecialUse {
     Important,
 }
 
-/// What one mailbox is for: none, one or several uses.
+/// The special uses of a mailbox: none, one or several.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SpecialUses(u8);
 
@@ -62,7 +62,7 @@ impl SpecialUse {
         }
     }
 
-    /// The use of that attribute, in any case.
+    /// The use of that attribute, ignoring case.
     pub fn of_attribute(attribute: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|known| known.attribute().eq_ignore_ascii_case(attribute))
     }
@@ -73,7 +73,7 @@ impl SpecialUse {
 }
 
 impl SpecialUses {
-    /// Whether there is none.
+    /// Whether there are none.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -83,13 +83,13 @@ impl SpecialUses {
         self.0 & one.bit() != 0
     }
 
-    /// These but for those in `other`.
+    /// These uses without those in `other`.
     #[must_use]
     pub fn without(self, other: SpecialUses) -> Self {
         SpecialUses(self.0 & !other.0)
     }
 
-    /// Each of them, in a fixed order.
+    /// The uses in a fixed order.
     pub fn iter(self) -> impl Iterator<Item = SpecialUse> {
         SpecialUse::ALL.into_iter().filter(move |one| self.contains(*one))
     }

@@ -289,7 +289,7 @@ async fn a_ticket_hears_and_opens_again() {
 
 /// A process is notified of the accounts to which another one appended, and reads no other log.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tickets_hear_of_what_another_process_appends() {
+async fn tickets_notify_of_entries_of_other_processes() {
     let dir = tempfile::tempdir().unwrap();
     let here = Fixture::new(Store::local(dir.path()).await.unwrap(), 64 << 20);
     let there = Fixture::new(Store::local(dir.path()).await.unwrap(), 64 << 20);

@@ -102,7 +102,7 @@ async fn log_entries(store: &Store) -> usize {
 }
 
 #[tokio::test]
-async fn what_is_delivered_is_read_back_exactly() {
+async fn delivered_messages_are_read_back_exactly() {
     let w = Fixture::new();
     let accounts = w.accounts();
     w.deliver(&accounts, "hello").await;
@@ -330,7 +330,7 @@ async fn a_clock_that_is_wrong_does_not_make_objects_old() {
 }
 
 #[tokio::test]
-async fn a_damaged_message_is_told_and_the_others_are_read() {
+async fn a_damaged_message_is_reported_and_others_are_read() {
     let w = Fixture::new();
     let accounts = w.accounts();
     let account = w.open(&accounts).await;

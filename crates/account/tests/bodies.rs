@@ -135,7 +135,7 @@ async fn an_evicted_body_is_fetched_again_from_its_source() {
 }
 
 #[tokio::test]
-async fn whoever_is_told_to_stop_stops_between_two_batches() {
+async fn an_interrupted_eviction_stops_between_two_batches() {
     let w = Fixture::new().await;
     let mut messages = Vec::new();
     for number in 1..=150 {
@@ -148,7 +148,7 @@ async fn whoever_is_told_to_stop_stops_between_two_batches() {
 }
 
 #[tokio::test]
-async fn what_is_damaged_stays_and_is_told() {
+async fn damaged_messages_stay_and_are_reported() {
     let w = Fixture::new().await;
     let (damaged, sound) = (w.append(&mail(1)).await, w.append(&mail(2)).await);
     let path = message::path(ID, damaged.object);

@@ -117,7 +117,7 @@ async fn expunge(account: &Account, uid: u32) -> Result<()> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn noise_loses_nothing_and_nobody_disagrees() {
+async fn noise_loses_nothing_and_all_nodes_agree() {
     for append_mode in BOTH {
         let w = Fixture::new(append_mode);
         let (one, two) = (w.node(), w.node());

@@ -252,7 +252,7 @@ async fn a_share_cancelled_during_creation_gets_no_link() {
 }
 
 #[tokio::test]
-async fn what_changes_while_it_is_copied_is_in_the_share() {
+async fn changes_during_the_copy_are_in_the_share() {
     let world = Fixture::over(Store::memory(), 3);
     let accounts = world.accounts();
     let account = accounts.open(OWNER, &world.owner).await.unwrap();
@@ -342,7 +342,7 @@ async fn an_offer_makes_a_link_and_nothing_else() {
 /// The reader's key and the share's open the share. They open nothing else of the owner, and the
 /// whole store without an account's key opens neither the share nor the offer.
 #[tokio::test]
-async fn who_can_open_what() {
+async fn account_keys_open_only_their_shares() {
     let world = Fixture::over(Store::memory(), 5);
     let accounts = world.accounts();
     let account = accounts.open(OWNER, &world.owner).await.unwrap();

@@ -114,7 +114,7 @@ async fn what_is_in_shared_mailboxes_counts() {
 }
 
 #[tokio::test]
-async fn a_body_that_was_given_up_counts_once() {
+async fn an_evicted_body_counts_once() {
     let world = Fixture::new().await;
     let message = append(&world.account, 5000).await;
     let other = append(&world.account, 500).await;

@@ -1,4 +1,4 @@
-//! Appending messages: concurrent appends of several sessions to one account share one log entry.
+//! Appends of messages: concurrent appends of several sessions to one account share one log entry.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
@@ -12,56 +12,57 @@ use crate::event::{Event, Flags};
 use crate::ingest::Stored;
 use crate::state::{AccountState, Applied, FlagRoom};
 
-/// A stored message with what a client says about it.
+/// A stored message with the properties that a client gave.
 #[derive(Clone)]
 pub struct NewMessage {
     /// The message.
     pub stored: Stored,
-    /// Its first flags: many messages may have the same.
+    /// Its first flags, shared by messages with the same set.
     pub flags: Arc<Flags>,
     /// INTERNALDATE.
     pub received: Timestamp,
 }
 
-/// Whether a log with that state may hold so much more. Called at the end of the log, so that
-/// concurrent appends cannot each pass the limit.
+/// Checks whether a log with that state may hold more. Called at the end of the log, so that concurrent
+/// appends cannot pass the limit together.
 pub type Check = Arc<dyn Fn(&AccountState, Usage) -> Result<()> + Send + Sync>;
 
 pub(super) struct Waiting {
     mailbox: MailboxId,
     messages: Vec<NewMessage>,
     check: Option<Check>,
-    /// Whether the messages are removed from the store if they are refused.
+    /// Whether to remove the messages from the store if they are refused.
     unplaced: bool,
     done: oneshot::Sender<Answer>,
 }
 
 impl Waiting {
-    /// As [`Stored::check_age`], for all of them.
+    /// As [`Stored::check_age`], for all messages.
     fn check_age(&self) -> Result<()> {
         self.messages.iter().try_for_each(|new| new.stored.check_age())
     }
 }
 
-/// Messages that were placed in a mailbox.
+/// The result of placing messages in a mailbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placed {
-    /// UIDVALIDITY there.
+    /// The mailbox's UIDVALIDITY.
     pub uid_validity: UidValidity,
     /// Their UIDs, in order.
     pub uids: Vec<Uid>,
-    /// The log entry, if there is nothing else in it.
+    /// The log entry, if it has no other changes.
     pub alone: Option<Position>,
 }
 
-/// The UIDs, or an error that several appends share.
+/// The result of an append, or an error that several appends share.
 type Answer = Result<Placed, (Kind, String)>;
 
 impl Account {
-    /// Places stored messages in a mailbox, all or none; their UIDs in order. Durable when it returns.
+    /// Places stored messages in a mailbox, all or none. Returns their UIDs in order. Durable when it
+    /// returns.
     ///
     /// # Errors
-    /// `NotFound` if the mailbox is gone, `Limit` if flags pass one, what the store says.
+    /// `NotFound` if the mailbox does not exist, `Limit` if flags exceed one, store errors.
     pub async fn append(
         &self,
         mailbox: MailboxId,
@@ -71,11 +72,11 @@ impl Account {
         Ok((placed.uid_validity, placed.uids))
     }
 
-    /// As [`Account::append`], for a caller that needs the position of the log entry, if `check`
-    /// permits it. The message is removed from the store after a refusal.
+    /// As [`Account::append`], for a caller that needs the position of the log entry, if `check` permits it.
+    /// A refused message is removed from the store.
     ///
     /// # Errors
-    /// As [`Account::append`], and what `check` says.
+    /// As [`Account::append`], and those of `check`.
     pub async fn append_noting(
         &self,
         mailbox: MailboxId,
@@ -101,7 +102,7 @@ impl Account {
             memory",
             )
         })?;
-        // A task of its own: one client that hangs up must not interrupt what is done for others.
+        // A separate task: a client that disconnects must not interrupt the appends of others.
         tokio::spawn(async move { account.append_waiting().await });
         match result.await {
             Ok(result) => result.map_err(|(kind, message)| Error::new(kind, message)),
@@ -109,12 +110,12 @@ impl Account {
         }
     }
 
-    /// Places a stored message in a mailbox and expunges another one, as one change (RFC 8508
-    /// §3.4); `None` if there was nothing left to replace, and then nothing is changed. Durable
-    /// when it returns; a message that is refused is removed from the store.
+    /// Places a stored message in a mailbox and expunges another one, as one change (RFC 8508 §3.4). `None`
+    /// if the message to replace no longer exists; then nothing changes. Durable when it returns. A refused
+    /// message is removed from the store.
     ///
     /// # Errors
-    /// As [`Account::append`], and what `check` says; `Invalid` if it is not one message.
+    /// As [`Account::append`], and those of `check`; `Invalid` if it is not one message.
     pub async fn replace(
         &self,
         (from, uid): (MailboxId, Uid),
@@ -156,12 +157,12 @@ impl Account {
         Ok(Some(placed.map_err(|(kind, message)| Error::new(kind, message))?))
     }
 
-    /// Places stored messages, each in one or several mailboxes, all in one entry. Each is placed
-    /// everywhere or refused by itself, and removed from the store then; `check` is asked with what
-    /// all before it and this one add. Durable when it returns.
+    /// Places stored messages, each in one or several mailboxes, all in one entry. Each message is placed
+    /// everywhere or refused alone, and is then removed from the store. `check` gets the usage of all earlier
+    /// messages and this one. Durable when it returns.
     ///
-    /// The value says of each message why it is refused: `NotFound` if one of its mailboxes is
-    /// gone, `Limit` if its flags pass one, what `check` says.
+    /// The value has for each message why it was refused: `NotFound` if one of its mailboxes does not exist,
+    /// `Limit` if its flags exceed one, or the error of `check`.
     ///
     /// # Errors
     /// `Invalid` unless each message has a mailbox; as [`Account::commit`].
@@ -194,7 +195,7 @@ impl Account {
     }
 
     async fn append_waiting(&self) {
-        // An append waits here while another one runs; then its message is appended already, or is
+        // An append waits here while another one runs. After that its message was appended with it, or is
         // next.
         let mut batch: Vec<Waiting> = Vec::new();
         let committed = self
@@ -231,7 +232,7 @@ impl Account {
                 }
             }
             Err(e) => {
-                // It may have failed before its decision; the caller needs an error all the same.
+                // A failure may come before the decision; the caller needs an error in any case.
                 if batch.is_empty() {
                     batch = self.next_appends();
                 }
@@ -257,11 +258,11 @@ impl Account {
     }
 }
 
-/// What the appends before this one in the same entry take.
+/// The usage of earlier appends in the same entry.
 struct Taken<'a> {
     flags: FlagRoom<'a>,
     usage: Usage,
-    /// Of the account in memory, in bytes.
+    /// Growth of the loaded account, in bytes.
     growth: usize,
 }
 
@@ -294,8 +295,8 @@ fn decide(
     Ok(())
 }
 
-/// The events that place a message in all of these mailboxes. `next` are the UIDs that the messages
-/// before it leave in each.
+/// The events that place a message in all of these mailboxes. `next` has the next UID of each mailbox after
+/// earlier messages.
 fn place_in_all<R: From<Error>>(
     state: &AccountState,
     new: &NewMessage,

@@ -1,9 +1,8 @@
-//! Turns a mailbox into a share: seals its messages again for the share's log, then switches the
-//! name with one entry in the account's log.
+//! Turns a mailbox into a share: seals its messages again for the share's log, then switches the name with
+//! one entry in the account's log.
 //!
-//! Until that entry is there the mailbox is what it was, and the share is a log that nothing links
-//! to; after it the share is complete: the entry is decided on a state in which the mailbox is as
-//! it was copied.
+//! Before that entry the mailbox is unchanged, and the share is a log without a link. After it the share is
+//! complete: the entry is decided on a state in which the mailbox is as it was copied.
 
 use sealpost_base::{Error, MailboxId, ModSeq, Result, Uid, limits};
 
@@ -15,10 +14,10 @@ use crate::share::{About, Link, check_can_be_linked};
 
 /// How often concurrent changes are copied before the mailbox counts as too busy.
 const ROUNDS: usize = 64;
-/// Messages that go into the share's log together.
+/// Messages appended to the share's log together.
 const BATCH: usize = limits::ENTRY_RECORDS;
 
-/// What is in the share so far.
+/// The content of the share so far.
 struct ShareFill<'a> {
     from: &'a Account,
     mailbox: MailboxId,
@@ -26,21 +25,19 @@ struct ShareFill<'a> {
     inbox: MailboxId,
     /// UIDs in the mailbox and in the share, both ascending.
     uids: Vec<(Uid, Uid)>,
-    /// The share has what the mailbox was at this position.
+    /// The share has the mailbox's state at this position.
     upto: ModSeq,
 }
 
 impl Account {
-    /// Moves a mailbox into a share, which is an account that was never used, and links its name to
-    /// it. The share is one without a name ([`crate::share::unlinked`]): a process that deletes
-    /// leftover shares cancels it first.
+    /// Moves a mailbox into a share, an unused account, and links its name to it. The share has no name
+    /// before ([`crate::share::unlinked`]): a process that deletes leftover shares must cancel it first.
     ///
     /// # Errors
-    /// `NotFound` if there is no such mailbox, `Invalid` for the inbox, `Limit` if there are too
-    /// many links, `Retry` if the mailbox changes faster than it is copied or the share was
-    /// cancelled meanwhile, `Corrupt` if a message cannot be read, and errors of the store. The
-    /// mailbox is then unchanged, unless the store failed at the last step: that may turn out to
-    /// have succeeded.
+    /// `NotFound` if there is no such mailbox, `Invalid` for the inbox, `Limit` for too many links, `Retry`
+    /// if the mailbox changes faster than it is copied or the share was cancelled meanwhile, `Corrupt` if a
+    /// message is unreadable, and store errors. The mailbox is then unchanged, except after a store error at
+    /// the last step, which may have succeeded.
     pub async fn move_into_share(
         &self,
         mailbox: MailboxId,
@@ -73,7 +70,7 @@ impl Account {
                     return Ok((Vec::new(), false));
                 }
                 let linked = Event::Linked { mailbox, link: link.clone() };
-                // What is the share's now is no longer the account's.
+                // Entries that the share now has are removed from the account.
                 let mut events =
                     metadata::set_shared(state, Holder::Mailbox(mailbox), &[]).map_err(Refused::error)?;
                 events.extend([linked, crate::share::forgotten(link.share)]);
@@ -88,7 +85,7 @@ impl Account {
 }
 
 impl ShareFill<'_> {
-    /// Copies what the mailbox has and the share has not, and repeats in the share what changed.
+    /// Copies messages that the share does not have, and repeats changes in the share.
     async fn catch_up(&mut self) -> Result<()> {
         let (changed, gone, shared, upto) = {
             let state = self.from.state();
@@ -112,7 +109,7 @@ impl ShareFill<'_> {
         Ok(())
     }
 
-    /// Shared entries are where the messages are; private ones stay in the account's log (RFC 5464 §3.1).
+    /// Shared entries are in the log of the messages; private ones stay in the account's log (RFC 5464 §3.1).
     async fn copy_metadata(&self, entries: Vec<(String, Vec<u8>)>) -> Result<()> {
         let holder = Holder::Mailbox(self.inbox);
         let copying = self
@@ -158,7 +155,7 @@ impl ShareFill<'_> {
         Some((state.message(row.message)?, state.flags_by_name(row.flags)))
     }
 
-    /// What sessions were shown as recent is not recent in the share.
+    /// Messages that sessions have reported as recent are not recent in the share.
     async fn take_recent(&self) -> Result<()> {
         let below = {
             let state = self.from.state();

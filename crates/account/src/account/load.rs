@@ -1,4 +1,4 @@
-//! Loading an account, and reading on in its log.
+//! Loads an account, and catches up with its log.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,16 +22,16 @@ use crate::log_end::LogEnd;
 use crate::share_keys::Openers;
 use crate::state::{self, AccountState, Restore};
 
-/// How often loading starts again because the log was trimmed meanwhile, or is broken: what is
-/// missing may be given out later.
+/// How often a load restarts because the log was trimmed meanwhile, or is broken: the store may return
+/// missing entries later.
 const LOAD_ATTEMPTS: usize = 5;
-/// Before it starts again because the log is broken; as long again each time.
+/// The pause before a restart because the log is broken; it grows by this with each.
 const BROKEN_PAUSE: Duration = Duration::from_millis(100);
 /// Chunks of a checkpoint read at once.
 const READ_AHEAD: usize = 8;
-/// Entries that are read between two checks that they are the entries in force.
+/// Entries read between two checks that they are the entries in force.
 const GROUP: usize = 16;
-/// Every so many entries it is weighed what they made.
+/// The account's memory is checked after this many entries.
 const WEIGH_ENTRIES: u64 = 64;
 
 impl Account {
@@ -58,7 +58,7 @@ impl Account {
         head.notify(work.tail().position);
         let damaged_end = head.journal.damaged_end(&work.tail()).unwrap_or_default().0;
         match head.may_follow(&work.tail()) {
-            // What is left can be read, and the log says what is wrong.
+            // The rest is readable, and the log was reported as broken.
             Err(error) => tracing::debug!(account = %id, %error, "the account is read-only"),
             Ok(()) if !damaged => head.saw(work.tail().position),
             Ok(()) => {}
@@ -93,10 +93,10 @@ impl Account {
         Ok(account)
     }
 
-    /// Applies what the log has beyond the state.
+    /// Applies the entries after the state.
     ///
     /// # Errors
-    /// What the store says; `Corrupt` if the log is broken, or has not what the state has.
+    /// Store errors; `Corrupt` if the log is broken, or does not have the entries in the state.
     pub(super) async fn follow(&self, work: &mut Work) -> Result<()> {
         match self.read_on(work).await {
             Err(outdated) if outdated.kind() == Kind::Denied => {
@@ -131,7 +131,7 @@ impl Account {
                     }
                     Read::Gone(_) => continue,
                 };
-                // Before it is counted: if loading fails, the state does not go up to it.
+                // Before it counts: if loading fails, the state does not include it.
                 if matches!(entry.content, Content::Renumbering(_))
                     || work.replay.next(&entry) != Step::Counts
                 {
@@ -151,11 +151,11 @@ impl Account {
         Ok(())
     }
 
-    /// Starts from the checkpoint again: the log was trimmed beyond the state, is broken, or names
-    /// its continuation.
+    /// Starts from the checkpoint again: the log was trimmed beyond the state, is broken, or has a
+    /// renumbering.
     ///
     /// # Errors
-    /// As [`Account::follow`]. The state is what it was then.
+    /// As [`Account::follow`]; the state is then unchanged.
     pub(super) async fn reload(&self, work: &mut Work) -> Result<()> {
         let scale = Scale { env: &self.env, id: self.id, charge: &self.charge };
         let before = work.tail();
@@ -168,7 +168,8 @@ impl Account {
         };
         let (state, fresh, damaged) = loaded?;
         if fresh.replay.counted(&before) == Some(false) {
-            // What this node showed is not in the log. If UIDs mean something else since, clients find out.
+            // The log lacks entries that this node has shown. If the meaning of UIDs has not changed since,
+            // clients must notice.
             if fresh.tail().generation <= before.generation {
                 return Err(Error::corrupt(format!(
                     "account {}: log entry {} as read by this node differs from the store's, or is missing \
@@ -193,7 +194,7 @@ impl Account {
     }
 }
 
-/// Weighs an account while it is loaded, so that one which is too large ends early.
+/// Checks the memory of an account while it is loaded, so that too large ones fail early.
 struct Scale<'a> {
     env: &'a AccountEnv,
     id: AccountId,
@@ -205,14 +206,14 @@ impl Scale<'_> {
         self.env.weigh(self.id, self.charge, state.memory())
     }
 
-    /// The same while there is more to come: what was expected is kept until it is passed.
+    /// Checks with entries still to come: keeps the expected size until it is exceeded.
     fn check(&self, state: &AccountState) -> Result<()> {
         let now = state.memory();
         if now > self.charge.bytes() { self.env.weigh(self.id, self.charge, now) } else { Ok(()) }
     }
 }
 
-/// About what an account will take that was not loaded before.
+/// The expected memory of an account that was not loaded before.
 async fn expected_bytes(journal: &Journal, keys: &AccountKeys) -> Result<usize> {
     let newest = journal.checkpoints().await?.first().copied();
     let checkpoint = match newest {
@@ -251,7 +252,7 @@ async fn load(
                 continue;
             }
         };
-        // Also if there was nothing: a log that was lost as a whole is not taken for an empty one.
+        // Even without entries: a log that was lost completely must not count as an empty one.
         if !journal.reaches_back(&known).await? {
             broken = None;
             continue;
@@ -271,7 +272,7 @@ async fn load(
     }))
 }
 
-/// An account that is being replayed.
+/// An account in replay.
 struct Loading<'a> {
     journal: &'a Journal,
     keys: &'a AccountKeys,
@@ -282,16 +283,16 @@ struct Loading<'a> {
     damaged: bool,
 }
 
-/// How far that came.
+/// How far a replay came.
 enum Loaded {
     /// To the end of the log.
     Whole,
     /// Entries were removed meanwhile.
     Trimmed,
-    /// To where an entry is missing; which, for the operator.
+    /// Up to a missing entry, described for the operator.
     Broken(String),
-    /// To a renumbering that says which entries count from that position on, which the checkpoint
-    /// is behind: what is in it may be of others.
+    /// Up to a renumbering that decides which entries count from that position on. The checkpoint is after
+    /// that position and may include other entries.
     Contradicted(Position),
 }
 
@@ -355,7 +356,7 @@ impl Loading<'_> {
         Ok(Loaded::Whole)
     }
 
-    /// The log is broken before the entry at `position`, and a renumbering says what counts.
+    /// Continues at a break before the entry at `position`, where a renumbering decides what counts.
     fn continue_by(&mut self, cover: Cover, position: Position) {
         tracing::error!(
             account = %self.scale.id, %position, renumbering = %cover.position,
@@ -366,9 +367,9 @@ impl Loading<'_> {
     }
 }
 
-/// The state of the newest checkpoint below a position that can be read whole; if none can, that of
-/// an empty log if all of the log is there, or else of the newest with what can be read of it;
-/// without any, the state of an empty log.
+/// The state of the newest completely readable checkpoint below a position. If there is none: the state of an
+/// empty log if the whole log exists, otherwise that of the newest checkpoint with its readable parts.
+/// Without checkpoints, the state of an empty log.
 async fn restore(
     journal: &Journal,
     keys: &AccountKeys,
@@ -392,7 +393,7 @@ async fn restore(
         }
         for position in &positions {
             let restored = restore_one(journal, keys, scale, *position, strict).await;
-            // What is missing of one that was trimmed since it was listed is no damage.
+            // A chunk of a checkpoint that was trimmed since the listing is no damage.
             let whole = matches!(&restored, Ok(Some(_))) && strict;
             if !whole && journal.is_trimmed(*position).await? {
                 continue;
@@ -401,7 +402,7 @@ async fn restore(
                 Ok(Some((state, tail))) => {
                     return Ok((state, behind(tail, true), damaged));
                 }
-                // Removed since it was listed, or not quite written yet.
+                // It was removed since the listing, or is not completely written yet.
                 Ok(None) => {}
                 Err(e) if matches!(e.kind(), Kind::Corrupt | Kind::NotFound) => {
                     tracing::error!(account = %id, checkpoint = %position, error = %e, "damaged checkpoint");
@@ -447,18 +448,18 @@ async fn restore_one(
     Ok(Some((restore.finish()?, checkpoint.tail)))
 }
 
-/// What an entry says.
+/// The content of an entry.
 enum Said {
     /// Events.
     Events(Origin, Batch),
-    /// UIDs have a new meaning from here on.
+    /// From here on UIDs have a new meaning.
     Renumbering,
     /// The account's key does not open it.
     Nothing,
 }
 
-/// What an entry says; `Denied` if the account has a newer key than these, under which it is
-/// sealed: that is no damage.
+/// The content of an entry. `Denied` if it is sealed under a newer key of the account than these, which is no
+/// damage.
 fn read_entry(id: AccountId, keys: &AccountKeys, entry: &Entry) -> Result<Said> {
     let why = match &entry.content {
         Content::Plain(origin, plaintext) => match Batch::decode(plaintext) {
@@ -475,7 +476,7 @@ fn read_entry(id: AccountId, keys: &AccountKeys, entry: &Entry) -> Result<Said> 
     Ok(Said::Nothing)
 }
 
-/// Caches structures that came with deliveries: clients request them next.
+/// Caches structures that arrived with deliveries: clients request them next.
 fn keep_structures(env: &AccountEnv, id: AccountId, said: Said) {
     let Said::Events(_, batch) = said else { return };
     for event in batch.events {
@@ -496,7 +497,7 @@ fn events_of(said: &Said) -> &[Event] {
     }
 }
 
-/// Applies one entry; how many events it had, `None` if it could not be opened.
+/// Applies one entry. Returns the number of its events; `None` if it could not be opened.
 fn apply(state: &mut AccountState, entry: &Entry, said: &Said) -> Option<usize> {
     let Entry { position, generation, .. } = *entry;
     match said {

@@ -1,5 +1,5 @@
-//! Checkpoints, trimming, and the work after the grace period. Always in the background, and never
-//! delaying a client for longer than one read of the state takes.
+//! Checkpoints, trimming, and garbage collection. They run in the background, and delay a client by at most
+//! one read of the state.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,24 +17,24 @@ use crate::state::AccountState;
 
 /// The shortest tail that is worth a checkpoint, in events.
 const TAIL_EVENTS: usize = 256;
-/// A tail of this part of the account's messages is worth one, so that its cost for one event stays
-/// the same however large the account is.
+/// A tail of this fraction of the account's messages is worth a checkpoint, so that its cost per event is the
+/// same for every size of account.
 const MESSAGES_PER_EVENT: usize = 16;
 
-/// As [`MESSAGES_PER_EVENT`], for looking through all objects.
+/// As [`MESSAGES_PER_EVENT`], for a listing of all objects.
 const MESSAGES_PER_EVENT_COLLECTED: usize = 2;
 
-/// Objects removed right after the end of their grace period. More than that are left to the next
-/// listing of all objects, so that they need not all be remembered.
+/// Objects removed directly at the end of their grace period. Further ones are left to the next listing of
+/// all objects, so that their ids need not be kept.
 const REMOVED_AT_ONCE: usize = 65_536;
 
-/// Of those that are not known one in so many is remembered.
+/// One of this many unknown ids is kept.
 const UNKNOWN_PART: usize = 4;
-/// What an id takes that is remembered while garbage is collected, with its part of one that is not known.
+/// Memory for an id during garbage collection, including its share of an unknown one.
 const COLLECTED_BYTES: usize =
     size_of::<ObjectId>() + size_of::<(ObjectId, bool, Timestamp)>().div_ceil(UNKNOWN_PART);
 
-/// One of so many parts of all ids, about as large as each other.
+/// One of `of` parts of all ids, of about equal size.
 #[derive(Debug, Clone, Copy)]
 struct Part {
     nth: usize,
@@ -43,18 +43,18 @@ struct Part {
 
 impl Part {
     fn has(self, id: ObjectId) -> bool {
-        // Ids are random, or follow each other.
+        // Ids are random, or consecutive.
         let number = id.0.iter().skip(8).fold(0u64, |number, byte| number << 8 | u64::from(*byte));
         number % self.of as u64 == self.nth as u64
     }
 }
 
-/// What a round of maintenance removed.
+/// The objects that a round of maintenance removed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Maintenance {
-    /// Messages whose grace period was over.
+    /// Messages whose grace period had ended.
     pub purged: usize,
-    /// Objects that no event ever referred to.
+    /// Objects to which no event ever referred.
     pub orphans: usize,
 }
 
@@ -72,10 +72,9 @@ impl Account {
             && work.since_checkpoint > self.state().message_count() / MESSAGES_PER_EVENT
     }
 
-    /// With the first checkpoint since it was loaded, and then when there were so many events that
-    /// looking through all objects costs the same for every one of them: it takes longer than a
-    /// checkpoint, which writes only what changed. Not while all objects are too young to be
-    /// removed, as those of an account that is filled for the first time.
+    /// Due with the first checkpoint after a load, and then after enough events that a listing of all objects
+    /// costs the same per event; it takes longer than a checkpoint, which writes only changes. Not due while
+    /// all objects are too young to be removed, as in an account that is filled for the first time.
     fn collection_is_due(&self, work: &Work) -> bool {
         let now = self.env.clock().monotonic();
         if self.new_since.is_some_and(|since| now.saturating_sub(since) < UNDER_WAY) {
@@ -84,7 +83,7 @@ impl Account {
         work.since_collection > self.state().message_count() / MESSAGES_PER_EVENT_COLLECTED
     }
 
-    /// Starts a round of maintenance unless one is under way.
+    /// Starts a round of maintenance unless one is running.
     pub(super) fn maintain_in_background(&self) {
         let Some(account) = self.this.upgrade() else { return };
         if self.is_damaged() || self.maintaining.swap(true, Ordering::AcqRel) {
@@ -103,7 +102,7 @@ impl Account {
         let due = self.checkpoint_is_due(&*self.work.lock().await);
         if due {
             match self.checkpoint().await {
-                // Something that is none is where it was to be: the next one is elsewhere.
+                // Another object is at a path of the checkpoint: the next one has other paths.
                 Err(e) if e.kind() == Kind::Conflict => {
                     tracing::error!(account = %self.id, error = %e, "no checkpoint was written");
                 }
@@ -122,11 +121,12 @@ impl Account {
         }
     }
 
-    /// Writes a checkpoint of the state as it is, and removes what the last two make superfluous.
+    /// Writes a checkpoint of the present state, and removes objects that the last two checkpoints make
+    /// unnecessary.
     ///
     /// # Errors
-    /// What the store says; `Corrupt` if the account is damaged, because what could still be
-    /// repaired would be removed.
+    /// Store errors; `Corrupt` if the account is damaged, since it would remove objects that a repair may
+    /// need.
     pub async fn checkpoint(&self) -> Result<()> {
         if self.is_damaged() {
             return Err(sealpost_base::Error::corrupt("the account is damaged: no objects are removed"));
@@ -149,8 +149,8 @@ impl Account {
         journal.trim().await
     }
 
-    /// Ends the grace period of what was expunged long enough ago, and removes the objects that
-    /// leaves without use.
+    /// Ends the grace period of messages expunged long enough ago, and removes the objects that become
+    /// unused.
     async fn purge(&self) -> Result<usize> {
         if self.env.keeps_all() {
             return Ok(0);
@@ -172,17 +172,17 @@ impl Account {
         Ok(purged.len())
     }
 
-    /// Ends grace periods, and removes objects older than the grace period that no event refers to:
-    /// what is left of deliveries that were interrupted. Old uploads go too.
+    /// Ends grace periods, and removes objects older than the grace period to which no event refers:
+    /// leftovers of interrupted deliveries. Removes old uploads too.
     ///
     /// # Errors
-    /// What the store says; `Corrupt` if the account is damaged.
+    /// Store errors; `Corrupt` if the account is damaged.
     pub async fn collect_garbage(&self) -> Result<Maintenance> {
         self.collect_garbage_by(limits::GARBAGE_IDS).await
     }
 
-    /// As [`Account::collect_garbage`], with at most `most` ids remembered at a time of those that
-    /// are known, and a quarter of that of those that are not. What is left is for the next time.
+    /// As [`Account::collect_garbage`], with at most `most` known ids in memory at a time, and a quarter of
+    /// that of unknown ones. The next run removes the rest.
     #[doc(hidden)]
     pub async fn collect_garbage_by(&self, most: usize) -> Result<Maintenance> {
         if self.is_damaged() {
@@ -195,10 +195,10 @@ impl Account {
         self.collect_uploads(self.store_time().await?).await?;
         let memory = self.env.budget().acquire(most.saturating_mul(COLLECTED_BYTES)).await;
         let most = (memory.bytes() / COLLECTED_BYTES).clamp(1, most.max(1));
-        // Independent of the grace period: an object may be older than the event that will refer to
-        // it by the time that a client takes for the rest of its command.
+        // Independent of the grace period: an object may be older than its later event by the time that a
+        // client takes for the rest of its command.
         let period = self.env.grace().max(UNDER_WAY);
-        // Not all parts are equally large.
+        // The parts differ in size.
         let each = (most - most / 8).max(1);
         let passes = self.state().message_objects().count().div_ceil(each).max(1);
         let mut orphans = 0;
@@ -209,14 +209,15 @@ impl Account {
         Ok(Maintenance { purged, orphans })
     }
 
-    /// Removes some of the objects of that part of all ids to which no event has referred for `period`.
+    /// Removes objects of that part of all ids to which no event has referred for `period`.
     async fn remove_orphans(&self, part: Part, most: usize, period: Duration) -> Result<usize> {
         self.refresh().await?;
         let known = self.known_objects(part);
-        // How old an object is, the store says: the time here may be wrong by more than any period.
+        // The store's clock decides on the age of objects: the local clock may be wrong by more than any
+        // period.
         let mut store_time = self.store_time().await?;
         let mut unknown = Vec::new();
-        // Those with evicted bodies are below the second.
+        // Objects of messages with evicted bodies are below the second.
         for (below, thin) in [("msg", false), ("thin", true)] {
             let mut listed = self.env.store().list(&format!("acct/{}/{below}", self.id), None);
             while let Some(object) = listed.try_next().await? {
@@ -232,8 +233,8 @@ impl Account {
         if unknown.is_empty() {
             return Ok(0);
         }
-        // An event that refers to an object as old as that is old too, so reading the log suffices,
-        // but only after the listing: until then this node may have been suspended for any time.
+        // An event that refers to such an old object is old too, so catching up suffices. It must come after
+        // the listing, since this node may have been suspended for any time before.
         self.refresh().await?;
         let known = self.known_objects(part);
         unknown.retain(|(id, _, _)| known.binary_search(id).is_err());
@@ -245,30 +246,30 @@ impl Account {
         Ok(unknown.len())
     }
 
-    /// The time by the store's clock, or one before that: what the store wrote last tells it; it was
-    /// just now if this follows a checkpoint.
+    /// A lower bound of the store's time: that of the last write, which was just now if this follows a
+    /// checkpoint.
     async fn store_time(&self) -> Result<Timestamp> {
         Ok(self.head.journal.last_checkpoint_written().await?.unwrap_or(Timestamp(i64::MIN)))
     }
 
-    /// The objects of that part that events refer to, sorted.
+    /// The objects of that part to which events refer, sorted.
     fn known_objects(&self, part: Part) -> Vec<ObjectId> {
         let mut known: Vec<ObjectId> = self.state().message_objects().filter(|id| part.has(*id)).collect();
         known.sort_unstable();
         known
     }
 
-    /// What was expunged before this has been gone for as long.
+    /// The time before which the grace period of expunged messages has ended.
     fn grace_ends(&self) -> Timestamp {
         let period = i64::try_from(self.env.grace().as_millis()).unwrap_or(i64::MAX);
         Timestamp(self.env.clock().now().0.saturating_sub(period))
     }
 
-    /// Whole or thin.
+    /// Removes a message object, complete or a stub.
     async fn remove_object(&self, object: ObjectId) -> Result<()> {
         let mut paths = vec![message::path(self.id, object)];
-        // A bucket has no thin ones of its own making, and each question takes a while: others are
-        // collected with the garbage.
+        // A bucket has no stubs of its own making, and each request takes time. Garbage collection removes
+        // others.
         if !self.env.store().wants_packs() {
             paths.push(message::thin_path(self.id, object));
         }
@@ -278,7 +279,7 @@ impl Account {
         }
     }
 
-    /// How many events the log has beyond the last checkpoint.
+    /// The number of events after the last checkpoint.
     pub async fn tail_events(&self) -> usize {
         let work = self.work.lock().await;
         work.since_checkpoint
@@ -296,7 +297,7 @@ mod tests {
     use crate::accounts::Accounts;
 
     #[tokio::test]
-    async fn nothing_is_removed_by_a_clock_that_is_not_believed() {
+    async fn nothing_is_removed_while_the_clock_is_doubted() {
         let (store, clock) = (Store::memory(), Arc::new(FakeClock::new(Timestamp(0))));
         let random = Arc::new(SeededRandom::new(1));
         let root = RootKey::generate(&*random);
@@ -321,7 +322,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_filled_just_now_is_not_looked_through() {
+    async fn a_newly_filled_account_is_not_collected() {
         let (store, clock) = (Store::memory(), Arc::new(FakeClock::new(Timestamp(0))));
         let random = Arc::new(SeededRandom::new(1));
         let root = RootKey::generate(&*random);

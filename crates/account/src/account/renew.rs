@@ -1,4 +1,4 @@
-//! A later key of a share that is loaded.
+//! Later keys of a loaded share.
 
 use sealpost_base::{Error, Kind, Result};
 
@@ -6,11 +6,11 @@ use super::Account;
 use crate::share_keys::{newest_key, record_of};
 
 impl Account {
-    /// Takes the newest key of the share that this is from its record, because `outdated` says that
-    /// there is one; with the keys of any account that opened it.
+    /// Takes the newest key of this share from its record, because `outdated` shows that there is one. Uses
+    /// the keys of any account that opened the share.
     ///
     /// # Errors
-    /// `outdated` if there is none for those accounts; what the store says.
+    /// `outdated` if there is none for those accounts; store errors.
     pub(super) async fn renew_key(&self, outdated: Error) -> Result<()> {
         let Some(directory) = self.env.directory() else { return Err(outdated) };
         for (own, owner) in self.openers.all() {
@@ -23,7 +23,7 @@ impl Account {
                     return Ok(());
                 }
                 Ok(None) => {}
-                // Not for this account, or for a later key of it.
+                // Sealed to other accounts, or to a later key of this one.
                 Err(error) if matches!(error.kind(), Kind::NotFound | Kind::Denied) => {}
                 Err(error) => return Err(error),
             }

@@ -48,7 +48,7 @@ async fn a_wait_for_a_large_change_blocks_no_other_request() {
     assert!(changing.await.unwrap());
 }
 
-/// Without a thread: as many as there may be would block the runtime.
+/// Waiting takes no thread: otherwise the maximum number of threads would block the runtime.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn many_requests_wait_for_a_large_change_without_threads() {
     let account = account().await;

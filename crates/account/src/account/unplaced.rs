@@ -1,4 +1,4 @@
-//! [`Unplaced`]: stored messages on their way into a mailbox.
+//! [`Unplaced`]: stored messages that are not in a mailbox yet.
 
 use std::sync::Arc;
 
@@ -6,32 +6,32 @@ use sealpost_vault::message;
 
 use super::{Account, NewMessage};
 
-/// Messages that are stored in an account and that no event refers to yet. Those that are dropped
-/// are removed from the store, in the background: a command that is refused leaves nothing. What a
-/// process that ended left is collected with the garbage.
+/// Messages stored in an account to which no event refers yet. Dropped ones are removed from the store in the
+/// background, so that a refused command leaves nothing. Garbage collection removes leftovers of processes
+/// that ended.
 pub struct Unplaced {
     account: Arc<Account>,
     messages: Vec<NewMessage>,
 }
 
 impl Unplaced {
-    /// None yet, of that account.
+    /// An empty set for that account.
     pub fn of(account: Arc<Account>) -> Self {
         Unplaced { account, messages: Vec::new() }
     }
 
-    /// Adds one. It may be that it is not durable yet.
+    /// Adds a message, which need not be durable yet.
     pub fn push(&mut self, new: NewMessage) {
         self.messages.push(new);
     }
 
-    /// The messages, in the order in which they came.
+    /// The messages in order of arrival.
     pub fn messages(&self) -> &[NewMessage] {
         &self.messages
     }
 
-    /// Takes all of them for placing: from here on an event may refer to them, whatever the outcome
-    /// of the append.
+    /// Takes all messages for placing. From here on an event may refer to them, whatever the outcome of the
+    /// append.
     pub(super) fn into_messages(mut self) -> Vec<NewMessage> {
         std::mem::take(&mut self.messages)
     }
@@ -44,7 +44,7 @@ impl Drop for Unplaced {
 }
 
 impl Account {
-    /// Removes messages from the store that no event refers to, and none ever will.
+    /// Removes messages from the store to which no event will ever refer.
     pub(super) fn remove_unplaced(&self, messages: &[NewMessage]) {
         let (Ok(runtime), false) = (tokio::runtime::Handle::try_current(), messages.is_empty()) else {
             return;

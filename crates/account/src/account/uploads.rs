@@ -1,8 +1,8 @@
-//! Uploads of an account: bytes that a client sent and that no message has yet.
+//! Uploads of an account: bytes that a client sent and that are in no message yet.
 //!
-//! They have a quota of their own ([`limits::JMAP_UPLOADS_BYTES`]): each upload makes room by
-//! removing the oldest ones, and those older than [`KEPT`]. The garbage collection removes old ones
-//! too. How old they are, the store says.
+//! They have a quota of their own ([`limits::JMAP_UPLOADS_BYTES`]). Each upload removes the oldest ones
+//! beyond the quota, and those older than [`KEPT`]; so does garbage collection. The store's clock decides on
+//! their age.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,11 +19,11 @@ use sealpost_vault::upload::{self, Upload, UploadWriter};
 use super::Account;
 use crate::decoded::{Decoded, Span};
 
-/// How long an upload is kept, unless others need its place: RFC 8620 §6 asks for an hour.
+/// How long an upload is kept within the quota: RFC 8620 §6 asks for an hour.
 const KEPT: Duration = Duration::from_secs(24 * 3600);
 
 impl Account {
-    /// Starts an upload. The caller ends one that has too many bytes.
+    /// Starts an upload. The caller must limit its size.
     ///
     /// # Errors
     /// Store errors.
@@ -31,28 +31,28 @@ impl Account {
         UploadWriter::new(self.store(), &self.keys(), self.id(), self.random(), self.env.storing()).await
     }
 
-    /// Completes an upload, and removes others that are too many or too old; its text, which
-    /// [`Account::uploaded`] reads. Durable when it returns.
+    /// Completes an upload, and removes excess and old ones. Returns its text, which [`Account::uploaded`]
+    /// reads. Durable when it returns.
     ///
     /// # Errors
     /// Store errors.
     pub async fn finish_upload(&self, writer: UploadWriter) -> Result<String> {
         let upload = writer.finish().await?;
         let text = upload.to_text(&self.keys(), self.id())?;
-        // It is there, whatever becomes of the others.
+        // The upload is complete, whether or not others can be removed.
         if let Err(error) = self.collect_uploads(Timestamp(i64::MIN)).await {
             tracing::warn!(account = %self.id(), %error, "old uploads were not removed; retrying later");
         }
         Ok(text)
     }
 
-    /// The upload with that text; `None` if it is no text of an upload of this account. It may have
-    /// been collected.
+    /// The upload with that text; `None` if it cannot be an upload of this account. The upload may have been
+    /// removed.
     pub fn uploaded(&self, text: &str) -> Option<Upload> {
         Upload::of_text(&self.keys(), self.id(), text)
     }
 
-    /// Whether the upload was not collected.
+    /// Whether the upload still exists.
     ///
     /// # Errors
     /// Store errors.
@@ -64,10 +64,10 @@ impl Account {
         }
     }
 
-    /// The bytes of an upload that a span names, as [`Account::bytes`].
+    /// The bytes of a span of an upload, as [`Account::bytes`].
     ///
     /// # Errors
-    /// `NotFound` if it was collected, `Corrupt`; store errors.
+    /// `NotFound` if it was removed, `Corrupt`; store errors.
     pub async fn upload_bytes(
         &self,
         upload: &Upload,
@@ -76,7 +76,7 @@ impl Account {
         self.bytes_by(upload.object(), &self.upload_reader(upload)?, span).await
     }
 
-    /// What comes out of these layers of an upload, as [`Account::decoded`].
+    /// The decoded form of these layers of an upload, as [`Account::decoded`].
     ///
     /// # Errors
     /// As [`Account::upload_bytes`].
@@ -88,11 +88,11 @@ impl Account {
         upload.reader(self.store(), &self.keys(), self.id())
     }
 
-    /// Removes uploads that are too many, or too old at `store_time` or the time of the newest one;
-    /// not for their age while the clock is not believed, which may be the store's too.
+    /// Removes excess uploads, and those too old at `store_time` or at the time of the newest one. Ignores
+    /// the age while the clock is doubted, which may be the store's too.
     pub(super) async fn collect_uploads(&self, store_time: Timestamp) -> Result<()> {
         let listed = self.store().list(&upload::folder(self.id()), None);
-        // More than there may be, in case others upload at the same time.
+        // May exceed the limit, if others upload at the same time.
         let uploads: Vec<ListedObject> = listed.try_collect().await?;
         for path in superfluous(uploads, store_time, !self.env.keeps_all()) {
             match self.store().delete(&path).await {
@@ -104,7 +104,7 @@ impl Account {
     }
 }
 
-/// The paths of those that are too many, or too old: the newest stay. With `ends`, age counts.
+/// The paths of excess and old uploads; the newest stay. With `ends`, age counts.
 fn superfluous(mut uploads: Vec<ListedObject>, store_time: Timestamp, ends: bool) -> Vec<String> {
     uploads.sort_by_key(|upload| std::cmp::Reverse(upload.modified));
     let now = uploads.first().map_or(store_time, |newest| newest.modified.max(store_time));
@@ -112,7 +112,7 @@ fn superfluous(mut uploads: Vec<ListedObject>, store_time: Timestamp, ends: bool
     let mut is_superfluous = |upload: &ListedObject| {
         count += 1;
         bytes = bytes.saturating_add(upload.size);
-        // The newest one has just come.
+        // The newest one has just arrived.
         let is_full = count > limits::JMAP_UPLOADS || bytes > limits::JMAP_UPLOADS_BYTES;
         count > 1 && is_full || ends && now.since(upload.modified) > KEPT
     };

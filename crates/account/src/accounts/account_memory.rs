@@ -1,4 +1,4 @@
-//! The memory of loaded accounts: the size of each, and the loads that wait.
+//! Account memory: the size of each loaded account, and the loads that wait for memory.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,62 +8,62 @@ use sealpost_base::{Error, Result};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
-/// How often sessions are asked to release accounts while a load waits.
+/// How often a waiting load asks sessions to release accounts.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
-/// How long an account waits to be loaded while others are in use.
+/// How long a load may wait while others are in use.
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// While a load waits for much memory, small loads pass it if they fit, until together they have
-/// taken this part of the memory; so the wait ends.
+/// While a load waits for much memory, small loads that fit may pass it, until together they have taken this
+/// fraction of the memory. So the wait ends.
 const PASSING: usize = 16;
-/// While less than this part is in use, or what a few accounts take, idle accounts may stay loaded.
+/// While less than this fraction is in use, or the size of a few accounts, idle accounts may stay loaded.
 const AMPLE: usize = 64;
 const AMPLE_BYTES: usize = 1 << 20;
-/// After waiting this long, sessions no longer choose when to release their accounts.
+/// After a load has waited this long, sessions no longer choose when to release their accounts.
 const SEVERE: Duration = Duration::from_secs(2);
 
-/// The part of the memory that loaded accounts have. Cloning shares it.
+/// The memory of loaded accounts. Clones share it.
 #[derive(Clone)]
 pub(crate) struct AccountMemory(Arc<Shared>);
 
 struct Shared {
     bytes: usize,
     used: Mutex<usize>,
-    /// How much of that is lent.
+    /// How much of it is lent.
     lent: AtomicUsize,
     freed: Notify,
-    /// Held by the first waiting load; others wait in the order of their arrival.
+    /// Held by the first waiting load; others wait in order of arrival.
     turn: tokio::sync::Mutex<()>,
-    /// The bytes of the loads that passed since the first one in the queue began to wait.
+    /// The bytes of loads that have passed the first waiting load.
     passed: Mutex<usize>,
-    /// Since when it has waited, for its turn too.
+    /// Since when that load has waited, including the wait in the queue.
     since: Mutex<Option<Instant>>,
 }
 
-/// A load that waits, for as long as this value lives.
+/// Marks a waiting load for as long as it lives.
 struct Waits<'a>(&'a AccountMemory);
 
-/// How short the memory for loaded accounts is.
+/// How short account memory is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Pressure {
-    /// Loaded accounts take so little that a session that waits may keep its account for a while.
+    /// Loaded accounts take so little that a waiting session may keep its account for a while.
     Ample,
-    /// They take more than that, and less than half.
+    /// They take more than that, but less than half.
     Moderate,
-    /// They take more than half: what needs memory at once may not find it, and a session that
-    /// waits releases its account.
+    /// They take more than half: a request that needs memory at once may fail, and waiting sessions release
+    /// their accounts.
     Scarce,
-    /// A load waits for memory: a session between two commands releases its account.
+    /// A load waits for memory: sessions release their accounts between two commands.
     Short,
-    /// A load has waited for long: a session that holds an account for a stalled client, or waits
-    /// for other memory while it holds one, ends or releases it.
+    /// A load has waited long. A session that holds an account for a stalled client, or while it waits for
+    /// other memory, ends or releases the account.
     Severe,
 }
 
-/// Memory that is lent for something else than accounts; given back when dropped.
+/// Memory lent for purposes other than accounts; returned when dropped.
 pub struct Loan(Reservation);
 
-/// What one account, or one session, takes of the memory; given back when dropped.
+/// Memory of an account or a session; released when dropped.
 pub struct Reservation {
     memory: AccountMemory,
     bytes: AtomicUsize,
@@ -83,7 +83,7 @@ impl AccountMemory {
         AccountMemory(Arc::new(shared))
     }
 
-    /// All of it, in bytes.
+    /// The total, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.0.bytes
     }
@@ -92,17 +92,17 @@ impl AccountMemory {
         *self.lock()
     }
 
-    /// How much more than there is would be in use with `bytes` more.
+    /// How far the total would be exceeded with `bytes` more.
     pub(crate) fn missing(&self, bytes: usize) -> usize {
         (self.used() + bytes).saturating_sub(self.0.bytes)
     }
 
-    /// What accounts may take that could as well be loaded again, however much the others take.
+    /// The memory that idle accounts may keep, however much the others take.
     pub(crate) fn ample(&self) -> usize {
         AMPLE_BYTES.max(self.0.bytes / AMPLE)
     }
 
-    /// How short it is. What is lent is not the accounts'.
+    /// The present pressure. Lent memory does not count as the accounts'.
     pub(crate) fn pressure(&self) -> Pressure {
         let (used, lent) = (self.used(), self.0.lent.load(Ordering::Relaxed));
         let by_accounts = used.saturating_sub(lent);
@@ -119,21 +119,21 @@ impl AccountMemory {
         }
     }
 
-    /// To lend some of it; nothing is lent yet.
+    /// A loan of nothing, to be increased.
     pub(crate) fn loan(&self) -> Loan {
         Loan(Reservation { memory: self.clone(), bytes: AtomicUsize::new(0) })
     }
 
-    /// Whether a load has waited for long: [`Pressure::Severe`], without looking at the rest.
+    /// Whether a load has waited long: [`Pressure::Severe`], without computing the rest.
     pub(crate) fn is_pressure_severe(&self) -> bool {
         self.since().is_some_and(|since| since.elapsed() >= SEVERE)
     }
 
-    /// Reserves `bytes`, or all memory if that is less, and waits for it. `evict` gets the number
-    /// of missing bytes, repeatedly while some are missing.
+    /// Reserves `bytes`, or all memory if that is less, and waits for it. Calls `evict` with the number of
+    /// missing bytes, repeatedly while some are missing.
     ///
     /// # Errors
-    /// `Retry` if others need what they have for too long.
+    /// `Retry` if others keep their memory for too long.
     pub(crate) async fn reserve(&self, bytes: usize, evict: impl Fn(usize)) -> Result<Reservation> {
         let bytes = bytes.min(self.0.bytes);
         if let Some(charge) = self.pass(bytes) {
@@ -143,7 +143,7 @@ impl AccountMemory {
         let taken = async {
             let _turn = self.0.turn.lock().await;
             *self.passed() = 0;
-            // The loads before it had their time: a stalled one delayed this one as well.
+            // Counts the time that earlier loads took: a stalled one has delayed this one too.
             let _waits = Waits::since(self, came);
             loop {
                 let freed = self.0.freed.notified();
@@ -162,7 +162,7 @@ impl AccountMemory {
         })
     }
 
-    /// Takes `bytes` if there are as many.
+    /// Reserves `bytes` if they are free.
     pub(crate) fn try_reserve(&self, bytes: usize) -> Option<Reservation> {
         let mut used = self.lock();
         (*used + bytes <= self.0.bytes).then(|| {
@@ -171,7 +171,7 @@ impl AccountMemory {
         })
     }
 
-    /// Reserves `bytes` before waiting loads, if they are few.
+    /// Reserves a few bytes ahead of waiting loads.
     fn pass(&self, bytes: usize) -> Option<Reservation> {
         let mut passed = self.passed();
         if *passed + bytes > self.0.bytes / PASSING {
@@ -209,13 +209,13 @@ impl Drop for Waits<'_> {
 }
 
 impl Reservation {
-    /// What is taken, in bytes.
+    /// The reserved bytes.
     pub fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// What it takes by now. More than there is memory for is taken all the same: it is there
-    /// already, and the next to load something waits for it.
+    /// Sets the reservation to the present size. It may exceed the total, since the memory is already in use;
+    /// the next load waits for it.
     pub fn set(&self, bytes: usize) {
         let mut used = self.memory.lock();
         let before = self.bytes.swap(bytes, Ordering::Relaxed);
@@ -226,7 +226,7 @@ impl Reservation {
         }
     }
 
-    /// Takes `bytes` in all, if there is memory for what is new of that.
+    /// Sets the reservation to `bytes`, if the increase is free.
     pub fn try_set(&self, bytes: usize) -> bool {
         let mut used = self.memory.lock();
         let others = used.saturating_sub(self.bytes());
@@ -242,12 +242,12 @@ impl Reservation {
 }
 
 impl Loan {
-    /// What is lent, in bytes.
+    /// The lent bytes.
     pub fn bytes(&self) -> usize {
         self.0.bytes()
     }
 
-    /// Lends `bytes` in all, if there is memory for what is new of that.
+    /// Sets the loan to `bytes`, if the increase is free.
     pub(crate) fn try_set(&self, bytes: usize) -> bool {
         let (lent, before) = (&self.0.memory.0.lent, self.bytes());
         if !self.0.try_set(bytes) {
@@ -278,7 +278,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn who_waits_comes_first_and_gives_up_in_time() {
+    async fn the_first_waiter_is_served_first_and_times_out() {
         let memory = AccountMemory::new(100);
         let held = memory.try_reserve(60).unwrap();
         assert!(memory.try_reserve(50).is_none() && memory.pressure() < Pressure::Short);
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_waited_for_a_turn_presses_at_once() {
+    async fn waiting_in_the_queue_counts_towards_severe_pressure() {
         let memory = AccountMemory::new(100);
         let held = memory.try_reserve(100).unwrap();
         let takes = |memory: AccountMemory| async move { memory.reserve(60, |_| ()).await };
@@ -314,7 +314,7 @@ mod tests {
         assert!(memory.is_pressure_severe());
         drop(held);
         let _first = first.await.unwrap().unwrap();
-        // The second one's turn comes; it has waited as long.
+        // The second one is now first; it has waited as long.
         tokio::task::yield_now().await;
         assert!(memory.is_pressure_severe());
         second.abort();
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lent_is_used_and_is_no_accounts() {
+    fn lent_memory_is_in_use_but_not_by_accounts() {
         let memory = AccountMemory::new(100);
         let loan = memory.loan();
         assert!(loan.try_set(60) && !loan.try_set(101));
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_charge_grows_as_far_as_there_is_room() {
+    fn a_reservation_grows_while_memory_is_free() {
         let memory = AccountMemory::new(100);
         let (one, two) = (memory.try_reserve(10).unwrap(), memory.try_reserve(80).unwrap());
         assert!(!one.try_set(21) && one.try_set(20));

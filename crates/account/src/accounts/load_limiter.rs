@@ -1,12 +1,12 @@
-//! When thousands of clients come at once, their accounts are loaded some at a time: with more,
-//! none would be there sooner, and all of them be half loaded for as long as the last one takes.
+//! Bounds concurrent loads when thousands of clients connect at once. With more at a time none would complete
+//! sooner, and all would be half loaded until the last one completes.
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// Accounts that are read at once.
+/// Concurrent loads.
 const AT_ONCE: usize = 16;
 
-/// Bounds how many accounts are loaded at once; they wait in the order in which they came.
+/// Bounds concurrent loads of accounts; they wait in order of arrival.
 pub(crate) struct LoadLimiter(Semaphore);
 
 /// The right to load one account, released when dropped.
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn so_many_at_once_and_then_who_came_first() {
+    async fn loads_are_bounded_and_served_in_order() {
         let load_limiter = LoadLimiter::default();
         let mut held: Vec<_> = (0..AT_ONCE).map(|_| load_limiter.next().now_or_never().unwrap()).collect();
         let mut waits = Box::pin(load_limiter.next());

@@ -1,7 +1,6 @@
-//! The loaded accounts, in the order of their last use. Each stays for a while after its last
-//! session, for clients that reconnect soon, unless its memory is needed: the longer the more it
-//! took to load it. When many are loaded, idle accounts that are quick to load share a part of the
-//! memory.
+//! The loaded accounts, in the order of last use. Each stays for a while after its last session, for clients
+//! that reconnect, unless its memory is needed; the longer the load took, the longer it stays. When many are
+//! loaded, idle accounts that load quickly share a part of the memory.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -13,12 +12,12 @@ use crate::account::Account;
 
 /// How long an account stays loaded after it was last opened, at least.
 const KEEP: Duration = Duration::from_secs(5);
-/// So many times as long as it took to load it, it stays in addition: half a second for a thousand
-/// messages on a local disk, a minute for an account in a bucket far away.
+/// It stays longer by this multiple of its load time: half a second for a thousand messages on a local disk,
+/// a minute for an account in a remote bucket.
 const KEEP_TIMES: u32 = 500;
 /// The upper bound of that time: the clock also advances while the server is suspended.
 const KEEP_MOST: Duration = Duration::from_secs(600);
-/// How long an account that is in use stays at least: loading must not be all that is done.
+/// How long an account in use stays at least: the server must not spend all its time loading.
 const LEAST: Duration = Duration::from_millis(250);
 
 pub(super) struct LoadedAccounts {
@@ -33,12 +32,11 @@ impl Default for LoadedAccounts {
     }
 }
 
-/// Accounts to drop from memory, when nothing is locked any more.
+/// Accounts to drop once no lock is held.
 pub(super) type Evicted = Vec<Arc<Account>>;
 
 impl LoadedAccounts {
-    /// Keeps an account that was just opened, unless it is about to be unloaded: then its last user
-    /// unloads it.
+    /// Keeps an account that was just opened, unless it is to be evicted: then its last user drops it.
     pub(super) fn keep(&mut self, account: Arc<Account>, now: Duration) -> Option<Arc<Account>> {
         if account.is_leaving() {
             return Some(account);
@@ -52,8 +50,8 @@ impl LoadedAccounts {
         self.lru.contains(&id)
     }
 
-    /// Accounts that have been idle for long; and of idle accounts that are quick to load, the
-    /// least recently used, until the others take no more than `ample` bytes.
+    /// Removes accounts that were idle for long. Also removes the least recently used of idle accounts that
+    /// load quickly, until the others take no more than `ample` bytes.
     pub(super) fn expire(&mut self, now: Duration, ample: usize) -> Evicted {
         let is_old = |since: &Duration, account: &Account| now.saturating_sub(*since) > keep(account.took());
         let mut taken = 0;
@@ -69,7 +67,7 @@ impl LoadedAccounts {
         gone.iter().filter_map(|id| self.lru.pop(id)).map(|(_, account)| account).collect()
     }
 
-    /// Releases all.
+    /// Removes all.
     pub(super) fn clear(&mut self) -> Evicted {
         std::mem::replace(&mut self.lru, LruCache::unbounded())
             .into_iter()
@@ -77,9 +75,8 @@ impl LoadedAccounts {
             .collect()
     }
 
-    /// Unloads the least recently used idle accounts until `bytes` are free. If they do not
-    /// suffice, sessions of others are asked to release them after their command, and the last one
-    /// unloads the account.
+    /// Evicts the least recently used idle accounts until `bytes` are free. If they do not suffice, asks
+    /// sessions of others to release them after their command; the last session then drops the account.
     pub(super) fn evict(&mut self, bytes: usize) -> Evicted {
         let asked: Vec<_> = self.asked.drain(..).filter_map(|asked| asked.upgrade()).collect();
         let oldest_first = || self.lru.iter().rev().map(|(_, (_, account))| account);
@@ -92,7 +89,7 @@ impl LoadedAccounts {
                 break;
             }
             free += account.weight();
-            account.ask_to_let_go();
+            account.ask_to_release();
             evicted.push(account.clone());
         }
         for account in &evicted {
@@ -106,7 +103,7 @@ impl LoadedAccounts {
     }
 }
 
-/// How long an account stays that took so long to load.
+/// How long an account stays after a load of that duration.
 fn keep(took: Duration) -> Duration {
     (KEEP + took.saturating_mul(KEEP_TIMES)).min(KEEP_MOST)
 }
@@ -116,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_took_long_to_load_stays_longer() {
+    fn accounts_with_slow_loads_stay_longer() {
         assert_eq!(keep(Duration::ZERO), KEEP);
         assert_eq!(keep(Duration::from_millis(100)), KEEP + Duration::from_secs(50));
         assert_eq!(keep(Duration::from_secs(3600)), KEEP_MOST);

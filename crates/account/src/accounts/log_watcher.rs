@@ -1,4 +1,4 @@
-//! What is kept of an account that is not held: enough to hear of changes, and to open it again.
+//! Tickets and watchers: what remains of a released account, to notice changes and to open it again.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub struct LogWatcher {
     heard: Position,
 }
 
-/// An account that can be opened again.
+/// Opens an account again.
 #[derive(Clone)]
 pub struct Ticket {
     id: AccountId,
@@ -27,11 +27,11 @@ impl LogWatcher {
         LogWatcher { head, heard }
     }
 
-    /// Ends when there is an entry in the log, as far as this process knows, that was not there
-    /// when this watcher was made.
+    /// Completes when the log, as this process knows it, has an entry after those at the creation of this
+    /// watcher.
     pub async fn changed(&self) {
         let mut positions = self.head.known_end.subscribe();
-        // The sender is in the head, which is held here.
+        // `self` has the sender, so this cannot fail.
         let _ = positions.wait_for(|position| *position > self.heard).await;
     }
 
@@ -40,7 +40,7 @@ impl LogWatcher {
         *self.head.known_end.borrow() > self.heard
     }
 
-    /// The last position that this process knows of counts as heard.
+    /// Marks all entries that this process knows as seen.
     pub fn mark_seen(&mut self) {
         self.heard = self.heard.max(*self.head.known_end.borrow());
     }
@@ -51,17 +51,17 @@ impl Ticket {
         Ticket { id, root, watcher }
     }
 
-    /// Whose account it is.
+    /// The id of the account.
     pub fn id(&self) -> AccountId {
         self.id
     }
 
-    /// What opens it.
+    /// Its root key.
     pub(crate) fn root(&self) -> &RootKey {
         &self.root
     }
 
-    /// Notices entries appended after the state that the ticket was made from.
+    /// Notifies of entries after the state from which the ticket was made.
     pub fn log_watcher(&self) -> &LogWatcher {
         &self.watcher
     }

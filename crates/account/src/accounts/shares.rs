@@ -1,4 +1,4 @@
-//! Shares, opened with the newest key that the account which has a link to them may have.
+//! Opens shares with the newest key to which the linking account has access.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::share::Link;
 use crate::share_keys::{newest_key, not_shared, record_of};
 
 impl Accounts {
-    /// The share that `own` has a link to, with the newest key that it may have.
+    /// The share to which `own` has a link, with the newest key available to it.
     ///
     /// # Errors
-    /// `NotFound` if the share has a later key, which is not for that account; as [`Accounts::open`].
+    /// `NotFound` if the share has a later key that is not sealed to that account; as [`Accounts::open`].
     pub async fn open_share(&self, own: &Arc<Account>, link: &Link) -> Result<Arc<Account>> {
         let known = own.state().share_root(link);
         let share = match self.open(link.share, &known).await {

@@ -1,5 +1,5 @@
-//! Messages that come in one after the other, piece by piece, and of which the small ones become
-//! durable together: one wait for the disk, or one round trip, for tens of them.
+//! Messages that arrive one after another, piece by piece. Small ones become durable together: one fsync, or
+//! one round trip, for tens of them.
 
 use sealpost_base::Result;
 use sealpost_vault::Store;
@@ -7,27 +7,27 @@ use sealpost_vault::message::{Finished, SealedMessage};
 
 use super::{Ingest, Scanned, Stored, scanned};
 
-/// Small messages of an account that are all there, and not stored yet. Dropped before
-/// [`Later::store`], nothing of them is left.
+/// Complete small messages of an account that are not stored yet. If it is dropped before [`Later::store`],
+/// nothing of them remains.
 pub struct Later {
     store: Store,
     waiting: Vec<SealedMessage>,
 }
 
 impl Later {
-    /// What it holds at most, in bytes.
+    /// The most bytes that it holds.
     pub const BYTES: usize = 48 * 1024;
-    /// An object that is larger is stored when its message is all there.
+    /// Objects larger than this are stored when their message is complete.
     const OBJECT_BYTES: usize = 16 * 1024;
 
     pub(crate) fn new(store: Store) -> Self {
         Later { store, waiting: Vec::new() }
     }
 
-    /// Stores what waits. Durable when it returns.
+    /// Stores all messages. Durable when it returns.
     ///
     /// # Errors
-    /// What the store says.
+    /// Store errors.
     pub async fn store(&mut self) -> Result<()> {
         match std::mem::take(&mut self.waiting) {
             none if none.is_empty() => Ok(()),
@@ -35,8 +35,7 @@ impl Later {
         }
     }
 
-    /// Takes one, which is stored at once if it is large; stores those before it if they would be
-    /// too many together.
+    /// Adds a message. Stores a large one directly, and earlier ones if all together would exceed the limit.
     async fn add(&mut self, whole: SealedMessage) -> Result<()> {
         if whole.size() > Self::OBJECT_BYTES {
             return SealedMessage::store(vec![whole], &self.store).await;
@@ -50,10 +49,10 @@ impl Later {
 }
 
 impl Ingest {
-    /// Seals what is left of it, with its text and structure. It is durable when `later` is stored.
+    /// Seals the rest of the message, with its text and structure. It is durable once `later` is stored.
     ///
     /// # Errors
-    /// What the store says; nothing is left behind then, and `later` is of no more use.
+    /// Store errors; nothing remains then, and `later` must not be used again.
     pub async fn finish_later(self, later: &mut Later) -> Result<Stored> {
         let Scanned { text, structure, threading } = scanned(self.scanner, self.object);
         let layout = match self.writer.seal(&text, &structure).await? {

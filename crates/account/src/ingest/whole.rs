@@ -1,9 +1,8 @@
-//! Storing messages that are there whole, many at a time: scanned and sealed one after the other on
-//! a thread that may block, and made durable together.
+//! Stores many complete messages at a time: scans and seals them one after another on a blocking thread, and
+//! makes them durable together.
 //!
-//! One message at a time costs a task, a request to the store and a wait for the disk each; for
-//! messages of a few hundred bytes that is most of the work, and for those that become files the
-//! waits are.
+//! One message at a time costs a task, a store request and an fsync each. For messages of a few hundred bytes
+//! that is most of the work, and for messages stored as files the fsyncs dominate.
 
 use sealpost_base::{AccountId, Error, ObjectId, Result};
 use sealpost_mime::Scanner;
@@ -14,17 +13,16 @@ use tokio::task::spawn_blocking;
 use super::{Age, Ingest, SCANNED_BYTES, Scanned, Stored, scanned};
 use crate::env::AccountEnv;
 
-/// A message's text and structure, and its object, take at most this many times what the message
-/// does, give or take [`BESIDE_BYTES`].
+/// A message's text, structure and object take at most this multiple of its size, plus [`BESIDE_BYTES`].
 const GROWTH: usize = 2;
-/// What a small message's structure and object take beside what grows with it.
+/// The fixed size of a small message's structure and object, in bytes.
 const BESIDE_BYTES: usize = 1024;
 
-/// What of some messages was sealed and not stored yet.
+/// Sealed messages that are not stored yet.
 type Sealed = (Vec<SealedMessage>, Vec<Option<Stored>>);
 
-/// Messages that come one after the other and become durable together. Dropped before
-/// [`IngestBatch::finish`], nothing refers to any of them.
+/// Messages that become durable together. If it is dropped before [`IngestBatch::finish`], nothing refers to
+/// any of them.
 pub struct IngestBatch {
     env: AccountEnv,
     account: AccountId,
@@ -32,8 +30,8 @@ pub struct IngestBatch {
 }
 
 impl IngestBatch {
-    /// Messages up to this size are stored with others; larger ones are durable when they were
-    /// added, and cost more.
+    /// Messages up to this size are stored with others; larger ones are durable when they are added, and cost
+    /// more.
     pub const MESSAGE_BYTES: usize = SealedMessage::MESSAGE_BYTES;
 
     pub(crate) fn new(env: AccountEnv, account: AccountId) -> Self {
@@ -41,11 +39,11 @@ impl IngestBatch {
         IngestBatch { env, account, batch }
     }
 
-    /// Takes messages; what will refer to them, in their order. Several may be at it at once. The
-    /// caller bounds their bytes; its own buffers are not drawn here.
+    /// Adds messages; returns what later events refer to, in order. Concurrent calls are allowed. The caller
+    /// bounds the bytes of the messages, which acquire no memory here.
     ///
     /// # Errors
-    /// What the store says; the batch is of no more use then.
+    /// Store errors; the batch must not be used again.
     pub async fn add(&self, messages: Vec<Vec<u8>>) -> Result<Vec<Stored>> {
         let bytes: usize = messages.iter().map(|message| GROWTH * message.len() + BESIDE_BYTES).sum();
         let permit = self.env.storing().acquire(bytes + SCANNED_BYTES).await;
@@ -64,16 +62,16 @@ impl IngestBatch {
         Ok(stored.into_iter().flatten().collect())
     }
 
-    /// Makes all of them durable.
+    /// Makes all messages durable.
     ///
     /// # Errors
-    /// What the store says.
+    /// Store errors.
     pub async fn finish(self) -> Result<()> {
         SealedMessage::finish(self.batch).await
     }
 }
 
-/// Those that are small enough, and in their places what will refer to them; and the others.
+/// Seals the messages that are small enough; returns them in their places, and the others.
 fn seal(env: &AccountEnv, account: AccountId, messages: Vec<Vec<u8>>) -> (Sealed, Vec<(usize, Vec<u8>)>) {
     let objects = ObjectId::consecutive(env.random(), messages.len());
     let (mut wholes, mut large) = (Vec::with_capacity(messages.len()), Vec::new());

@@ -1,36 +1,36 @@
-//! Whose an entry is, and that it changed.
+//! The holders of metadata entries, and changes of entries.
 
 use sealpost_base::{MailboxId, Position};
 
-/// What all metadata objects' names begin with.
+/// The prefix of the names of all metadata objects.
 pub(crate) const PREFIX: &str = "meta/";
 
-/// The entry that says what a mailbox is for (RFC 6154 §4). It is computed from
+/// The entry with the special uses of a mailbox (RFC 6154 §4). It is computed from
 /// [`crate::state::Mailbox::special_uses`].
 pub const SPECIAL_USE: &str = "/private/specialuse";
 
-/// Whose entries.
+/// The holder of entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Holder {
-    /// The server's, as this account sees it.
+    /// The server, as this account sees it.
     Server,
-    /// A mailbox's.
+    /// A mailbox.
     Mailbox(MailboxId),
 }
 
-/// A change of an entry, distinguished by its name.
+/// A change of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// When.
+    /// The position of the change.
     pub at: Position,
-    /// Whose entry.
+    /// The holder of the entry.
     pub holder: Holder,
     /// Its name, in lower case.
     pub entry: String,
 }
 
 impl Holder {
-    /// What the names of its objects begin with.
+    /// The prefix of the names of its objects.
     pub(crate) fn prefix(self) -> String {
         match self {
             Holder::Server => format!("{PREFIX}server"),
@@ -44,7 +44,7 @@ impl Holder {
         name
     }
 
-    /// Whose the object of that name is, and which entry.
+    /// The holder and the entry of the object with that name.
     pub(crate) fn of_object(name: &str) -> Option<(Holder, &str)> {
         let rest = name.strip_prefix(PREFIX)?;
         let (holder, entry) = rest.split_at(rest.find('/')?);

@@ -1,8 +1,7 @@
-//! What happened lately, oldest first and packed, a bounded number of times: each row begins with a
-//! log position.
+//! A bounded record of recent changes, oldest first and packed. Each row begins with a log position.
 //!
-//! Beyond the limit the older half is dropped, whole positions at a time. A query about an earlier
-//! position gets the reply "too long ago", never an incomplete one.
+//! Beyond the limit the older half is dropped, always whole positions. A query about an earlier position gets
+//! "too long ago", never an incomplete result.
 
 use sealpost_base::{Position, limits};
 
@@ -12,20 +11,20 @@ use super::table::Table;
 #[derive(Clone, Default)]
 pub(super) struct Bounded<const C: usize> {
     rows: Table<C>,
-    /// Rows up to here have been forgotten.
+    /// Rows up to here were dropped.
     floor: Position,
 }
 
 impl<const C: usize> Bounded<C> {
-    /// Before any row that a checkpoint has.
+    /// An empty record, before any rows of a checkpoint.
     pub(super) fn restore(floor: Position) -> Self {
         Bounded { rows: Table::default(), floor }
     }
 
-    /// Adds what happened now. At most [`limits::TOMBSTONES`] are left.
+    /// Adds a change. At most [`limits::TOMBSTONES`] rows remain.
     pub(super) fn push(&mut self, row: [u64; C]) {
         if row[0] <= self.floor.0 {
-            // This very position is too long ago: too much happens there.
+            // This position is itself too long ago: it has too many changes.
             return;
         }
         self.rows.push(row);
@@ -35,7 +34,7 @@ impl<const C: usize> Bounded<C> {
         }
     }
 
-    /// Forgets what happened up to that position.
+    /// Drops the rows up to that position.
     pub(super) fn forget_up_to(&mut self, position: Position) {
         if position > self.floor {
             self.floor = position;
@@ -43,7 +42,7 @@ impl<const C: usize> Bounded<C> {
         }
     }
 
-    /// What happened after `since`, in order; `None` if that is too long ago.
+    /// The rows after `since`, in order; `None` if that is too long ago.
     pub(super) fn since(&self, since: Position) -> Option<impl Iterator<Item = [u64; C]> + '_> {
         let from = self.rows.lower_bound(since.0.saturating_add(1));
         (since >= self.floor).then(|| self.rows.range(from, self.rows.end()))
@@ -57,12 +56,12 @@ impl<const C: usize> Bounded<C> {
         self.rows.len()
     }
 
-    /// Those from the `n`-th on.
+    /// The rows from the `n`-th on.
     pub(super) fn iter_from(&self, n: usize) -> impl Iterator<Item = [u64; C]> + '_ {
         self.rows.iter_from(n)
     }
 
-    /// Bytes on the heap.
+    /// Heap memory, in bytes.
     pub(super) fn heap_bytes(&self) -> usize {
         self.rows.heap_bytes()
     }
@@ -73,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_forgotten_is_forgotten_whole() {
+    fn only_whole_positions_are_dropped() {
         let mut rows = Bounded::<2>::default();
         for n in 0..=limits::TOMBSTONES as u64 {
             rows.push([1 + n / 3, n]);

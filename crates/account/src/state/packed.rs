@@ -228,7 +228,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_packed_comes_out_again(numbers in numbers()) {
+        fn packed_rows_are_read_back(numbers in numbers()) {
             let packed = Packed::new(&numbers);
             prop_assert_eq!(packed.iter().collect::<Vec<_>>(), numbers);
         }

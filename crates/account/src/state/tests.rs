@@ -466,7 +466,7 @@ fn a_uidvalidity_that_was_raised_is_below_all_that_follow() {
 }
 
 #[test]
-fn what_vanished_too_long_ago_is_forgotten_whole() {
+fn old_expunges_are_dropped_completely() {
     let mut state = AccountState::new(ACCOUNT);
     let limit = sealpost_base::limits::VANISHED_RANGES as u32;
     let deliver = |_| Event::delivered(message(1));
