@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that the name of every test is short enough to be found: at most WORDS words.
+"""Checks the name of every test: a claim of at most WORDS words, whose actors are named.
 
     tests/structure/test_names.py              check; exit status 1 if there is a finding
     tests/structure/test_names.py --self-test  test the scanner
@@ -18,6 +18,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 # The most words in the name of a test.
 WORDS = 10
+# Words that name no actor: write client, session, node, operator. And `told`: write report or notify.
+PRONOUNS = {"anybody", "everybody", "nobody", "somebody", "someone", "told", "who", "whoever", "whom"}
 
 ATTRIBUTE = re.compile(r"\s*#\[(?P<path>\w+(?:::\w+)*)")
 FUNCTION = re.compile(r"\s*(?:pub(?:\([^)]*\))? )?(?:async )?fn (?P<name>\w+)")
@@ -44,13 +46,19 @@ def tests(lines):
             expected = False
 
 
-def words(name):
-    """The number of words in a name.
+def problem(name):
+    """What is wrong with a name, or None.
 
-    >>> words("small_loads_bypass_a_large_waiter")
-    6
+    >>> problem("small_loads_bypass_a_large_waiter")
+    >>> problem("_".join(["word"] * 11))
+    'has 11 words, of 10 at most'
+    >>> problem("who_waits_is_served_first")
+    "names no actor: 'who'"
     """
-    return len([word for word in name.split("_") if word])
+    words = [word for word in name.split("_") if word]
+    if len(words) > WORDS:
+        return f"has {len(words)} words, of {WORDS} at most"
+    return next((f"names no actor: {word!r}" for word in words if word in PRONOUNS), None)
 
 
 def main():
@@ -66,9 +74,9 @@ def main():
             continue
         for number, name in tests(path.read_text().splitlines()):
             found += 1
-            if words(name) > WORDS:
+            if wrong := problem(name):
                 problems += 1
-                print(f"{path.relative_to(ROOT)}:{number}: {name} has {words(name)} words, of {WORDS} at most")
+                print(f"{path.relative_to(ROOT)}:{number}: {name} {wrong}")
     print(f"test names: {found} tests, {problems} problems")
     return min(problems, 1)
 

@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_answered_is_expected_for_a_while() {
+    fn unacknowledged_messages_are_expected_for_a_while() {
         let lines = [HEAD.into(), putting("1:3,9"), put("INBOX", 2, "INBOX", 9)];
         let (directory, restored) = read(&lines);
         assert_eq!(restored.back("INBOX", 7).unwrap().unanswered().to_string(), "1,3,9");

@@ -67,7 +67,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
-    fn any_folder_is_taken_over_or_put_aside(data in folder()) {
+    fn any_folder_is_adopted_or_superseded(data in folder()) {
         let directory = tempfile::tempdir().unwrap();
         fuzz_archive_folder(&data, directory.path());
     }

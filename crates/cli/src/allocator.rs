@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn it_starts_again_once_and_not_if_somebody_else_decided() {
+    fn it_restarts_once_unless_the_variable_is_set() {
         assert_eq!(missing(Reading::Files, |name| name == STARTED_AGAIN), []);
         assert_eq!(missing(Reading::Bucket, |name| name == TUNABLES), []);
     }

@@ -239,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_written_is_explained_whoever_says_so() {
+    fn write_errors_are_explained_wherever_they_occur() {
         let io = |kind: ErrorKind| anyhow::Error::from(io::Error::from(kind)).context("copy/INBOX.mbox");
         let sqlite =
             sealpost_base::Error::retry("store: acct/log/1").with_source("commit: database or disk is full");
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn only_output_that_nobody_reads_ends_quietly() {
+    fn only_a_closed_pipe_ends_quietly() {
         let quiet = |error: anyhow::Error| error.context("a").chain().any(is_unread);
         assert!(quiet(unread().into()));
         assert!(!quiet(io::Error::from(ErrorKind::BrokenPipe).into()), "a server that has closed");

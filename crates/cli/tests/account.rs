@@ -98,7 +98,7 @@ fn passwords_change_and_the_mail_stays() {
 }
 
 #[test]
-fn a_recovery_code_sets_a_password_and_logs_nobody_in() {
+fn a_recovery_code_sets_a_password_without_a_login() {
     let home = Home::with_account();
     let (made, _) = home.json(&["account", "recovery", ACCOUNT, "--password-file", "password"]);
     let code = made["recovery_code"].as_str().unwrap();
@@ -326,7 +326,7 @@ fn so_do_those_of_shared_mailboxes_each_once() {
 }
 
 #[test]
-fn a_missing_server_key_is_told_and_not_replaced() {
+fn a_missing_server_key_is_reported_and_not_replaced() {
     let home = Home::with_account();
     let key = home.path("data/server.key");
     let kept = std::fs::read(&key).unwrap();

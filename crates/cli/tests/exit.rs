@@ -88,7 +88,7 @@ fn what_the_configuration_names_has_to_be_there() {
 }
 
 #[test]
-fn a_taken_port_is_75_whoever_finds_it() {
+fn a_taken_port_is_always_exit_status_75() {
     let home = Home::with_account();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = taken.local_addr().unwrap();

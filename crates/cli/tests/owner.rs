@@ -197,7 +197,7 @@ fn a_permission_is_never_damage() {
 }
 
 #[test]
-fn root_is_told_of_files_that_the_server_cannot_read() {
+fn root_is_warned_of_files_that_the_server_cannot_read() {
     if !is_root() {
         eprintln!("not tested: root alone reads what the server cannot");
         return;

@@ -168,7 +168,7 @@ fn errors_of_a_bucket_are_explained() {
 }
 
 #[test]
-fn who_waits_for_a_store_is_told_so() {
+fn a_command_that_waits_for_a_store_reports_it() {
     let home = Home::new();
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", silent.local_addr().unwrap());

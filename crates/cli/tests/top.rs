@@ -186,7 +186,7 @@ fn other_requests_are_answered_as_they_deserve() {
 }
 
 #[test]
-fn top_tells_what_goes_on() {
+fn top_shows_the_activity() {
     let dir = tempfile::tempdir().unwrap();
     let server = serve(dir.path());
     let mut imap = use_it(&server);

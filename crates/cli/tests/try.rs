@@ -54,7 +54,7 @@ fn it_serves_where_it_says_and_stops_politely() {
 
 #[test]
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-fn the_allocator_is_told_to_give_memory_back() {
+fn the_allocator_is_configured_to_return_memory() {
     let dir = tempfile::tempdir().unwrap();
     let mut command = sealpost(dir.path(), &["try", "--json", "--ports", "free", "--no-samples"]);
     command.env_remove("GLIBC_TUNABLES").env_remove("SEALPOST_STARTED_AGAIN").env_remove("MALLOC_ARENA_MAX");
@@ -169,7 +169,7 @@ fn the_usual_account_takes_a_password_too() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn contradictory_arguments_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), "pw", "x");
     write(dir.path(), "empty", "\n");

@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_paths_look_like() {
+    fn paths_have_the_documented_form() {
         assert_eq!(encode("me@localhost"), "me@localhost");
         assert_eq!(encode("a/../b+c@x"), "a=2F..=2Fb=2Bc@x");
         assert_eq!(encode("grün@x"), "gr=C3=BCn@x");

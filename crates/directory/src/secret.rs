@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_secret() {
+    fn invalid_secrets_are_refused() {
         let kind = |secret: &[u8]| Secret::new(secret).err().map(|e| e.kind());
         assert_eq!(kind(b""), Some(Kind::Invalid));
         assert_eq!(kind(b"a\0b"), Some(Kind::Invalid));

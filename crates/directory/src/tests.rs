@@ -335,7 +335,7 @@ async fn changes_at_the_same_time_are_all_made() {
 }
 
 #[tokio::test]
-async fn a_change_that_lost_the_race_is_decided_anew() {
+async fn a_change_that_lost_the_race_is_decided_again() {
     let world = Fixture::new();
     let (here, there) = (world.directory(), world.directory());
     let me = name("me@x");
@@ -398,7 +398,7 @@ async fn a_suspended_writer_never_writes_an_unread_version() {
 }
 
 #[tokio::test]
-async fn a_change_that_always_loses_gives_up() {
+async fn a_change_that_always_loses_fails() {
     let world = Fixture::new();
     let directory = world.directory();
     let me = name("me@x");
@@ -526,7 +526,7 @@ async fn where_mail_goes() {
 }
 
 #[tokio::test]
-async fn the_postmaster_is_always_somebody() {
+async fn the_postmaster_always_resolves() {
     let world = Fixture::new();
     let directory = world.directory().on_host("Host.Example", Some("Mail.Example"), Some("admin@x")).unwrap();
     directory.create(&name("admin@x"), new("pw")).await.unwrap();
@@ -838,7 +838,7 @@ async fn a_record_keeps_its_bytes() {
 /// On a store behind a network: what it was a few seconds ago is good enough to take a message, and
 /// never to refuse one.
 #[tokio::test]
-async fn deliveries_remember_records_for_seconds_and_refuse_nobody_by_them() {
+async fn deliveries_cache_records_but_never_refuse_by_them() {
     let calls = Faulty::new(Arc::new(InMemory::new()), Plan::default(), 1);
     let world = Fixture { store: Store::over(Arc::new(calls.clone())).packing(), ..Fixture::new() };
     let (here, there) = (world.directory(), world.directory());

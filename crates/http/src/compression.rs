@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn who_accepts_gzip() {
+    fn accept_encoding_decides_on_gzip() {
         for (field, accepts) in [
             ("gzip", true),
             ("deflate, GZIP;q=0.5", true),
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_compressed_comes_back_and_its_memory_is_drawn() {
+    async fn compressed_bodies_decode_and_acquire_memory() {
         let budget = Budget::new(HTTP_COMPRESSOR_BYTES + 1);
         // Incompressible, so that the output is as large as the input.
         let text: String = (0..100_000u32).map(|n| format!("{:x}", n.wrapping_mul(2_654_435_761))).collect();
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_small_or_no_text_is_not_compressed() {
+    async fn small_or_binary_bodies_are_not_compressed() {
         let budget = Budget::new(usize::MAX >> 1);
         let large = "x".repeat(5000);
         let image = Response::new(StatusCode::OK, "image/png", ResponseBody::bytes(large.clone()));

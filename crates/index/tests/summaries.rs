@@ -140,7 +140,7 @@ async fn streams_that_make_segments_do_not_wait_for_each_other() {
 }
 
 #[tokio::test]
-async fn who_waited_while_others_made_segments_reads_them() {
+async fn a_waiter_reads_segments_that_others_made() {
     let w = Fixture::new(8);
     let p = w.process().await;
     p.append("INBOX", &mails(&w.random, 600)).await;

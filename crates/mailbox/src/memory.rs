@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_reservation_waits_for_memory_and_not_for_ever() {
+    async fn a_reservation_waits_for_memory_for_a_bounded_time() {
         let accounts = accounts(1 << 20);
         let gaps: UidSet = (1..10_000).step_by(2).filter_map(Uid::new).collect();
         let many = [&gaps];

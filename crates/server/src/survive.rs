@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_task_that_panics_begins_anew_and_is_counted() {
+    async fn a_task_that_panics_restarts_and_is_counted() {
         let (ctx, runs) = (Arc::new(crate::context_for_tests()), AtomicUsize::new(0));
         survive("test", ctx.clone(), |_| async {
             if runs.fetch_add(1, Ordering::SeqCst) < 3 {

@@ -1,9 +1,8 @@
-//! Whether the server is alive: every accept loop answers a health check between two connections.
+//! Whether the server is alive: every accept loop responds to a health check between two connections.
 //!
-//! An answer proves that the runtime runs tasks, that its timers and sockets are served, and that
-//! the loop is neither stuck nor gone. `/healthz` and the watchdog of the service manager go by it.
-//! It says nothing of the store: a server that cannot reach its store gives temporary errors, and
-//! no restart helps.
+//! A response proves that the runtime runs tasks, that its timers and sockets work, and that the loop is
+//! neither stuck nor ended. `/healthz` and the watchdog of the service manager use it. It covers no store: a
+//! server that cannot reach its store gives temporary errors, and no restart helps.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -11,7 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-/// The accept loops of a server, and what became of them.
+/// The accept loops of a server, and their health.
 pub struct Health {
     /// Counts the health checks of all loops.
     asked: watch::Sender<u64>,
@@ -19,7 +18,7 @@ pub struct Health {
     lost: watch::Sender<Option<&'static str>>,
 }
 
-/// An accept loop, seen from outside.
+/// An accept loop as the health check sees it.
 #[derive(Clone)]
 struct Loop {
     protocol: &'static str,
@@ -34,12 +33,12 @@ pub struct Heartbeat {
     lost: watch::Sender<Option<&'static str>>,
 }
 
-/// What is wrong.
+/// The failure of a health check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unhealthy {
-    /// The accept loop of this protocol does not answer.
+    /// The accept loop of this protocol does not respond.
     Stuck(&'static str),
-    /// It ended.
+    /// The accept loop of this protocol has ended.
     Lost(&'static str),
 }
 
@@ -50,7 +49,7 @@ impl Default for Health {
 }
 
 impl Health {
-    /// For one more accept loop.
+    /// Registers an accept loop.
     pub fn heartbeat(&self, protocol: &'static str) -> Heartbeat {
         let (answered, answers) = watch::channel(*self.asked.borrow());
         let seen = Loop { protocol, answered: answers };
@@ -58,10 +57,10 @@ impl Health {
         Heartbeat { protocol, asked: self.asked.subscribe(), answered, lost: self.lost.clone() }
     }
 
-    /// Asks all accept loops.
+    /// Checks all accept loops.
     ///
     /// # Errors
-    /// What is wrong with the first that does not answer within `within`.
+    /// The first that does not respond within `within`.
     pub async fn check(&self, within: Duration) -> Result<(), Unhealthy> {
         let mut asked = 0;
         self.asked.send_modify(|count| {
@@ -79,11 +78,11 @@ impl Health {
         futures::future::try_join_all(answers).await.map(drop)
     }
 
-    /// Waits until an accept loop has ended although the server does not stop, and names it. There
-    /// is no remedy but a restart: no loop accepts connections there any more.
+    /// Waits until an accept loop ends although the server runs, and returns its protocol. The only remedy is
+    /// a restart: no loop accepts its connections any more.
     pub async fn lost(&self) -> &'static str {
         let mut lost = self.lost.subscribe();
-        // The sender lives as long as `self`, so this ends only when there is one.
+        // The sender lives as long as `self`, so this completes only when a loop is lost.
         lost.wait_for(Option::is_some).await.ok().and_then(|lost| *lost).unwrap_or_default()
     }
 }
@@ -92,17 +91,17 @@ impl Heartbeat {
     /// Waits for the next health check. Cancel-safe.
     pub async fn asked(&mut self) {
         if self.asked.changed().await.is_err() {
-            // No more health checks.
+            // There are no more health checks.
             std::future::pending::<()>().await;
         }
     }
 
-    /// The loop is alive.
+    /// Responds that the loop is alive.
     pub fn answer(&mut self) {
         self.answered.send_replace(*self.asked.borrow_and_update());
     }
 
-    /// The loop ends without a stop of the server.
+    /// Notes that the loop ends although the server runs.
     pub fn lose(&self) {
         self.lost.send_replace(Some(self.protocol));
     }
@@ -144,7 +143,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_waits_learns_of_a_lost_listener() {
+    async fn waiters_learn_of_a_lost_listener() {
         let health = Health::default();
         let heartbeat = health.heartbeat("lmtp");
         let mut waits = Box::pin(health.lost());

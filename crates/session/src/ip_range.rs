@@ -1,19 +1,20 @@
-//! [`IpRange`]: addresses that an operator names together, as one address or in CIDR notation (RFC 4632 §3.1, RFC 4291 §2.3).
+//! [`IpRange`]: addresses that an operator configures, as one address or in CIDR notation (RFC 4632 §3.1, RFC
+//! 4291 §2.3).
 
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// All addresses that begin with the same bits.
+/// All addresses with the same leading bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IpRange {
     first: IpAddr,
-    /// How many bits are the same.
+    /// The number of these bits.
     prefix: u32,
 }
 
 impl IpRange {
-    /// Whether `address` is one of them. An IPv4 address that IPv6 carries is an IPv4 address.
+    /// Whether the range contains `address`. An IPv4-mapped IPv6 address counts as IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
         let (first, address) = (self.first, address.to_canonical());
         first.is_ipv4() == address.is_ipv4() && masked(first, self.prefix) == masked(address, self.prefix)
@@ -23,8 +24,8 @@ impl IpRange {
 impl FromStr for IpRange {
     type Err = String;
 
-    /// `10.0.0.1`, `10.0.0.0/8` or `2001:db8::/32`. Bits behind the prefix have to be zero: other
-    /// bits may mean another range.
+    /// Parses `10.0.0.1`, `10.0.0.0/8` or `2001:db8::/32`. Bits after the prefix must be zero: others may be
+    /// a typing error.
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || format!("{text:?} is no address, and no range of them as in \"10.0.0.0/8\"");
         let (address, prefix) =
@@ -55,7 +56,7 @@ fn width(address: IpAddr) -> u32 {
     if address.is_ipv4() { 32 } else { 128 }
 }
 
-/// The first `prefix` bits, and zeros.
+/// The first `prefix` bits, followed by zeros.
 fn masked(address: IpAddr, prefix: u32) -> u128 {
     let bits = match address {
         IpAddr::V4(v4) => u128::from(v4.to_bits()) << 96,
@@ -69,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_in_a_range() {
+    fn a_range_contains_its_addresses() {
         for (range, within, without) in [
             ("10.0.0.1", "10.0.0.1", "10.0.0.2"),
             ("10.0.0.1", "::ffff:10.0.0.1", "::10.0.0.1"),

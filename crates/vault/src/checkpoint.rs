@@ -130,7 +130,7 @@ mod tests {
     use sealpost_base::{Kind, SeededRandom};
 
     #[test]
-    fn names_of_objects_tell_nothing_without_the_key() {
+    fn names_of_objects_reveal_nothing_without_the_key() {
         let random = SeededRandom::new(2);
         let (account, at) = (AccountId([3; 16]), Position(256));
         let root = RootKey::generate(&random);

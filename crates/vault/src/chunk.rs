@@ -259,7 +259,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_sealed_opens(plain: Vec<u8>, times in 1usize..2000) {
+        fn sealed_bytes_open(plain: Vec<u8>, times in 1usize..2000) {
             let plain = plain.repeat(times);
             for raw in [true, false] {
                 let mut sealed = Vec::new();

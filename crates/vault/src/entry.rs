@@ -605,7 +605,7 @@ mod tests {
     }
 
     #[test]
-    fn how_a_log_goes_on_is_read_without_keys() {
+    fn the_continuation_of_a_log_is_read_without_keys() {
         let header = header_of(Hash::ZERO);
         let counted = CountedEntries::NONE.with(Position(3), &Hash::of(b"a")).with(Position(4), &Hash::ZERO);
         let said = Renumbering { from: Position(3), counted: counted.count, digest: counted.digest };

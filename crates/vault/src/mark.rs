@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_under_a_retired_key_is_told_apart() {
+    fn a_mark_under_a_retired_key_is_recognized() {
         let old = keys();
         let rotated = old.with_next(&SeededRandom::new(2)).unwrap().rotated();
         let mark = passed_over(&LogKey::of(&old), ACCOUNT, AT);

@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_cannot_be_decoded_are_told_apart() {
+    fn undecodable_names_stay_distinct() {
         for turned in [false, true] {
             let raw = "Entwürfe".as_bytes();
             let mut wires: Vec<&[u8]> = vec![

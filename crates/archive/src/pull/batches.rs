@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_message_that_ends_connections_is_given_up() {
+    fn only_messages_that_end_connections_are_skipped() {
         let mut batches = Batches::new(range(1, 10), &UidSet::new());
         let mut lost = 0;
         let mut fetched = UidSet::new();

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn swapped_names_are_seen_if_nothing_else_tells() {
+    fn swapped_names_are_detected_without_other_evidence() {
         let mut other = kept("b");
         other.identity.mailboxid = Some("N".into());
         let swapped = Numbers { mailboxid: Some("N".into()), ..numbers() };

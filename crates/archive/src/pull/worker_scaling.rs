@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_becomes_slow_later_is_helped_with() {
+    fn folders_that_become_slow_get_more_workers() {
         let mut worker_scaling = WorkerScaling::default();
         worker_scaling.join();
         worker_scaling.begin(progress(Duration::ZERO, 0));

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_there_without_an_answer_did_not_fail() {
+    fn unacknowledged_messages_at_the_destination_did_not_fail() {
         let mut tried = DeliveryState::default();
         assert!(tried.looked(5, 100) && !tried.looked(5, 103));
         for _ in 0..ATTEMPTS {

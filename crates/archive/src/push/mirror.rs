@@ -413,7 +413,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_looks_like_a_mistake_is_not_done() {
+    fn suspicious_mass_removals_are_refused() {
         let good = Judged { gone: 5, old: 0, there: 100, ours: 10, source: 50, complete: true, whole: true };
         let (asked, forced) = (Removal::default(), Removal { force: true, extra: false });
         assert_eq!(good.why_not(asked), None);

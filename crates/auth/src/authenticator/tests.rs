@@ -561,7 +561,7 @@ async fn a_login_verifies_only_the_slot_that_it_opens() {
 
 /// An attacker with `server.key` and copies restores a withdrawn app password in the record.
 #[tokio::test]
-async fn a_withdrawn_secret_that_is_put_back_lets_nobody_in() {
+async fn a_restored_withdrawn_secret_does_not_log_in() {
     let world = Fixture::new(patient()).await;
     let (name, root) = world.account("me@x", "pw").await;
     let (info, token) = world.directory.add_app_password(&name, &root, "phone").await.unwrap();

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_said() {
+    fn differences_are_reported() {
         let doubts = said(&["a", "b"], &[vec![run(1, "4")], vec![run(2, "8")]]).1.unwrap();
         assert_eq!(doubts, ["not the same seed: 1 in a, 2 in b", "not the same connections: 4 in a, 8 in b"]);
         let other = Run { title: "idle".into(), ..run(1, "4") };

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_says_which_colour_is_whose() {
+    fn a_chart_has_a_legend() {
         let svg = Svg::new(100.0, 10.0, "x");
         let document = svg.document(&["Sealpost", "Dovecot"]);
         assert!(document.contains(">Sealpost</text>") && document.contains("class=\"f1\""), "{document}");

@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stalled_reader_costs_lines_and_holds_nobody_up() {
+    fn a_stalled_reader_loses_lines_and_blocks_no_thread() {
         let mut world = Fixture::new(|_| {});
         let line = vec![b'x'; 1000];
         // Nothing is ever taken, and every push returns.
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_cannot_be_written_are_told_later() {
+    fn lost_lines_are_reported_later() {
         static TOLD: Mutex<Vec<Note>> = Mutex::new(Vec::new());
         let world = Fixture::new(|note| TOLD.lock().unwrap().push(note));
         for line in ["one\n", "two\n", "three\n", "four\n"] {

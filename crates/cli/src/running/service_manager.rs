@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_and_abstract_names_are_told() {
+    fn paths_and_abstract_names_are_notified() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("notify");
         let listens = UnixDatagram::bind(&path).unwrap();

@@ -154,7 +154,7 @@ async fn a_refusal_before_the_end_of_a_message_is_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn refusals_for_ever_stay_temporary() {
+async fn endless_refusals_stay_temporary() {
     for (verb, expected) in [
         ("greeting", Reason::GreetingRefused),
         ("EHLO", Reason::GreetingRefused),

@@ -31,7 +31,7 @@ fn spellings_of_one_address() {
 }
 
 #[test]
-fn what_is_no_address() {
+fn invalid_addresses_are_refused() {
     for (bad, why) in [
         ("", "form name@domain"),
         ("me", "form name@domain"),

@@ -89,7 +89,7 @@ async fn no_new_root_key_is_sealed_to_a_planted_slot() {
 
 /// The owner's slot opens as before, but publishes the thief's key: the next root key would be the thief's.
 #[tokio::test]
-async fn nor_to_a_slot_whose_public_key_was_replaced() {
+async fn no_key_is_sealed_to_a_replaced_public_key() {
     let victim = Victim::new().await;
     let (planted, _) = victim.planted();
     for n in 0..3 {

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_packed_ends() {
+    fn unpackable_input_ends() {
         for bad in ["\u{5}ab", "\u{8001}", "\u{d7ff}\u{10ffff}", "\u{2}\u{e9}a\u{1}\u{e9}", "\u{10ffff}\u{1}"]
         {
             let mut packed = Packed(bad);

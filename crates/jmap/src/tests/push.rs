@@ -74,7 +74,7 @@ fn a_subscription_is_checked() {
 }
 
 #[test]
-fn secrets_are_not_told() {
+fn secrets_are_not_shown() {
     for property in ["url", "keys"] {
         let error =
             PushSubscriptionGet::from_arguments(object(json!({"properties": ["id", property]}))).unwrap_err();

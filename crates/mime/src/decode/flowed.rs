@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_end_in_a_space_go_on() {
+    fn lines_that_end_in_a_space_continue() {
         for (text, expected) in [
             ("the quick \r\nbrown fox\r\n", "the quick brown fox\n"),
             ("> the quick \r\n> brown\r\n> fox", "the quick brown\nfox"),

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_id_is_made_anew() {
+    fn an_invalid_id_file_is_replaced() {
         let (directory, random) = (tempfile::tempdir().unwrap(), SeededRandom::new(1));
         let claim = || NodeId::claim(Some(directory.path()), &random).id;
         for garbled in ["", "1", "+123456789abcdef\n", "0123456789abcdef", "0123456789abcdef0\n", "\u{e9}"] {
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_keep_an_id_has_one_all_the_same() {
+    fn a_node_that_cannot_store_an_id_still_has_one() {
         let (directory, random) = (tempfile::tempdir().unwrap(), SeededRandom::new(1));
         let nowhere = directory.path().join("nowhere");
         for directory in [None, Some(nowhere.as_path())] {

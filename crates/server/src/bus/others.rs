@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_may_make_this_node_remember_is_bounded() {
+    fn state_about_other_nodes_is_bounded() {
         let (mut others, began) = (Others::default(), Instant::now());
         for node in 0..2 * BUS_NODES as u64 {
             others.hear(node, began);

@@ -367,7 +367,7 @@ async fn a_node_absent_after_a_reconnect_is_missed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_leaves_has_told_everything_and_is_not_missed() {
+async fn a_leaving_node_announces_all_and_is_not_missed() {
     let (ways, store) = (Ways::new(), Store::memory());
     let mut nodes = settled(&store, &ways).await;
     let [here, there] = opened(&nodes).await;
@@ -431,7 +431,7 @@ async fn a_node_with_a_directory_keeps_its_id() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_hears_its_own_id_takes_another() {
+async fn a_node_that_receives_its_own_id_takes_another() {
     let (ways, store) = (Ways::new(), Store::memory());
     let node = alone(&store);
     let (mut itself, told) = (itself(&node), broadcast::Sender::new(1));
@@ -484,7 +484,7 @@ async fn notices_count_as_sent_after_the_last_pong() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_missed_does_not_matter_for_records() {
+async fn missing_nodes_do_not_affect_records() {
     let (ways, store) = (Ways::new(), Store::memory().packing());
     let nodes = settled(&store, &ways).await;
     let [here, _] = opened(&nodes).await;
@@ -525,7 +525,7 @@ async fn a_node_with_too_many_notices_reports_its_return() {
 }
 
 #[tokio::test]
-async fn what_is_too_much_to_be_told_is_noticed() {
+async fn overflowing_notices_are_noticed() {
     let hint = (ID, Position(1));
     for taken in [0, 1] {
         let appended = broadcast::Sender::new(2);
@@ -578,7 +578,7 @@ async fn a_bus_notice_of_a_removed_account_ends_sessions() {
 }
 
 #[tokio::test]
-async fn nonsense_on_the_bus_shows_nobody_anything() {
+async fn nonsense_on_the_bus_notifies_no_session() {
     let (stand_in, store) = (StandIn::start().await, Store::memory());
     let node = node(&store, stand_in.bus(), 2);
     let root = RootKey::generate(&SeededRandom::new(1));
@@ -611,7 +611,7 @@ async fn nonsense_on_the_bus_shows_nobody_anything() {
 
 /// A command is no node: it says nothing of itself.
 #[tokio::test]
-async fn what_a_command_appends_is_told() {
+async fn entries_of_a_command_are_announced() {
     let (stand_in, store) = (StandIn::start().await, Store::memory().packing());
     let command = alone(&store);
     let mut heard = stand_in.published.subscribe();

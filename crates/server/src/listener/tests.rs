@@ -61,7 +61,7 @@ async fn line(client: &mut (impl AsyncReadExt + Unpin)) -> String {
 }
 
 #[test]
-fn who_may_not_listen_is_told_what_to_do() {
+fn a_denied_port_names_the_remedy() {
     let address = "127.0.0.1:25".parse().unwrap();
     let told = |kind: io::ErrorKind| cannot_listen(address, kind.into());
     let denied = told(io::ErrorKind::PermissionDenied);
@@ -93,7 +93,7 @@ async fn the_tasks_of_sessions_are_small() {
 }
 
 #[tokio::test]
-async fn one_too_many_is_told_to_come_back_and_may() {
+async fn an_excess_connection_gets_a_temporary_error() {
     let ctx = context(Settings::default());
     let listener = Listener::tcp("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.address().unwrap();
@@ -203,7 +203,7 @@ async fn sessions_that_wait_are_charged_what_they_keep() {
 }
 
 #[tokio::test]
-async fn a_session_that_panics_takes_nobody_with_it() {
+async fn a_session_that_panics_ends_no_other() {
     fn panics(_: Stream, _: Arc<Context>) -> BoxFuture<'static, ()> {
         Box::pin(async { std::panic::resume_unwind(Box::new("gone")) })
     }
@@ -259,7 +259,7 @@ async fn balanced(to: SocketAddr, header: &str) -> TcpStream {
 }
 
 #[tokio::test]
-async fn a_balancer_says_whose_connection_it_makes() {
+async fn a_balancer_names_the_client_of_its_connection() {
     let (address, admission, ctx, running) = with_balancers("127.0.0.0/8").await;
     let header = |client: &str| format!("PROXY TCP4 {client} 198.51.100.7 51234 143\r\n");
     let mut one = balanced(address, &header("192.0.2.1")).await;
@@ -286,7 +286,7 @@ async fn a_balancer_says_whose_connection_it_makes() {
 }
 
 #[tokio::test]
-async fn nobody_else_is_believed() {
+async fn only_balancers_are_trusted() {
     let (address, _, ctx, running) = with_balancers("192.0.2.1").await;
     let mut client = balanced(address, "PROXY TCP4 192.0.2.7 198.51.100.7 51234 143\r\n").await;
     let own = client.local_addr().unwrap();

@@ -190,7 +190,7 @@ fn the_servers_own_certificate_comes_first() {
 }
 
 #[test]
-fn a_certificate_that_is_not_valid_now_is_told_of() {
+fn an_invalid_certificate_is_reported() {
     let (year, directory) = (31_556_952, tempfile::tempdir().unwrap());
     let mut params = rcgen::CertificateParams::new(vec!["a.example".to_owned()]).unwrap();
     params.not_before = rcgen::date_time_ymd(2020, 1, 1);

@@ -66,7 +66,7 @@ async fn small_messages_of_a_command_become_durable_together() {
 }
 
 #[tokio::test]
-async fn what_a_command_may_bring_at_most() {
+async fn messages_of_one_append_are_bounded() {
     let mut world = TestServer::new(Settings::default()).await;
     let account = world.account().await;
     let mut client = world.login().await;

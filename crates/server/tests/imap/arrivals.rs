@@ -5,7 +5,7 @@ use sealpost_session::Settings;
 use crate::imap_world::TestServer;
 
 #[tokio::test]
-async fn what_is_new_is_told_by_its_number_alone() {
+async fn new_messages_are_reported_by_exists_only() {
     let mut world = TestServer::new(Settings::default()).await;
     world.deliver(None, b"Subject: x\r\n\r\n").await;
     let (mut here, mut there) = (world.login().await, world.login().await);

@@ -139,7 +139,7 @@ async fn the_next_login_is_not_compressed() {
 }
 
 #[tokio::test]
-async fn what_is_not_compressed_ends_the_connection_with_a_word() {
+async fn uncompressed_input_ends_the_connection_with_a_reason() {
     let mut world = TestServer::new(Settings::default()).await;
     let mut client = compressed(&mut world).await;
     client.end_compressed_writing();
@@ -182,7 +182,7 @@ async fn limits_hold_for_what_comes_out_of_a_bomb() {
 }
 
 #[tokio::test]
-async fn one_more_than_fits_goes_on_without() {
+async fn a_connection_beyond_the_limit_continues_uncompressed() {
     let settings = Settings {
         memory: MemoryDivision { work: 4 * 1024 * 1024, ..Default::default() },
         ..Settings::default()

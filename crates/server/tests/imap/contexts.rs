@@ -104,7 +104,7 @@ async fn change(client: &mut Client, random: &dyn Random) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_a_client_is_told_adds_up_to_the_result() {
+async fn the_reported_changes_add_up_to_the_result() {
     for seed in 0..6 {
         let random = SeededRandom::new(seed);
         let mut world = TestServer::new(Settings::default()).await;

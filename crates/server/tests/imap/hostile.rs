@@ -94,7 +94,7 @@ async fn a_stopping_server_says_goodbye() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_says_nothing_is_sent_away() {
+async fn silent_clients_are_disconnected() {
     let mut world = TestServer::new(Settings::default()).await;
     let mut client = world.connect();
     client.line().await;
@@ -156,7 +156,7 @@ async fn stores_and_reads(world: &mut TestServer) {
 }
 
 #[tokio::test]
-async fn who_reads_slowly_keeps_waiting_who_reads_the_same_account() {
+async fn a_slow_reader_delays_only_readers_of_its_account() {
     let mut world = small_world().await;
     let mut slow = Vec::new();
     for _ in 0..12 {
@@ -178,7 +178,7 @@ async fn who_reads_slowly_keeps_waiting_who_reads_the_same_account() {
 }
 
 #[tokio::test]
-async fn who_sends_messages_slowly_keeps_nobody_from_reading() {
+async fn a_slow_sender_delays_no_reader() {
     let mut world = small_world().await;
     let mut slow = Vec::new();
     for _ in 0..12 {
@@ -224,7 +224,7 @@ async fn watching_too_many_mailboxes_is_refused() {
 }
 
 #[tokio::test]
-async fn who_reads_slowly_keeps_no_account_from_being_loaded() {
+async fn a_slow_reader_does_not_prevent_loads() {
     let memory =
         sealpost_base::MemoryDivision { work: 8 * 1024 * 1024, accounts: 128 * 1024, ..Default::default() };
     let mut world = TestServer::new(Settings { memory, ..Settings::default() }).await;

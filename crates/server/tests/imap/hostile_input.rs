@@ -180,7 +180,7 @@ async fn depth_is_bounded_everywhere() {
 }
 
 #[tokio::test]
-async fn who_sends_nothing_but_nonsense_is_sent_away() {
+async fn a_client_that_sends_nonsense_is_disconnected() {
     let mut world = world().await;
     for who in EVERYBODY {
         let mut client = client(&mut world, who).await;

@@ -31,7 +31,7 @@ async fn line_after_progress(client: &mut Client) -> String {
 }
 
 #[tokio::test]
-async fn a_long_search_is_told_of_every_ten_seconds() {
+async fn a_long_search_reports_progress_every_ten_seconds() {
     let mut world = TestServer::new(Settings::default()).await;
     for n in 0..40 {
         world.deliver(None, format!("Subject: n{n}\r\n\r\nneedle\r\n").as_bytes()).await;
@@ -55,7 +55,7 @@ async fn a_long_search_is_told_of_every_ten_seconds() {
 }
 
 #[tokio::test]
-async fn a_fetch_that_waits_is_told_of_too_also_compressed() {
+async fn a_waiting_fetch_reports_progress_also_compressed() {
     let mut world = TestServer::new(Settings::default()).await;
     world.deliver(None, b"Subject: a\r\n\r\nx\r\n").await;
     let mut client = world.login().await;
@@ -73,7 +73,7 @@ async fn a_fetch_that_waits_is_told_of_too_also_compressed() {
 
 /// RFC 9585 §4: no progress is reported between commands, also while updates are.
 #[tokio::test]
-async fn a_command_that_is_over_is_not_told_of() {
+async fn a_completed_command_reports_no_progress() {
     let mut world = TestServer::new(Settings::default()).await;
     world.deliver(None, b"Subject: a\r\n\r\nx\r\n").await;
     let mut client = world.login().await;

@@ -66,7 +66,7 @@ async fn fields_of_a_header_too_large_for_memory() {
 }
 
 #[tokio::test]
-async fn a_search_goes_on_where_the_stored_text_ends() {
+async fn a_search_continues_beyond_the_stored_text() {
     let mut world = TestServer::new(Settings::default()).await;
     let mut message = numbered(600_000);
     message.extend_from_slice("the needle is Größer than the haystack\r\n".as_bytes());

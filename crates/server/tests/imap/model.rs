@@ -127,7 +127,7 @@ impl Believer {
 }
 
 #[tokio::test]
-async fn what_sessions_are_told_adds_up() {
+async fn reports_to_sessions_add_up() {
     for seed in 0..6 {
         let random = SeededRandom::new(seed);
         let mut world = TestServer::new(Settings::default()).await;

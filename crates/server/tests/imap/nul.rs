@@ -144,7 +144,7 @@ async fn urlfetch_has_none_either() {
 
 /// Not over a compressed connection, nor by a NOTIFY that fetches.
 #[tokio::test]
-async fn nor_have_responses_that_nobody_asked_for() {
+async fn unsolicited_responses_have_no_nul() {
     let mut world = TestServer::new(Settings::default()).await;
     let mut client = world.login().await;
     client.compress().await;

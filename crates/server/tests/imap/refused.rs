@@ -246,7 +246,7 @@ async fn world_login(world: &TestServer) -> Client {
 }
 
 #[tokio::test]
-async fn nor_does_what_there_is_no_room_for_leave_anything() {
+async fn commands_over_quota_leave_nothing() {
     let quotas =
         Quotas { storage: Some(3000), messages: Some(3), mailboxes: Some(20), annotations: Some(100) };
     let (world, mut client) = world(quotas).await;

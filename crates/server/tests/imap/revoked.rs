@@ -11,7 +11,7 @@ use crate::imap_world::TestServer;
 const BYE: &str = "* BYE this login is no longer valid\r\n";
 
 #[tokio::test]
-async fn sessions_of_a_revoked_token_end_and_others_go_on() {
+async fn sessions_of_a_revoked_token_end_and_others_continue() {
     let mut world = TestServer::new(Settings::default()).await;
     let (id, token) = world.token().await;
     let mut by_password = world.login().await;

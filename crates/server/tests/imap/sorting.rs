@@ -51,7 +51,7 @@ async fn sort_twice(client: &mut Client, criteria: &str, key: &str) {
 }
 
 #[tokio::test]
-async fn again_is_as_anew_while_messages_come_and_go() {
+async fn cached_orders_equal_new_ones_while_messages_change() {
     for seed in 0..4 {
         let random = SeededRandom::new(seed);
         let mut world = TestServer::new(Settings::default()).await;

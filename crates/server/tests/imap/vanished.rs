@@ -35,7 +35,7 @@ async fn qresync(world: &mut TestServer) -> Client {
 }
 
 #[tokio::test]
-async fn what_a_mailbox_forgot_is_everything_that_is_not_there() {
+async fn vanished_beyond_the_record_reports_all_missing_uids() {
     let mut world = TestServer::new(Settings::default()).await;
     let mut client = qresync(&mut world).await;
     client.ok("APPEND INBOX {14+}\r\nSubject: x\r\n\r\n").await;

@@ -26,7 +26,7 @@ async fn start(world: &World) -> Node {
 }
 
 #[tokio::test]
-async fn mail_of_accounts_goes_on_when_it_is_delivered() {
+async fn mail_of_accounts_is_forwarded_after_delivery() {
     let world = World::new().await;
     let peer = world.peers.put("192.0.2.1", Answer::Take);
     let node = start(&world).await;

@@ -48,7 +48,7 @@ fn verdicts(message: &[u8], keys: &[KeyInfo], now: u64) -> Vec<Verdict> {
 }
 
 #[tokio::test]
-async fn mail_made_seven_bit_is_signed_anew_and_verifies() {
+async fn mail_made_seven_bit_is_signed_again_and_verifies() {
     let world = World::new().await;
     world.mail_server("there.example", "192.0.2.1");
     // It does not offer 8BITMIME.

@@ -45,7 +45,7 @@ async fn a_server_that_stops_says_so_to_idle_clients() {
 }
 
 #[tokio::test]
-async fn a_server_that_stops_gives_up_half_a_message() {
+async fn a_stopping_server_abandons_a_partial_message() {
     for size in [100, 100_000] {
         let (mut world, mut mailer) = world_with(Settings::default()).await;
         assert_eq!(mailer.envelope(&[ME]).await, [250]);
@@ -106,7 +106,7 @@ async fn a_client_that_holds_memory_and_dawdles_is_cut_off() {
 }
 
 #[tokio::test]
-async fn a_line_without_end_is_not_listened_to_for_ever() {
+async fn an_endless_line_is_read_up_to_a_limit() {
     let mut world = TestServer::new(Settings::default()).await;
     let mut stream = world.connect_as(Protocol::Smtp);
     let line = vec![b'x'; limits::SMTP_COMMAND_BYTES + limits::SMTP_DISCARD_BYTES];

@@ -112,7 +112,7 @@ async fn a_message_that_comes_back_to_its_alias_is_refused() {
 }
 
 #[tokio::test]
-async fn a_large_message_goes_on_as_it_came() {
+async fn a_large_message_is_forwarded_unchanged() {
     let mut world = world().await;
     world.alias("info@localhost", &["you@localhost", "ann@elsewhere.example"]).await;
     let body = "0123456789abcdef  \r\n".repeat(30_000);

@@ -1,4 +1,4 @@
-//! Which connections are admitted, rest and stir, and that the counts are right after any sequence.
+//! Which connections are admitted, rest and stir, and that counts are correct after any sequence.
 
 use futures::FutureExt;
 
@@ -20,7 +20,7 @@ fn assert_is_empty(counts: &Counts) {
     assert!(counts.waiting.is_empty() && counts.turns.is_empty());
 }
 
-/// A session of that account that rests.
+/// A resting session of that account.
 fn resting(admission: &Admission, account: u8) -> Option<Admitted> {
     let mut admitted = admission.admit(peer(1))?;
     assert!(admitted.logged_in(AccountId([account; 16])));
@@ -77,7 +77,7 @@ fn no_account_takes_the_places_of_others() {
 }
 
 #[test]
-fn who_logs_in_anew_is_counted_once() {
+fn repeated_logins_of_one_connection_count_once() {
     let admission = Admission::new(Connections { total: 30, per_address: 30 }, usize::MAX);
     let (one, other) = (AccountId([1; 16]), AccountId([2; 16]));
     let admitted = admission.admit(peer(1)).unwrap();
@@ -100,7 +100,7 @@ fn senders_beyond_their_part_make_room() {
 }
 
 #[test]
-fn whoever_is_not_known_longest_makes_room() {
+fn the_oldest_anonymous_connection_is_closed_first() {
     let admission = Admission::new(Connections { total: 3, per_address: 9 }, usize::MAX);
     let known = admission.admit(peer(1)).unwrap();
     log_in(&known);
@@ -144,7 +144,7 @@ fn what_they_cost_is_bounded_too() {
 }
 
 #[test]
-fn the_oldest_handshake_is_given_up() {
+fn the_oldest_handshake_is_closed() {
     let handshakes = Handshakes::new(2);
     let (first, second) = (handshakes.enter(), handshakes.enter());
     assert!(first.given_up().now_or_never().is_none());
@@ -241,7 +241,7 @@ fn waiters_wake_in_order_and_cancelled_ones_are_forgotten() {
 }
 
 #[test]
-fn strangers_make_room_for_who_stirs_and_do_not_wait() {
+fn anonymous_connections_yield_to_active_sessions() {
     const BYTES: usize = 1 << 20;
     let admission = Admission::new(Connections { total: 10_000, per_address: 10_000 }, BYTES);
     let mut users: Vec<_> = (0..40).map_while(|account| resting(&admission, account)).collect();
@@ -260,7 +260,7 @@ fn strangers_make_room_for_who_stirs_and_do_not_wait() {
     drop((users, strangers));
     assert_is_empty(&admission.lock());
 
-    // All is users': the stranger that is left does not wait for them.
+    // Users have all memory: the remaining stranger does not wait for them.
     let mut stranger = admission.admit(peer(2)).unwrap();
     stranger.rest(limits::RESTING_BYTES);
     let mut users: Vec<_> = (0..=u8::MAX).cycle().map_while(|account| resting(&admission, account)).collect();
@@ -288,7 +288,7 @@ async fn accounts_lend_memory_to_users_and_get_it_back() {
     assert!(users.len() <= admission.places() && lent() == 4 * OWN);
     assert!(admission.lock().bytes <= OWN + lent());
 
-    // An account that has to be loaded gets what is not lent, and nothing is lent while it waits.
+    // A load gets memory that is not lent, and nothing is lent while it waits.
     let (all, used) = accounts.account_memory();
     let account = accounts.try_reserve(all - used).unwrap();
     drop(users);

@@ -129,7 +129,7 @@ async fn other_processes_are_seen_within_a_minute() {
 }
 
 #[tokio::test]
-async fn an_interrupted_creation_goes_on() {
+async fn an_interrupted_creation_continues() {
     let fixture = Fixture::new();
     let made = fixture.keys.create(DOMAIN, fixture.now, &fixture.random).await.unwrap();
     let ed25519 = made.iter().find(|key| key.algorithm == Algorithm::Ed25519Sha256).unwrap();

@@ -39,7 +39,7 @@ fn path(n: usize) -> String {
 }
 
 #[test]
-fn mail_is_kept_and_what_may_go_is_not() {
+fn mail_is_cached_and_removable_objects_are_not() {
     for path in ["acct/a/msg/b", "acct/a/idx/b", "acct/a/snap/0/b", "acct/a/pack/b"] {
         assert!(Cache::covers(path), "{path}");
     }
@@ -241,7 +241,7 @@ async fn keep_until_found(cache: &Cache, n: usize) {
 }
 
 #[tokio::test]
-async fn nobody_waits_for_a_file_that_another_process_has_locked() {
+async fn no_process_waits_for_a_locked_cache_file() {
     let dir = tempfile::tempdir().unwrap();
     let metrics = Arc::new(StoreMetrics::default());
     let cache = Cache::open(dir.path(), 64 * MIB, Arc::new(SystemClock::new()), metrics).unwrap();
@@ -289,7 +289,7 @@ async fn a_cache_file_that_cannot_be_opened_stays() {
 }
 
 #[tokio::test]
-async fn no_file_is_mapped_that_somebody_may_cut_off() {
+async fn no_file_is_mapped_that_another_process_may_truncate() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("blocks.sqlite-shm"), [0; 32_768]).unwrap();
     let cache = open(dir.path(), 64 * MIB);

@@ -71,7 +71,7 @@ fn the_last_object_below_a_prefix_is_last_by_path() {
 }
 
 #[test]
-fn whoever_panics_over_what_was_read_harms_nobody_else() {
+fn a_panicking_reader_harms_no_other() {
     let dir = tempfile::tempdir().unwrap();
     block_on(async {
         let store = open(dir.path()).await;
@@ -629,7 +629,7 @@ fn a_row_with_impossible_values_harms_no_other() {
 
 #[test]
 #[allow(clippy::print_stderr, reason = "a test that cannot run here has to say so")]
-fn what_frees_room_goes_on_when_the_disk_is_full() {
+fn writes_that_free_space_succeed_on_a_full_disk() {
     if !may_mount() {
         eprintln!("not tested: mounting is not allowed here");
         return;
@@ -638,7 +638,7 @@ fn what_frees_room_goes_on_when_the_disk_is_full() {
 }
 
 #[test]
-#[ignore = "started by what_frees_room_goes_on_when_the_disk_is_full, where it may mount"]
+#[ignore = "started by writes_that_free_space_succeed_on_a_full_disk, where it may mount"]
 fn on_a_full_disk() {
     const RESERVE: u64 = 20 * 1024 * 1024;
     let dir = std::env::current_dir().unwrap().join("disk");

@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_there_is_a_failure_to_connect() {
+    async fn an_absent_server_is_a_failure_to_connect() {
         let port = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
         let retry_policy = RetryPolicy { timeout: Duration::from_secs(5), ..RetryPolicy::default() };
         let client = Bounded(retry_policy).connect(&ClientOptions::new()).unwrap();

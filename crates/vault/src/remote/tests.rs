@@ -188,7 +188,7 @@ async fn a_listing_is_counted_as_the_requests_that_it_makes() {
 }
 
 #[tokio::test]
-async fn a_listing_goes_on_where_it_was_interrupted() {
+async fn an_interrupted_listing_continues() {
     let (server, store) = start().await;
     for n in 0..10 {
         store.put_new(&format!("x/{n}"), sealed(&[n])).await.unwrap();

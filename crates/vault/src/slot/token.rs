@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token() {
+    fn malformed_tokens_are_refused() {
         let text = format("me@x", SlotId([1; 8]), &Secret::filled(|secret| secret.fill(2)));
         let text = text.as_str();
         assert!(account_of(text.as_bytes()).is_some());

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_tell_how_large_an_object_can_be() {
+    fn paths_bound_the_size_of_an_object() {
         for (path, most) in [
             ("server/key/0000000000000001", Some(limits::RECORD_BYTES)),
             ("accounts/me@x/ffffffffffffffff", Some(limits::RECORD_BYTES)),

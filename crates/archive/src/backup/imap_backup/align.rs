@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_doubt_is_not_taken() {
+    fn doubtful_messages_are_not_adopted() {
         let runs: &[(&[&str], bool, &str)] = &[
             (&["0"], true, ""),
             (&["1", "22"], false, ""),

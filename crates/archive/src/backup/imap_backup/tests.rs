@@ -43,7 +43,7 @@ fn text(root: &Path, name: &str) -> String {
 }
 
 #[test]
-fn what_is_on_disk() {
+fn files_on_disk_have_the_documented_form() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path();
     let (_copy, mut folder) = opened(root, "Wörk/a:b", 1_606_316_666);
@@ -98,7 +98,7 @@ fn messages_of_earlier_versions_are_known_by_their_sha256() {
 }
 
 #[test]
-fn copies_go_on_where_they_ended() {
+fn interrupted_backups_continue() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path();
     let mut mails = three(root);

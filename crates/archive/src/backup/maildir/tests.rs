@@ -33,7 +33,7 @@ fn names(directory: &Path) -> Vec<String> {
 }
 
 #[test]
-fn what_is_on_disk() {
+fn files_on_disk_have_the_documented_form() {
     let directory = tempfile::tempdir().unwrap();
     let root = &directory.path().join("mail");
     for folder in [INBOX, "Work/2026"] {

@@ -59,7 +59,7 @@ fn in_utc(mails: &Mails) -> Mails {
 }
 
 #[test]
-fn copies_go_on_where_they_ended() {
+fn interrupted_backups_continue() {
     let world = Fixture::new();
     let mut mails: Mails = [2, 3, 9, 10].map(|uid| (uid, mail_of(&[b'x'; 100].repeat(uid as usize)))).into();
     {
@@ -215,7 +215,7 @@ fn what_is_no_good_is_replaced() {
 }
 
 #[test]
-fn whose_mail_it_is_stays_known() {
+fn the_account_of_a_backup_is_recorded() {
     let world = Fixture::new();
     let source = crate::backup::Source { host: "imap.example.org".into(), user: "jane".into() };
     assert_eq!(world.backup().source().unwrap(), None);

@@ -79,7 +79,7 @@ fn files_with(root: &Path, text: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_away_and_is_put_back_is_there_again() {
+async fn a_removed_and_restored_file_is_found_again() {
     for (format, open) in
         [("mbox", imap_backup::open as OpenBackup), ("maildir", maildir::open as OpenBackup)]
     {

@@ -13,7 +13,7 @@ use super::whole::{QRESYNC, texts};
 use crate::client::{Server, Timeouts};
 
 #[tokio::test]
-async fn a_server_that_talks_instead_of_answering_is_given_up() {
+async fn a_server_that_never_completes_a_command_is_abandoned() {
     for begin in ["CAPABILITY", "LOGIN", "LIST", "EXAMINE", "UID SEARCH", "UID FETCH"] {
         // A gap in the UIDs makes a SEARCH necessary.
         let mut inbox = Box_::with(5);
@@ -32,7 +32,7 @@ async fn a_server_that_talks_instead_of_answering_is_given_up() {
 
 /// They are reported, and the others are fetched.
 #[tokio::test]
-async fn messages_that_do_not_end_are_given_up() {
+async fn endless_messages_are_abandoned() {
     let huge = limits::ARCHIVE_MESSAGE_BYTES + 1;
     let faults = [Fault::DripAt(2), Fault::HugeAt(4, huge)];
     let script = Script::start(Box_::with(5), QRESYNC, &faults).await;

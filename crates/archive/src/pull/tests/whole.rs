@@ -212,7 +212,7 @@ async fn a_full_disk_ends_the_pull_but_keeps_commits() {
 }
 
 #[tokio::test]
-async fn another_uidvalidity_begins_anew_and_keeps_the_old() {
+async fn a_new_uidvalidity_starts_a_new_backup() {
     let script = Script::start(Box_::with(10), QRESYNC, &[]).await;
     let backup = Memory::default();
     pulled(&script, &backup).await;
@@ -375,7 +375,7 @@ async fn new_messages_that_do_not_come_are_missed() {
 }
 
 #[tokio::test]
-async fn hostile_servers_are_given_up() {
+async fn hostile_servers_are_abandoned() {
     for fault in [Fault::EndlessLine, Fault::Silent] {
         let script = Script::start(Box_::with(3), QRESYNC, std::slice::from_ref(&fault)).await;
         let backup = Memory::default();

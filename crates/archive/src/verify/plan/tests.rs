@@ -95,7 +95,7 @@ fn two_lists_say_what_is_missing_gone_doubled_and_lost() {
 }
 
 #[test]
-fn a_message_that_ends_every_connection_is_given_up() {
+fn a_message_that_ends_every_connection_is_skipped() {
     let common = set(&[1, 2, 3]);
     let mut progress = Progress::new(Some(set(&[1, 2, 3, 9])));
     assert_eq!(progress.left(&common), common, "expunged messages cannot be compared");

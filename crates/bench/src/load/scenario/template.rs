@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn errors_name_the_cause() {
         for (text, why) in [
             ("FETCH {uidd}", "there is no {uidd}; is it {uid}?"),
             ("FETCH {n", "a { without its }"),

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_covers_the_server_or_says_who_decides() {
+    fn a_record_covers_the_server_or_names_the_deciding_domain() {
         let (domain, host) = (DnsName::new("example.org").unwrap(), DnsName::new("mx.example.org").unwrap());
         let addresses: Vec<IpAddr> = vec!["192.0.2.7".parse().unwrap(), "2001:db8::7".parse().unwrap()];
         let server = |is_mx| Server { domain: &domain, host: &host, is_mx, addresses: &addresses };
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn records_are_told_apart_and_added_to() {
+    fn spf_records_are_recognized_and_extended() {
         assert!(is_spf("v=spf1") && is_spf("V=SPF1 -all") && !is_spf("v=spf10 -all") && !is_spf("v=DKIM1"));
         assert_eq!(with_mx("v=spf1 include:x.example -all"), "v=spf1 mx include:x.example -all");
         assert_eq!(with_mx("v=spf1"), "v=spf1 mx");

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept() {
+    fn kept_flags_are_mapped() {
         let names = ["\\Seen", "\\Recent", "$Forwarded", "a b", "", "\\flagged"].map(str::to_owned);
         let kept = flags(&names);
         assert_eq!(kept.system, SystemFlags::SEEN.with(SystemFlags::FLAGGED));

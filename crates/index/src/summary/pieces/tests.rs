@@ -55,7 +55,7 @@ proptest! {
 
     /// A changed byte is refused, or gives another header; nothing else happens.
     #[test]
-    fn what_nobody_wrote_is_refused(at in any::<prop::sample::Index>(), bit in 0..8u8, cut in any::<bool>()) {
+    fn foreign_segments_are_refused(at in any::<prop::sample::Index>(), bit in 0..8u8, cut in any::<bool>()) {
         let headers: Vec<_> = (0..9).map(|n| format!("Subject: number {n}\r\n\r\n").into_bytes()).collect();
         let ([mut directory, mut pieces], _) = written(&headers);
         match cut {

@@ -90,7 +90,7 @@ impl TestServer {
 }
 
 #[tokio::test]
-async fn the_session_is_for_who_logs_in() {
+async fn the_session_object_needs_a_login() {
     let server = TestServer::new().await;
     for target in ["GET /.well-known/jmap", "GET /jmap/session"] {
         let session = server.ask(target, BASIC, "").await;

@@ -130,7 +130,7 @@ async fn a_read_during_eviction_continues_from_the_source() {
 }
 
 #[tokio::test]
-async fn what_is_damaged_is_not_given_up() {
+async fn damaged_bodies_are_not_evicted() {
     let store = Store::memory();
     let reader = written(&store, &message(3 * CHUNK_BYTES)).await.unwrap();
     let path = message::path(ACCOUNT, OBJECT);

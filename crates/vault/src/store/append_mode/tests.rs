@@ -75,7 +75,7 @@ async fn a_bucket_of_another_format_is_left_alone() {
 }
 
 #[tokio::test]
-async fn who_cannot_do_what_others_rely_on_does_not_begin() {
+async fn a_node_without_the_pinned_mode_does_not_start() {
     let server = FakeS3::start(ConditionalPut::Keeps, 1000).await;
     open(&server, 1).await.unwrap();
     for manners in [ConditionalPut::Ignores, ConditionalPut::Refuses, ConditionalPut::Races] {
@@ -90,7 +90,7 @@ async fn who_cannot_do_what_others_rely_on_does_not_begin() {
 }
 
 #[tokio::test]
-async fn who_could_do_more_does_as_the_others() {
+async fn a_more_capable_node_uses_the_pinned_mode() {
     let server = FakeS3::start(ConditionalPut::Ignores, 1000).await;
     open(&server, 1).await.unwrap();
     server.behave(ConditionalPut::Keeps);

@@ -58,7 +58,7 @@ async fn a_reply_that_contradicts_its_etag_is_rejected() {
 }
 
 #[tokio::test]
-async fn where_etags_tell_nothing_two_answers_have_to_be_alike() {
+async fn without_etags_two_reads_must_agree() {
     let (server, store) = world(Tags::Random).await;
     let bytes = object(1000);
     store.put_new(PATH, Sealed::new(bytes.clone())).await.unwrap();

@@ -96,7 +96,7 @@ fn throws_out(mailboxes: &Arc<Mutex<BTreeSet<String>>>) -> impl FnMut(&str) -> R
 }
 
 #[test]
-fn a_mailbox_is_left_before_it_is_made_anew() {
+fn a_mailbox_is_closed_before_it_is_recreated() {
     let text = "name = \"x\"\n[[phase]]\nname = \"p\"\nrepeat = 5\n\
                 steps = [\"FRESH {Bench/m}\", \"SELECT {Bench/m}\", \"NOOP\"]\n";
     for greeting in [" ", " UNSELECT"] {

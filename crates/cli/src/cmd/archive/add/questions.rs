@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_said_is_asked() {
+    async fn missing_answers_are_prompted() {
         let mut who = Script::new(&["", "imap.example.org:1143", "jane", "secret"]);
         let mut login = Login::new(&said(None, None));
         let place = asked(&mut login, &mut who).await.unwrap();
