@@ -1,26 +1,25 @@
-//! The limits of connections: their number, in all and from each address, and their memory.
+//! The limits of connections: their number, in total and per address, and their memory.
 //!
 //! A connection is charged its worst case before it acquires memory from the budget
-//! ([`limits::CONNECTION_BYTES`], and [`limits::TLS_BYTES`] more while it speaks TLS), so that all
-//! of them together fit into their part of the memory. A session that only waits for its client
-//! takes much less: it *rests* ([`Admitted::rest`]), and is charged what it keeps. Before it reads
-//! bytes of its client, or has something to report to it, it *stirs* ([`Admitted::stir`]): it is
-//! charged the worst case again, and waits for that if others have the memory. A connection beyond
-//! the limits gets a temporary error before anything is allocated for it.
+//! ([`limits::CONNECTION_BYTES`], and [`limits::TLS_BYTES`] more for TLS), so that all of them together fit
+//! into their part of the memory. A session that waits for its client takes much less: it *rests*
+//! ([`Admitted::rest`]), and is charged only what it keeps. Before it reads bytes from its client, or reports
+//! to it, it *stirs* ([`Admitted::stir`]): it is charged the worst case again, and waits if others have the
+//! memory. A connection beyond the limits gets a temporary error before anything is allocated for it.
 //!
-//! Silent clients cannot occupy connections. A connection is a *stranger* until it has logged in or
-//! named a recipient; when there is no memory, the oldest stranger is closed for the connection
-//! that arrives or stirs. So thousands of half-open handshakes cost an honest client nothing as
-//! long as it is quicker than they are many. TLS handshakes under way, which cost more than
-//! connections that wait, have a lower limit of their own ([`handshakes`]), by the same rule.
+//! Silent clients cannot occupy all connections. A connection is a *stranger* until it has logged in or named
+//! a recipient. If memory is short, the oldest stranger is closed for a connection that arrives or stirs. So
+//! thousands of half-open handshakes cost an honest client nothing, as long as it logs in faster than they
+//! arrive. TLS handshakes in progress cost more than waiting connections, and have a lower limit by the same
+//! rule ([`handshakes`]).
 //!
-//! One account, or one sender of mail, cannot occupy all of them either: a holder of connections
-//! gets another one, or stirs another connection, only while the free memory is at least as much as
-//! its own ([`counts`]). Alone it has half, two such have a third each, and others always have as
-//! much as the greediest. Its connections beyond that wait for each other.
+//! One account, or one sender of mail, cannot occupy all of them either. A holder of connections gets another
+//! one, or stirs another one, only while the free memory is at least as much as its own ([`counts`]). Alone
+//! it has half, two such holders have a third each, and others always have as much as the greediest. Its
+//! further connections wait for each other.
 //!
-//! When users have taken all of it, accounts lend some of their memory ([`Admission::with_loan`]):
-//! while users rest, their accounts need not be loaded.
+//! When users have taken all memory, accounts lend some of theirs ([`Admission::with_loan`]): while users
+//! rest, their accounts need not be loaded.
 
 mod counts;
 mod handshakes;
@@ -41,17 +40,17 @@ use self::counts::{Counts, Entry, Holder, Lender};
 use self::handshakes::Handshakes;
 use crate::settings::Connections;
 
-/// Strangers are closed for others only when they are more than all connections divided by this.
-/// The others would only replace each other.
+/// Strangers are closed for others only when they are more than all connections divided by this. Fewer would
+/// only replace each other.
 const STRANGERS_SHARE: usize = 16;
-/// Connections that a holder may have however many others have, and that may stir.
+/// Connections that a holder may have and stir, however many others have.
 const LEAST_HELD: usize = 8;
-/// The part of the connections' memory that handshakes may take.
+/// The fraction of the connections' memory for handshakes, as a divisor.
 const HANDSHAKES_SHARE: usize = 8;
-/// Handshakes that are possible at once however little memory there is.
+/// Concurrent handshakes that are possible with any memory.
 const LEAST_HANDSHAKES: usize = 8;
 
-/// Counts connections of all listeners. Cloning shares the counts.
+/// Counts connections of all listeners. Clones share the counts.
 #[derive(Clone)]
 pub struct Admission(Arc<Shared>);
 
@@ -61,36 +60,37 @@ struct Shared {
     handshakes: Handshakes,
 }
 
-/// There is no memory for a connection, and it is not for it to wait.
+/// There is no memory for a connection, and it must not wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoMemory;
 
-/// Assigns a connection to an account while another task owns it ([`Admitted::handle`]). It has no
-/// effect once the connection has ended.
+/// Assigns a connection to an account while another task owns it ([`Admitted::handle`]). It has no effect
+/// once the connection has ended.
 #[derive(Clone)]
 pub struct AdmittedHandle {
     admission: Admission,
     number: u64,
 }
 
-/// One connection that is counted; dropping it ends that.
+/// A counted connection; dropping it ends that.
 pub struct Admitted {
     admission: Admission,
     network: Option<Network>,
     number: u64,
-    /// What it is charged unless it rests.
+    /// Its charge unless it rests.
     most: usize,
     rests: bool,
     leave: Arc<Notify>,
 }
 
 impl Admission {
-    /// No connections. All connections together may cost `bytes`.
+    /// Without connections; all connections together may cost `bytes`.
     pub fn new(limits: Connections, bytes: usize) -> Self {
         Self::over(limits, bytes, None)
     }
 
-    /// The same, to which `accounts` lend up to `most` bytes of their memory when users have taken all.
+    /// As [`Admission::new`], with a loan from `accounts` of up to `most` bytes when users have taken all
+    /// memory.
     pub fn with_loan(limits: Connections, bytes: usize, accounts: Accounts, most: usize) -> Self {
         Self::over(limits, bytes, Some(Lender::new(accounts, most)))
     }
@@ -101,8 +101,8 @@ impl Admission {
         Admission(Arc::new(Shared { limits, counts, handshakes: Handshakes::new(handshakes) }))
     }
 
-    /// Counts a connection from `peer` (`None`: a Unix socket, which counts in the total alone),
-    /// unless that would be one too many. It does not rest.
+    /// Counts a connection from `peer` (`None`: a Unix socket, which counts only in the total). `None` if it
+    /// exceeds a limit. It does not rest.
     pub fn admit(&self, peer: Option<IpAddr>) -> Option<Admitted> {
         let network = peer.map(Network::of);
         let mut counts = self.lock();
@@ -129,23 +129,22 @@ impl Admission {
         Some(Admitted { admission: self.clone(), network, number, most: bytes, rests: false, leave })
     }
 
-    /// Connections counted now.
+    /// The number of connections.
     pub fn total(&self) -> usize {
         self.lock().connections.len()
     }
 
-    /// What they are charged now, in bytes.
+    /// Their charge, in bytes.
     pub fn charged(&self) -> usize {
         self.lock().bytes
     }
 
-    /// The number of resting IMAP sessions that fit, if none speaks TLS and accounts lend all they
-    /// may.
+    /// The number of resting IMAP sessions that fit, without TLS and with the maximum loan.
     pub fn places(&self) -> usize {
         self.0.limits.total.min(self.lock().room_at_most() / limits::RESTING_BYTES)
     }
 
-    /// The number that fits if all do.
+    /// The number that fits with TLS.
     pub fn places_with_tls(&self) -> usize {
         let each = limits::RESTING_BYTES + limits::RESTING_TLS_BYTES;
         self.0.limits.total.min(self.lock().room_at_most() / each)
@@ -157,18 +156,18 @@ impl Admission {
 }
 
 impl Admitted {
-    /// The client has logged in to that account: the connection is not closed for others any more.
-    /// False if the account has too many already.
+    /// Assigns the connection to an account after a login: it is no longer closed for others. False if the
+    /// account has too many.
     pub fn logged_in(&self, account: AccountId) -> bool {
         self.handle().logged_in(account)
     }
 
-    /// It brings mail for an account, and is not closed for others unless too many do.
+    /// Notes that it brings mail for an account: it is no longer closed for others, unless too many do.
     pub fn sends(&self) {
         self.handle().held_by(Holder::Senders);
     }
 
-    /// For tasks that do not own it.
+    /// A handle for tasks that do not own it.
     pub fn handle(&self) -> AdmittedHandle {
         AdmittedHandle { admission: self.admission.clone(), number: self.number }
     }
@@ -178,8 +177,7 @@ impl Admitted {
         self.takes_up_to(limits::CONNECTION_BYTES + limits::TLS_BYTES)
     }
 
-    /// Charges it `bytes` more, for the memory of its protocol; false if there is no memory for
-    /// that. It does not rest.
+    /// Charges it `bytes` more for its protocol; false if there is no memory for that. It does not rest.
     pub fn holds_more(&mut self, bytes: usize) -> bool {
         self.takes_up_to(self.most.saturating_add(bytes))
     }
@@ -196,8 +194,8 @@ impl Admitted {
         true
     }
 
-    /// It waits for its client, and keeps no more than `bytes` meanwhile beside what TLS does: it
-    /// is charged that until it stirs, and never more than if it did not rest.
+    /// Marks it as waiting for its client, with no more than `bytes` beside those of TLS. That is its charge
+    /// until it stirs, at most the charge without resting.
     pub fn rest(&mut self, bytes: usize) {
         let tls = if self.most > limits::CONNECTION_BYTES { limits::RESTING_TLS_BYTES } else { 0 };
         let mut counts = self.admission.lock();
@@ -207,14 +205,13 @@ impl Admitted {
         self.rests = true;
     }
 
-    /// Whether it is charged what it takes to rest.
+    /// Whether it rests.
     pub fn rests(&self) -> bool {
         self.rests
     }
 
-    /// Charges it the worst again, before it reads something or has something to say. Waits for
-    /// that while others have it, or while its holder has more than there is for others.
-    /// Cancel-safe.
+    /// Charges it the worst case again, before it reads or sends. Waits while others have the memory, or
+    /// while its holder has more than is free for others. Cancel-safe.
     ///
     /// # Errors
     /// If it is a stranger, and no other stranger may be closed for it.
@@ -225,18 +222,17 @@ impl Admitted {
         Ok(())
     }
 
-    /// Whether others wait for memory to stir that it holds: of its own holder, or of one that has
-    /// less than there is for it.
+    /// Whether others wait for memory that it holds: of its own holder, or of a holder with less.
     pub fn is_wanted(&self) -> bool {
         !self.rests && self.admission.lock().is_wanted(self.number)
     }
 
-    /// A place for its TLS handshake.
+    /// Admits its TLS handshake.
     pub fn handshake(&self) -> Handshake {
         self.admission.0.handshakes.enter()
     }
 
-    /// Rings when it must be closed for another connection.
+    /// Notified when it must be closed for another connection.
     pub fn leave(&self) -> Arc<Notify> {
         self.leave.clone()
     }
@@ -302,7 +298,7 @@ impl Stirring<'_> {
         let mut counts = admission.lock();
         let Some(entry) = counts.connections.get(number) else { return Poll::Ready(Err(NoMemory)) };
         let (more, holder) = (most.saturating_sub(entry.bytes), entry.holder);
-        // Those that came before are in front.
+        // Those that came before are ahead.
         let is_next = counts.next_waiting().is_none_or(|next| next == *number);
         let may = is_next && holder.is_none_or(|holder| counts.may_stir(holder, more));
         let missing = counts.missing_to_stir(more);

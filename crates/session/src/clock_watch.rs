@@ -1,10 +1,10 @@
 //! Decides whether the clock can be trusted for permanent removal.
 //!
-//! A clock that is years ahead makes recently expunged or removed objects look old. So the server
-//! records the time while it runs, and doubts a clock more than [`CLOCK_AHEAD`] past the newest
-//! recorded time: it serves, and removes nothing permanently, until the clock is set or the
-//! operator confirms it (`sealpost store confirm-clock`). A server that was off for as long looks
-//! the same, and waits for the operator too.
+//! A clock that is years ahead makes recently expunged or removed objects look old. So the server records the
+//! time while it runs, and doubts a clock more than [`CLOCK_AHEAD`] past the newest recorded time. It then
+//! serves, but removes nothing permanently, until the clock is set or the operator confirms it
+//! (`sealpost store confirm-clock`). A server that was off for that long looks the same, and also waits for
+//! the operator.
 
 use std::io::{Read, Result, Seek, Write};
 use std::path::{Path, PathBuf};
@@ -17,10 +17,10 @@ use sealpost_files::owner;
 
 /// The file in the data directory.
 const FILE: &str = "clock";
-/// Digits of a time, with a line end.
+/// The length of a recorded time with its line end.
 const TEXT_BYTES: u64 = 24;
 
-/// What is known of the time.
+/// The recorded times.
 pub struct ClockWatch {
     file: Option<PathBuf>,
     state: Mutex<ClockState>,
@@ -28,31 +28,31 @@ pub struct ClockWatch {
 }
 
 struct ClockState {
-    /// The newest time that is known; the beginning of time if none is.
+    /// The newest known time; the start of time if there is none.
     newest: Timestamp,
-    /// What the file says.
+    /// The time in the file.
     noted: Timestamp,
 }
 
 impl ClockWatch {
-    /// Nothing is known yet. What will be is kept in `directory`, if there is one.
+    /// Starts without a known time. Times are recorded in `directory`, if there is one.
     pub fn new(directory: Option<&Path>) -> Self {
         let state = ClockState { newest: UNKNOWN, noted: UNKNOWN };
         let file = directory.map(|directory| directory.join(FILE));
         ClockWatch { file, state: Mutex::new(state), doubted: AtomicBool::new(false) }
     }
 
-    /// The server begins; `written` is the time of the last write to the store, if that is known. A
-    /// recorded time counts for more: objects written with a doubted clock have its time. Returns
-    /// whether the clock is trusted.
+    /// Starts with `written`, the time of the last write to the store, if known. A recorded time takes
+    /// precedence, since objects written with a doubted clock have its time. Returns whether the clock is
+    /// trusted.
     pub fn begin(&self, now: Timestamp, written: Option<Timestamp>) -> bool {
         let noted = self.file.as_deref().and_then(noted);
         self.lock().newest = noted.or(written).unwrap_or(UNKNOWN);
         self.look(now)
     }
 
-    /// Checks the clock, and records the time if it is trusted; returns whether it is. Blocks the
-    /// thread for a moment.
+    /// Checks the clock, and records the time if it is trusted; returns whether it is. Blocks the thread
+    /// briefly.
     pub fn look(&self, now: Timestamp) -> bool {
         let mut state = self.lock();
         if let Some(noted) = self.file.as_deref().and_then(noted) {
@@ -82,7 +82,7 @@ impl ClockWatch {
         if let Some(file) = self.file.as_deref().filter(|_| now.since(state.noted) >= CLOCK_NOTED) {
             match note(file, now) {
                 Ok(()) => state.noted = now,
-                // A full disk: it is tried again, and what was noted before counts for as long.
+                // A full disk: the next check retries, and the last recorded time stays valid.
                 Err(error) => tracing::debug!(%error, "cannot record the time"),
             }
         }
@@ -92,7 +92,7 @@ impl ClockWatch {
         true
     }
 
-    /// Whether the clock is not believed.
+    /// Whether the clock is doubted.
     pub fn is_doubted(&self) -> bool {
         self.doubted.load(Ordering::Relaxed)
     }
@@ -104,16 +104,16 @@ impl ClockWatch {
 
 const UNKNOWN: Timestamp = Timestamp(i64::MIN);
 
-/// The operator confirms the clock. A server of that data directory uses the confirmation within a
+/// Records the operator's confirmation of the clock. A server with that data directory uses it within a
 /// minute.
 ///
 /// # Errors
-/// What the file system says.
+/// Errors of the file system.
 pub fn confirm(directory: &Path, now: Timestamp) -> Result<()> {
     note(&directory.join(FILE), now)
 }
 
-/// When the time was noted last in that data directory.
+/// The last recorded time in that data directory.
 pub fn noted_in(directory: &Path) -> Option<Timestamp> {
     noted(&directory.join(FILE))
 }
@@ -128,7 +128,7 @@ fn noted(file: &Path) -> Option<Timestamp> {
 fn note(path: &Path, now: Timestamp) -> Result<()> {
     let mut file = owner::open_or_create(path).map_err(|e| owner::explained(path, e))?;
     file.rewind()?;
-    // As long as it was, so that it is whole at any moment but the one in which it is written.
+    // Of constant length, so that it is complete except during the write.
     file.write_all(format!("{:015}\n", now.0.max(0)).as_bytes())?;
     file.set_len(16)?;
     file.sync_all()
@@ -159,9 +159,9 @@ mod tests {
         let (believed, watch) = begin(after(61), Some(today));
         assert!(!believed && watch.is_doubted());
         assert_eq!(noted_in(dir.path()), Some(after(30)), "what is not believed is not noted");
-        // It is set.
+        // The clock is set.
         assert!(watch.look(after(31)) && !watch.is_doubted());
-        // It jumps while the server runs.
+        // The clock jumps while the server runs.
         assert!(!watch.look(after(4000)));
         confirm(dir.path(), after(4000)).unwrap();
         assert!(watch.look(Timestamp(after(4000).0 + 60_000)) && !watch.is_doubted());
@@ -179,7 +179,7 @@ mod tests {
             "mail that comes meanwhile is written with the wrong time"
         );
         assert!(!ClockWatch::new(Some(dir.path())).begin(Timestamp(41 * DAY), Some(Timestamp(40 * DAY))));
-        // Half a note is none.
+        // A truncated record does not count.
         std::fs::write(dir.path().join(FILE), b"00000003").unwrap();
         assert!(!watch.look(Timestamp(40 * DAY)));
         let nowhere = ClockWatch::new(None);

@@ -1,5 +1,5 @@
-//! The context that every session of any protocol gets. What one protocol needs besides is its own:
-//! `ImapShared`, `SmtpShared`.
+//! The context of sessions of all protocols. What only one protocol needs is in `ImapShared`, `SmtpShared`
+//! and the like.
 
 use std::sync::Arc;
 
@@ -26,58 +26,57 @@ use sealpost_auth::Authenticator;
 use sealpost_auth::failed_logins::FailedLogins;
 use sealpost_auth::fair_scheduler::FairScheduler;
 
-/// The server as its sessions see it; shared by all of them.
+/// The server as all sessions share it.
 pub struct Context {
     /// The server's name, for greetings and `Received` fields.
     pub hostname: String,
-    /// The mail.
+    /// The mail of all accounts.
     pub accounts: Accounts,
-    /// Accounts, and the addresses that lead to them.
+    /// Accounts and addresses.
     pub directory: Directory,
     /// Checks logins.
     pub auth: Authenticator,
-    /// What the log says of logins that failed.
+    /// Logs failed logins.
     pub failed_logins: FailedLogins,
-    /// What this node has seen of the store.
+    /// The last positions and versions that this node has seen in the store.
     pub watermarks: Watermarks,
-    /// How much accounts hold.
+    /// The usage of accounts.
     pub usage: UsageTracker,
-    /// For STARTTLS; `None`: not offered.
+    /// The TLS configuration for STARTTLS; `None` disables it.
     pub tls: Option<Arc<ServerConfig>>,
-    /// What every buffer over 16 KiB is drawn from.
+    /// The memory budget; every buffer over 16 KiB acquires from it.
     pub budget: Budget,
-    /// Shares the processors among accounts.
+    /// Shares the CPUs among accounts.
     pub scheduler: FairScheduler,
     /// Searches, sorts and threads messages.
     pub search: Engine,
-    /// What is counted.
+    /// The metrics.
     pub metrics: Arc<Metrics>,
-    /// The sessions there are.
+    /// The table of sessions.
     pub sessions: Arc<Sessions>,
-    /// When the server began.
+    /// When the server started.
     pub started: Timestamp,
-    /// The time.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// Randomness.
+    /// The source of randomness.
     pub random: Arc<dyn Random>,
-    /// What the operator decided.
+    /// The operator's settings.
     pub settings: Settings,
     /// Whether the accept loops are alive.
     pub health: Health,
-    /// Whether the clock is believed.
+    /// Decides whether the clock is trusted.
     pub clock_watch: Arc<ClockWatch>,
-    /// Tells when to end.
+    /// Signals the shutdown.
     pub shutdown: Shutdown,
-    /// Where everything is, for temporary objects.
+    /// The store, for temporary objects.
     pub store: Store,
 }
 
 impl Context {
-    /// A context over `store`. Must be called inside a tokio runtime; starts the threads that check
-    /// passwords.
+    /// A context over `store`. Call it inside a tokio runtime; it starts the threads that check passwords.
     ///
     /// # Errors
-    /// `Invalid` if the settings contradict themselves.
+    /// `Invalid` if the settings contradict each other.
     pub fn new(
         settings: Settings,
         store: Store,
@@ -136,7 +135,7 @@ impl Context {
         })
     }
 
-    /// Whether a password may be sent over `stream` as it is now: encrypted, or never leaving this machine.
+    /// Whether `stream` may carry a password now: it is encrypted, or never leaves this machine.
     pub fn allows_login(&self, stream: &Stream) -> bool {
         match self.settings.plaintext_login {
             PlaintextLogin::Loopback => stream.is_tls() || stream.is_loopback(),

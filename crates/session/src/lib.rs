@@ -1,9 +1,8 @@
-//! What sessions of every protocol are given: the client's connection, the context of the server
-//! with its settings and counters, a place in the table of sessions, and the token by which they
-//! learn that the server stops.
+//! Shared by the sessions of all protocols: the client's connection, the server's context with its settings
+//! and metrics, the table of sessions, and the shutdown signal.
 //!
-//! The protocols are in crates of their own above this one; the server, which accepts connections
-//! and starts sessions, is above those.
+//! Each protocol has crates of its own above this one; the server, which accepts connections and starts
+//! sessions, is above those.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 

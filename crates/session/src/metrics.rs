@@ -55,7 +55,7 @@ pub struct Metrics {
 pub struct LogMetrics {
     /// Lines that were not written: standard error could not be written, or not quickly enough.
     pub lost: Counter,
-    /// Errors: damage, or mistakes in this program. Those whose line was not written again are among them.
+    /// Errors: damage, or bugs in Sealpost, including those whose line was suppressed.
     pub errors: Counter,
     /// Errors and warnings that were not written: the same one was within the hour, or too many of
     /// their kind were.

@@ -1,9 +1,9 @@
 //! One connection: TCP, a Unix socket, or TLS over either.
 //!
-//! Sessions read and write plain bytes and never learn the difference, except where a protocol asks
-//! (is a password safe here?). The stream buffers nothing itself; bytes that a session read ahead
-//! before STARTTLS are the session's to throw away (RFC 3207 §4.2, RFC 3501 §6.2.1: anything sent
-//! in clear before the handshake is not to be believed afterwards).
+//! Sessions read and write plain bytes and see no difference, unless a protocol asks (may the client send a
+//! password?). The stream buffers nothing itself. Bytes that a session read before STARTTLS must be discarded
+//! by the session: plaintext from before the handshake is not trusted afterwards (RFC 3207 §4.2, RFC 3501
+//! §6.2.1).
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -22,27 +22,27 @@ use tokio_rustls::server::TlsStream;
 use crate::admission::{Admitted, AdmittedHandle, NoMemory};
 use crate::sessions::Live;
 
-/// Plaintext bytes that TLS may hold for a client that does not read; writes wait beyond it.
+/// Plaintext bytes that TLS may buffer for a stalled client; further writes wait.
 const TLS_WRITE_BUFFER_BYTES: usize = 16 * 1024;
 
 /// How long a graceful close may take before the connection is simply dropped.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Bytes that are thrown away while waiting for a client to hang up.
+/// Bytes to discard while waiting for a client to disconnect.
 const CLOSE_DISCARD_BYTES: usize = 256 * 1024;
 
-/// A client's connection. Counts the (plaintext) bytes that pass.
+/// A client's connection. Counts its plaintext bytes.
 pub struct Stream {
     transport: Transport,
     peer: Option<SocketAddr>,
     local: Option<SocketAddr>,
     bytes_in: u64,
     bytes_out: u64,
-    /// Whether something came since the last thing was sent.
+    /// Whether bytes were received since the last were sent.
     unanswered: bool,
     /// Its admission; `None` if it did not come from a listener.
     admitted: Option<Admitted>,
-    /// The session that its bytes are counted for.
+    /// The session for which its bytes are counted.
     live: Option<Arc<Live>>,
 }
 
@@ -53,7 +53,7 @@ enum Transport {
 
 struct Socket {
     kind: Kind,
-    /// What may still be read in a TLS handshake.
+    /// Bytes that may still be read in a TLS handshake.
     allowance: Option<usize>,
 }
 
@@ -62,29 +62,29 @@ enum Kind {
     Unix(UnixStream),
 }
 
-/// What was negotiated, for `Received` fields and the session's log line.
+/// The negotiated TLS parameters, for `Received` fields and the session's log line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsInfo {
-    /// Such as `TLSv1.3`.
+    /// For example `TLSv1.3`.
     pub version: &'static str,
-    /// Such as `TLS13_AES_256_GCM_SHA384`.
+    /// For example `TLS13_AES_256_GCM_SHA384`.
     pub cipher: String,
 }
 
 impl Stream {
-    /// A connection that was accepted on a TCP listener. Small replies leave at once (`TCP_NODELAY`).
+    /// A connection accepted on a TCP listener. Small replies are sent at once (`TCP_NODELAY`).
     pub fn from_tcp(socket: TcpStream) -> io::Result<Self> {
         socket.set_nodelay(true)?;
         let (peer, local) = (socket.peer_addr()?, socket.local_addr()?);
         Ok(Stream::new(Kind::Tcp(socket), Some(canonical(peer)), Some(canonical(local))))
     }
 
-    /// The same connection, which a balancer makes for a client at `peer` that reached it at `local`.
+    /// The same connection, made by a balancer for a client at `peer` that connected to `local`.
     pub fn made_for(self, peer: SocketAddr, local: SocketAddr) -> Self {
         Stream { peer: Some(peer), local: Some(local), ..self }
     }
 
-    /// A connection that was accepted on a Unix socket.
+    /// A connection accepted on a Unix socket.
     pub fn from_unix(socket: UnixStream) -> Self {
         Stream::new(Kind::Unix(socket), None, None)
     }
@@ -108,51 +108,51 @@ impl Stream {
         }
     }
 
-    /// The same with its admission, which it holds as long as it exists.
+    /// Attaches its admission, held as long as the connection exists.
     pub fn admitted(self, admitted: Admitted) -> Self {
         Stream { admitted: Some(admitted), ..self }
     }
 
-    /// The client has logged in to that account: the connection is not closed for others any more.
-    /// False if the account has too many connections already.
+    /// Assigns the connection to an account after a login: it is no longer closed for others. False if the
+    /// account has too many.
     pub fn logged_in(&self, account: AccountId) -> bool {
         self.admitted.as_ref().is_none_or(|admitted| admitted.logged_in(account))
     }
 
-    /// The same for tasks that do not own the stream; `None` if it did not come from a listener.
+    /// A handle for tasks that do not own the stream; `None` if it did not come from a listener.
     pub fn admitted_handle(&self) -> Option<AdmittedHandle> {
         self.admitted.as_ref().map(Admitted::handle)
     }
 
-    /// The connection is charged `bytes` more for what its protocol holds ([`Admitted::holds_more`]).
+    /// Charges the connection `bytes` more for its protocol ([`Admitted::holds_more`]).
     pub fn holds_more(&mut self, bytes: usize) -> bool {
         self.admitted.as_mut().is_none_or(|admitted| admitted.holds_more(bytes))
     }
 
-    /// The client brings mail for an account: the connection is not closed for others any more,
-    /// unless too many bring some.
+    /// Notes that the client brings mail for an account: the connection is no longer closed for others,
+    /// unless too many do.
     pub fn sends(&self) {
         if let Some(admitted) = &self.admitted {
             admitted.sends();
         }
     }
 
-    /// The session waits for its client and keeps so many bytes ([`Admitted::rest`]).
+    /// Marks the session as waiting for its client with `bytes` of memory ([`Admitted::rest`]).
     pub fn rest(&mut self, bytes: usize) {
         if let Some(admitted) = &mut self.admitted {
             admitted.rest(bytes);
         }
     }
 
-    /// Whether it does.
+    /// Whether it rests.
     pub fn rests(&self) -> bool {
         self.admitted.as_ref().is_some_and(Admitted::rests)
     }
 
-    /// The session has something to say: it does not rest any more ([`Admitted::stir`]). Cancel-safe.
+    /// Ends the rest, since the session has output ([`Admitted::stir`]). Cancel-safe.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Admitted::stir`].
     pub async fn stir(&mut self) -> Result<(), NoMemory> {
         match &mut self.admitted {
             Some(admitted) if admitted.rests() => admitted.stir().await,
@@ -160,7 +160,7 @@ impl Stream {
         }
     }
 
-    /// If the session rests: waits until the client has sent something, and stirs. Cancel-safe.
+    /// If the session rests: waits until the client has sent bytes, and stirs. Cancel-safe.
     ///
     /// # Errors
     /// As [`Stream::stir`].
@@ -170,31 +170,31 @@ impl Stream {
         }
         let (socket, has_input) = match &self.transport {
             Transport::Plain(socket) => (socket, false),
-            // What was received already is not waited for.
+            // Do not wait if bytes were already received.
             Transport::Tls(tls) => (tls.get_ref().0, !tls.get_ref().1.wants_read()),
         };
         if !has_input {
-            // The reader gets errors of the socket.
+            // The reader gets the errors of the socket.
             let _ = socket.readable().await;
         }
         self.stir().await
     }
 
-    /// Whether others wait for what the connection is charged ([`Admitted::is_wanted`]).
+    /// Whether others wait for the memory of the connection ([`Admitted::is_wanted`]).
     pub fn is_wanted(&self) -> bool {
         self.admitted.as_ref().is_some_and(Admitted::is_wanted)
     }
 
-    /// From here on, bytes are counted for that session.
+    /// Counts bytes for that session from now on.
     pub fn count_for(&mut self, live: Arc<Live>) {
         self.live = Some(live);
     }
 
-    /// Tells the client's kernel that its bytes have come, when we wait for more of them before we answer.
+    /// Makes the kernel acknowledge the client's bytes, if the server waits for more before it replies.
     ///
-    /// A client that sends a literal and the line end after it in two writes has Nagle's algorithm
-    /// hold back the second until the first is acknowledged, and delayed acknowledgements (RFC 1122
-    /// §4.2.3.2) would let it wait for 40 ms. An answer acknowledges by itself.
+    /// If a client sends a literal and the following line end in two writes, Nagle's algorithm holds back the
+    /// second until the first is acknowledged. With delayed acknowledgements (RFC 1122 §4.2.3.2) that takes
+    /// 40 ms. A reply carries an acknowledgement itself.
     fn acknowledge(&mut self) {
         if !std::mem::take(&mut self.unanswered) {
             return;
@@ -205,7 +205,7 @@ impl Stream {
         };
         #[cfg(target_os = "linux")]
         if let Kind::Tcp(socket) = &socket.kind {
-            // Only time is lost if it fails.
+            // A failure only costs time.
             let _ = socket.set_quickack(true);
         }
         #[cfg(not(target_os = "linux"))]
@@ -230,12 +230,12 @@ impl Stream {
         self.peer
     }
 
-    /// The address that the client reached us at; `None` on a Unix socket.
+    /// The local address of the connection; `None` on a Unix socket.
     pub fn local_addr(&self) -> Option<SocketAddr> {
         self.local
     }
 
-    /// Whether the bytes are encrypted on their way.
+    /// Whether the connection is encrypted.
     pub fn is_tls(&self) -> bool {
         matches!(self.transport, Transport::Tls(_))
     }
@@ -245,7 +245,7 @@ impl Stream {
         self.peer.is_none_or(|peer| peer.ip().is_loopback())
     }
 
-    /// What TLS negotiated; `None` without TLS.
+    /// The negotiated TLS parameters; `None` without TLS.
     pub fn tls_info(&self) -> Option<TlsInfo> {
         let Transport::Tls(tls) = &self.transport else { return None };
         let (_, connection) = tls.get_ref();
@@ -267,7 +267,7 @@ impl Stream {
         }
     }
 
-    /// The protocol that was agreed on in TLS (RFC 7301); `None` if the client named none.
+    /// The protocol negotiated in TLS (RFC 7301); `None` if the client named none.
     pub fn application_protocol(&self) -> Option<&[u8]> {
         match &self.transport {
             Transport::Tls(tls) => tls.get_ref().1.alpn_protocol(),
@@ -285,13 +285,13 @@ impl Stream {
         self.bytes_out
     }
 
-    /// Performs the server's side of a TLS handshake, which has to finish within `timeout`.
+    /// Performs the server's side of a TLS handshake within `timeout`.
     ///
     /// # Errors
-    /// The handshake's own; `InvalidInput` if TLS is active already; `TimedOut`; `OutOfMemory` if
-    /// there is no memory for TLS, or the handshake was cancelled for others.
+    /// Those of the handshake; `InvalidInput` if TLS is already active; `TimedOut`; `OutOfMemory` if there is
+    /// no memory for TLS, or the handshake was cancelled for others.
     pub async fn start_tls(self, config: &Arc<ServerConfig>, timeout: Duration) -> io::Result<Stream> {
-        // A connection holds what a handshake needs in its first moments only.
+        // Boxed: only the start of a connection needs the memory of a handshake.
         Box::pin(tokio::time::timeout(timeout, self.shake_hands(config)))
             .await
             .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "the TLS handshake took too long"))?
@@ -301,7 +301,7 @@ impl Stream {
         let Transport::Plain(mut socket) = self.transport else {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "TLS inside TLS"));
         };
-        // Until the client says something a handshake costs nothing.
+        // A handshake costs nothing before the client sends bytes.
         socket.readable().await?;
         if self.admitted.as_mut().is_some_and(|admitted| !admitted.speaks_tls()) {
             return Err(io::Error::new(io::ErrorKind::OutOfMemory, "not enough memory for TLS"));
@@ -327,17 +327,16 @@ impl Stream {
         Ok(Stream { transport: Transport::Tls(Box::new(tls)), ..self })
     }
 
-    /// Sends what is still buffered, says goodbye (TLS close_notify, then FIN), waits for the
-    /// client to hang up and drops the connection; a client that does not is dropped after two
-    /// seconds.
+    /// Sends buffered bytes and ends the connection (TLS close_notify, then FIN). Waits at most two seconds
+    /// for the client to disconnect, and then drops the connection.
     ///
-    /// The wait matters: closing a TCP socket with unread input resets the connection, and a reset
-    /// may overtake the last reply.
+    /// The wait matters: closing a TCP socket with unread input resets the connection, and a reset may
+    /// overtake the last reply.
     pub async fn close(self) {
         self.close_discarding(CLOSE_DISCARD_BYTES).await;
     }
 
-    /// The same for a client that may have much to say yet: up to so many bytes of it are read.
+    /// As [`Stream::close`], for a client that may still send much: discards up to `most` bytes.
     pub async fn close_discarding(mut self, most: usize) {
         let goodbye = async {
             self.shutdown().await?;
@@ -356,7 +355,7 @@ impl Stream {
     }
 }
 
-/// An IPv4 client of a dual-stack listener is an IPv4 client: limits and logs must see one address, not two.
+/// Maps an IPv4 client of a dual-stack listener to its IPv4 address, so that limits and logs see one address.
 fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
@@ -431,10 +430,10 @@ impl AsyncWrite for Stream {
 }
 
 impl Socket {
-    /// Waits until something has come, or the client has gone.
+    /// Waits until bytes have arrived, or the client has disconnected.
     async fn readable(&self) -> io::Result<()> {
         match &self.kind {
-            // For tokio a socket that was just accepted is readable, with or without data.
+            // tokio reports a newly accepted socket as readable, with or without data.
             Kind::Tcp(socket) => socket.peek(&mut [0]).await.map(|_| ()),
             Kind::Unix(socket) => socket.readable().await,
         }

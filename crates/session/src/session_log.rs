@@ -1,9 +1,7 @@
-//! One line in the log per session: account, protocol, amounts, duration. Never a secret, never
-//! message text.
+//! One log line per session: account, protocol, amounts, duration. Never a secret or message text.
 //!
-//! The line is written when the value is dropped, so that a session that is cancelled or panics
-//! leaves one too. Sessions that logged in or delivered are `INFO`, the others (scanners, health
-//! checks) `DEBUG`.
+//! The line is written on drop, so that a session that is cancelled or panics has one too. Sessions that
+//! logged in or delivered are `INFO`, the others (scanners, health checks) `DEBUG`.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,7 +14,7 @@ use crate::metrics::{Command, Metrics, Protocol, Verdict};
 use crate::net::Stream;
 use crate::sessions::{Live, SessionState, Sessions};
 
-/// What a session did, for its line in the log.
+/// The record of a session for its log line.
 pub struct SessionLog {
     clock: Arc<dyn Clock>,
     started: Duration,
@@ -24,7 +22,7 @@ pub struct SessionLog {
     metrics: Arc<Metrics>,
     sessions: Arc<Sessions>,
     live: Arc<Live>,
-    /// The command at hand, and when it began.
+    /// The current command, and when it began.
     command: Option<(Command, Duration)>,
     peer: Option<SocketAddr>,
     tls: Option<String>,
@@ -37,8 +35,7 @@ pub struct SessionLog {
 }
 
 impl SessionLog {
-    /// A session that begins now. From here on it is among the server's, and the stream's bytes are
-    /// counted for it.
+    /// Starts a session: adds it to the table of sessions, and counts the stream's bytes for it.
     pub fn begin(protocol: Protocol, stream: &mut Stream, ctx: &Context) -> Self {
         let (clock, started) = (ctx.clock.clone(), ctx.clock.monotonic());
         let (metrics, sessions) = (ctx.metrics.clone(), ctx.sessions.clone());
@@ -65,7 +62,7 @@ impl SessionLog {
         log
     }
 
-    /// Takes byte counts and TLS from the stream: call it after STARTTLS and before the stream is closed.
+    /// Takes byte counts and TLS from the stream. Call it after STARTTLS, and before the stream is closed.
     pub fn observe(&mut self, stream: &Stream) {
         self.bytes_in = stream.bytes_in();
         self.bytes_out = stream.bytes_out();
@@ -73,13 +70,13 @@ impl SessionLog {
         self.tls = stream.tls_info().map(|tls| format!("{} {}", tls.version, tls.cipher));
     }
 
-    /// The account that logged in.
+    /// Notes the logged-in account.
     pub fn user(&mut self, name: &str, account: AccountId) {
         self.user = Some(name.to_owned());
         self.live.set_user(name, account);
     }
 
-    /// What the client calls itself (EHLO, ID); nothing it says is to be trusted.
+    /// Notes the client's name for itself (EHLO, ID), which is not trusted.
     pub fn client(&mut self, name: &str) {
         self.client = Some(name.to_owned());
     }
@@ -92,38 +89,37 @@ impl SessionLog {
         }
     }
 
-    /// How far the session is.
+    /// Sets the state of the session.
     pub fn state(&self, state: SessionState) {
         self.live.set_state(state);
     }
 
-    /// A command of that name begins.
+    /// Starts a command with that name.
     pub fn begin_command(&mut self, name: &str) {
         let command = self.protocol.command(name);
         self.live.begin(command);
         self.command = Some((command, self.clock.monotonic()));
     }
 
-    /// The command at hand, if there is one, is answered.
+    /// Completes the current command, if there is one.
     pub fn end_command(&mut self, verdict: Verdict) {
         let Some((command, began)) = self.command.take() else { return };
         self.live.finish();
         let Some(metrics) = self.metrics.of(self.protocol).command(command) else { return };
         metrics.verdict(verdict).increment();
-        // How long a client idles says nothing about the server.
+        // The duration of IDLE is the client's choice.
         if self.protocol.name_of(command) != "IDLE" {
             metrics.time.observe_time(self.clock.monotonic().saturating_sub(began));
         }
     }
 
-    /// The command in progress continues with the client's next bytes, and its time is measured
-    /// from there.
+    /// The command continues with the client's next bytes; its duration is measured from there.
     pub fn defer_command(&mut self) {
         self.command = None;
         self.live.finish();
     }
 
-    /// A request of that name begins, perhaps beside others of the same session.
+    /// Starts a request with that name, possibly beside others of the same session.
     pub fn begin_request(&mut self, name: &str) -> Command {
         let command = self.protocol.command(name);
         self.live.begin(command);
@@ -131,7 +127,7 @@ impl SessionLog {
         command
     }
 
-    /// It is answered, and took so long (`None`: its client decided how long); `is_last`: no other
+    /// Completes a request. `took` is its duration, `None` if the client determined it; `is_last`: no other
     /// command is in progress.
     pub fn end_request(&mut self, command: Command, verdict: Verdict, took: Option<Duration>, is_last: bool) {
         if is_last {
@@ -144,12 +140,12 @@ impl SessionLog {
         }
     }
 
-    /// Takes byte counts from the table of sessions, for a stream that something else owns.
+    /// Takes byte counts from the table of sessions, for a stream with another owner.
     pub fn observe_counted(&mut self) {
         (self.bytes_in, self.bytes_out) = (self.live.received_bytes(), self.live.sent_bytes());
     }
 
-    /// A message of so many bytes was delivered to so many recipients.
+    /// Counts a message of `bytes` that was delivered to `recipients`.
     pub fn delivered(&mut self, recipients: u64, bytes: u64) {
         let metrics = self.metrics.of(self.protocol);
         metrics.messages.increment();
@@ -160,18 +156,19 @@ impl SessionLog {
         self.count("message_bytes", bytes);
     }
 
-    /// A message was refused after it had come.
+    /// Counts a message that was refused after it had arrived.
     pub fn message_refused(&mut self) {
         self.metrics.of(self.protocol).messages_refused.increment();
         self.count("refused", 1);
     }
 
-    /// The client sent a line of HTTP ([`cross_protocol`](sealpost_base::cross_protocol)).
+    /// Notes that the client sent a line of HTTP ([`cross_protocol`](sealpost_base::cross_protocol)).
     pub fn spoke_http(&mut self) {
         self.metrics.of(self.protocol).http.increment();
     }
 
-    /// Why the session ended (`logout`, `timeout`, `shutdown`, `too many errors` …); `closed` unless said.
+    /// Sets why the session ended (`logout`, `timeout`, `shutdown`, `too many errors` …); the default is
+    /// `closed`.
     pub fn end(&mut self, reason: &'static str) {
         self.end = reason;
     }

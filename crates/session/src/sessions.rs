@@ -1,7 +1,7 @@
-//! The sessions there are, for `sealpost top` and for counting them.
+//! The table of sessions, for `sealpost top` and for metrics.
 //!
-//! The table is locked when a session begins, when it ends, and when it is listed; values that
-//! change in between are atomics of the session's own.
+//! It is locked when a session begins or ends, and when the table is listed. Values that change in between
+//! are atomics of the session.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use sealpost_base::AccountId;
 
 use crate::metrics::{Command, Metrics, Protocol};
 
-/// No command at hand.
+/// No current command.
 const NONE: u8 = u8::MAX;
 
 /// All sessions of a server.
@@ -40,17 +40,17 @@ pub struct Live {
     user: Mutex<Option<User>>,
 }
 
-/// The account that logged in.
+/// The logged-in account.
 #[derive(Debug)]
 struct User {
     name: Box<str>,
     account: AccountId,
 }
 
-/// How far a session is. The first is every session's beginning.
+/// The state of a session; it starts with the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionState {
-    /// No login. Sessions of SMTP and LMTP stay here.
+    /// Not logged in. Sessions of SMTP and LMTP stay here.
     Anonymous,
     /// Logged in.
     Authenticated,
@@ -58,31 +58,31 @@ pub enum SessionState {
     Selected,
 }
 
-/// How many sessions there are.
+/// Numbers of sessions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Count {
-    /// All.
+    /// All sessions.
     pub all: u64,
-    /// Anonymous, authenticated, selected, and in IDLE; each session once.
+    /// Anonymous, authenticated, selected, and in IDLE; each session counts once.
     pub states: [u64; 4],
 }
 
-/// A session as it was seen.
+/// A snapshot of a session.
 #[derive(Debug, Clone)]
 pub struct SessionInfo {
-    /// Which protocol.
+    /// Its protocol.
     pub protocol: Protocol,
-    /// The account that logged in.
+    /// The logged-in account.
     pub user: Option<String>,
-    /// Where the client is; `None`: a Unix socket.
+    /// The client's address; `None` on a Unix socket.
     pub peer: Option<SocketAddr>,
-    /// Whether TLS is spoken.
+    /// Whether it has TLS.
     pub tls: bool,
-    /// When it began, on the clock's monotonic time.
+    /// When it began, on the monotonic clock.
     pub since: Duration,
-    /// How far it is.
+    /// Its state.
     pub state: SessionState,
-    /// The command at hand.
+    /// The current command.
     pub command: Option<&'static str>,
     /// Commands so far.
     pub commands: u64,
@@ -93,7 +93,7 @@ pub struct SessionInfo {
 }
 
 impl Sessions {
-    /// A session begins. It is in the table until [`Sessions::end`].
+    /// Adds a session, which stays in the table until [`Sessions::end`].
     pub fn begin(
         &self,
         protocol: Protocol,
@@ -120,12 +120,12 @@ impl Sessions {
         live
     }
 
-    /// It is over.
+    /// Removes a session.
     pub fn end(&self, live: &Live) {
         self.lock().remove(&live.id);
     }
 
-    /// How many of that protocol there are.
+    /// The numbers of sessions of that protocol.
     pub fn count(&self, protocol: Protocol) -> Count {
         let mut count = Count::default();
         let idle = protocol.commands().binary_search(&"IDLE").ok();
@@ -137,7 +137,7 @@ impl Sessions {
         count
     }
 
-    /// The `most` sessions for which `rank` is greatest, those first.
+    /// The `most` sessions with the greatest `rank`, in descending order.
     pub fn top<R: Ord>(&self, most: usize, rank: impl Fn(&Live) -> R) -> Vec<SessionInfo> {
         // Copied out, so that no session waits while a large table is sorted.
         let mut all: Vec<Arc<Live>> = self.lock().values().cloned().collect();
@@ -145,7 +145,7 @@ impl Sessions {
         all.iter().take(most).map(|live| live.seen()).collect()
     }
 
-    /// The name that a session logged in to that account with.
+    /// The name under which a session has logged in to that account.
     pub fn user_of(&self, account: AccountId) -> Option<String> {
         self.lock().values().find_map(|live| {
             let user = live.user();
@@ -159,40 +159,40 @@ impl Sessions {
 }
 
 impl Live {
-    /// Bytes came.
+    /// Counts received bytes.
     pub fn received(&self, bytes: usize) {
         self.bytes_in.fetch_add(bytes as u64, Ordering::Relaxed);
         self.metrics.of(self.protocol).bytes_in.add(bytes as u64);
     }
 
-    /// Bytes went.
+    /// Counts sent bytes.
     pub fn sent(&self, bytes: usize) {
         self.bytes_out.fetch_add(bytes as u64, Ordering::Relaxed);
         self.metrics.of(self.protocol).bytes_out.add(bytes as u64);
     }
 
-    /// Whether TLS is spoken from now on.
+    /// Sets whether the session has TLS.
     pub fn set_tls(&self, tls: bool) {
         self.tls.store(tls, Ordering::Relaxed);
     }
 
-    /// How far the session is from now on.
+    /// Sets the state of the session.
     pub fn set_state(&self, state: SessionState) {
         self.state.store(state as u8, Ordering::Relaxed);
     }
 
-    /// The name that logged in, and its account.
+    /// Sets the logged-in name and account.
     pub fn set_user(&self, name: &str, account: AccountId) {
         *self.user() = Some(User { name: name.into(), account });
     }
 
-    /// A command begins.
+    /// Starts a command.
     pub fn begin(&self, command: Command) {
         self.commands.fetch_add(1, Ordering::Relaxed);
         self.command.store(command.to_u8(), Ordering::Relaxed);
     }
 
-    /// It is answered.
+    /// Completes the command.
     pub fn finish(&self) {
         self.command.store(NONE, Ordering::Relaxed);
     }
@@ -212,7 +212,7 @@ impl Live {
         self.received_bytes() + self.sent_bytes()
     }
 
-    /// Whether a command other than IDLE is at hand.
+    /// Whether it runs a command other than IDLE.
     pub fn works(&self) -> bool {
         self.command_name().is_some_and(|name| name != "IDLE")
     }

@@ -1,4 +1,4 @@
-//! The charges of connections, their holders, and the connections that wait for memory to stir.
+//! The charges of connections and of their holders, and the connections that wait for memory to stir.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -11,62 +11,62 @@ use tokio::sync::Notify;
 
 use super::{LEAST_HELD, STRANGERS_SHARE};
 
-/// The part of the connections' memory that no connection is let in to: for those that stir.
+/// The fraction of the connections' memory that new connections leave for those that stir.
 const STIRRING_SHARE: usize = 32;
-/// In which steps memory is borrowed, and how much more is borrowed than is needed, in bytes.
+/// The step in which memory is borrowed, and the excess that is borrowed, in bytes.
 const LOAN_STEP: usize = 1 << 20;
 /// Holders with waiting connections that are examined to see whether others wait for a connection.
 const LOOKED_AT: usize = 16;
 
-/// The charge of all connections, and of each holder.
+/// The charges of all connections and of each holder.
 pub(super) struct Counts {
-    /// What they may be charged beside what is lent to them.
+    /// The memory of connections without loans, in bytes.
     own: usize,
     lender: Option<Lender>,
-    /// What they are charged.
+    /// The charge of all connections, in bytes.
     pub(super) bytes: usize,
-    /// Has an entry for networks with connections only, so it is bounded by the number of connections.
+    /// Has entries only for networks with connections, so the number of connections bounds it.
     pub(super) networks: HashMap<Network, usize>,
     pub(super) connections: HashMap<u64, Entry>,
-    /// The handles that close strangers, the oldest in front.
+    /// Handles that close strangers, the oldest first.
     pub(super) strangers: BTreeMap<u64, Arc<Notify>>,
     pub(super) holders: HashMap<Holder, Held>,
-    /// What all holders have.
+    /// Connections and charge of all holders.
     pub(super) held: Held,
-    /// Connections that wait for memory to stir, by their holders, in the order in which each came.
+    /// Connections that wait for memory to stir, by holder, in order of arrival.
     pub(super) waiting: HashMap<Holder, VecDeque<(u64, Waker)>>,
-    /// The holders of these, the next one in front.
+    /// The holders of these, the next one first.
     pub(super) turns: VecDeque<Holder>,
     pub(super) next: u64,
 }
 
-/// What is known of a connection.
+/// The record of a connection.
 pub(super) struct Entry {
-    /// What it is charged.
+    /// Its charge, in bytes.
     pub(super) bytes: usize,
-    /// The holder, unless it is a stranger.
+    /// Its holder; `None` for a stranger.
     pub(super) holder: Option<Holder>,
-    /// It is in the queue of its holder.
+    /// Whether it is in the queue of its holder.
     pub(super) waits: bool,
 }
 
 /// The holders of connections that are no strangers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Holder {
-    /// The user that logged in.
+    /// A logged-in user.
     Account(AccountId),
-    /// All that have named a recipient.
+    /// All connections that have named a recipient.
     Senders,
 }
 
-/// Connections, and what they are charged.
+/// A number of connections, and their charge.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Held {
     pub(super) connections: usize,
     pub(super) bytes: usize,
 }
 
-/// Where memory is borrowed, and how much at most.
+/// The source of loans, and the maximum loan.
 pub(super) struct Lender {
     accounts: Accounts,
     most: usize,
@@ -81,7 +81,7 @@ impl Lender {
 }
 
 impl Counts {
-    /// Of no connections, which may be charged `own` bytes beside what is lent to them.
+    /// Without connections; `own` is their memory without loans, in bytes.
     pub(super) fn new(own: usize, lender: Option<Lender>) -> Self {
         Counts {
             own,
@@ -98,7 +98,7 @@ impl Counts {
         }
     }
 
-    /// The connection is charged so much from now on.
+    /// Sets the charge of a connection.
     pub(super) fn charge(&mut self, number: u64, bytes: usize) {
         let Some(entry) = self.connections.get_mut(&number) else { return };
         let before = std::mem::replace(&mut entry.bytes, bytes);
@@ -112,7 +112,7 @@ impl Counts {
         }
     }
 
-    /// The holder has no connections any more.
+    /// Removes a connection from its holder.
     pub(super) fn let_go(&mut self, number: u64) {
         self.leave_queue(number);
         let Some(entry) = self.connections.get_mut(&number) else { return };
@@ -128,7 +128,7 @@ impl Counts {
         }
     }
 
-    /// The connection is that holder's from now on.
+    /// Assigns the connection to a holder.
     pub(super) fn give(&mut self, number: u64, holder: Holder) {
         let Some(entry) = self.connections.get_mut(&number) else { return };
         entry.holder = Some(holder);
@@ -144,41 +144,41 @@ impl Counts {
         holds > self.all().saturating_sub(self.held.bytes + more)
     }
 
-    /// What connections may be charged now, what is lent to them included.
+    /// The present memory of connections, loans included.
     fn all(&self) -> usize {
         self.own.saturating_add(self.lender.as_ref().map_or(0, |lender| lender.loan.bytes()))
     }
 
-    /// What of that others come for is left for those that stir.
+    /// The part of `all` that new connections may use; the rest is for those that stir.
     fn room_of(&self, all: usize) -> usize {
         let least = (LEAST_HELD * limits::CONNECTION_BYTES).min(all / 4);
         all - (all / STIRRING_SHARE).max(least)
     }
 
-    /// What connections may be charged for another one to come, if all is lent that may be.
+    /// The memory that new connections may use with the maximum loan.
     pub(super) fn room_at_most(&self) -> usize {
         self.room_of(self.own.saturating_add(self.lender.as_ref().map_or(0, |lender| lender.most)))
     }
 
-    /// What is missing for a connection to come that is charged so much.
+    /// The missing memory for a new connection with that charge.
     pub(super) fn missing_to_come(&self, bytes: usize) -> usize {
         (self.bytes + bytes).saturating_sub(self.room_of(self.all())).min(bytes)
     }
 
-    /// What is missing for a connection to stir that is charged so much more then.
+    /// The missing memory for a connection that stirs with that increase of its charge.
     pub(super) fn missing_to_stir(&self, more: usize) -> usize {
         (self.bytes + more).saturating_sub(self.all()).min(more)
     }
 
-    /// Borrows so many bytes more, if accounts have them to spare.
+    /// Borrows `bytes` more, if accounts can spare them.
     pub(super) fn borrow(&mut self, bytes: usize) -> bool {
         let Some(Lender { accounts, most, loan }) = &self.lender else { return false };
-        // What those that stir have is a part of what is borrowed too.
+        // Memory of connections that stir is part of the loan too.
         let wanted = loan.bytes() + bytes.saturating_mul(2).max(LOAN_STEP);
         wanted.min(*most) >= loan.bytes() + bytes && accounts.lend(loan, wanted.min(*most))
     }
 
-    /// Gives back what is borrowed and not needed any more.
+    /// Returns borrowed memory that is no longer needed.
     pub(super) fn give_back(&mut self) {
         let Some(Lender { accounts, loan, .. }) = &self.lender else { return };
         let lent = loan.bytes();
@@ -193,9 +193,8 @@ impl Counts {
         }
     }
 
-    /// Closes strangers until `bytes` are free, the oldest first. Returns whether that is enough.
-    /// They are charged until they have ended, within a moment: the new connection takes their
-    /// memory in advance.
+    /// Closes strangers until `bytes` are free, the oldest first. Returns whether that is enough. Their
+    /// charge stays until they have ended, within a moment: the new connection takes their memory in advance.
     pub(super) fn send_strangers_away(&mut self, bytes: usize, spared: Option<u64>) -> bool {
         let mut going = 0;
         while going < bytes {
@@ -239,14 +238,13 @@ impl Counts {
         }
     }
 
-    /// Whether a connection of that holder may be charged so much more to stir, if it is free.
+    /// Whether a connection of that holder may stir with that increase, if the memory is free.
     pub(super) fn may_stir(&self, holder: Holder, more: usize) -> bool {
         let few = self.holders.get(&holder).is_none_or(|held| held.connections <= LEAST_HELD);
         few || !self.is_greedy(holder, more)
     }
 
-    /// The next of the waiting connections: of one holder after the other; those that may not stir
-    /// now are skipped.
+    /// The next waiting connection, with the holders in rotation; those that may not stir now are skipped.
     pub(super) fn next_waiting(&mut self) -> Option<u64> {
         for _ in 0..self.turns.len() {
             let holder = *self.turns.front()?;
@@ -259,7 +257,7 @@ impl Counts {
         None
     }
 
-    /// Wakes the next that can stir.
+    /// Wakes the next connection that can stir.
     pub(super) fn wake_next(&mut self) {
         if self.next_waiting().is_some()
             && let Some(holder) = self.turns.front()
@@ -269,7 +267,7 @@ impl Counts {
         }
     }
 
-    /// Whether others wait for what that connection is charged: of its holder, or of one that may stir.
+    /// Whether others wait for that connection's memory: of its holder, or of one that may stir.
     pub(super) fn is_wanted(&self, number: u64) -> bool {
         let Some(entry) = self.connections.get(&number) else { return false };
         self.turns.iter().take(LOOKED_AT).any(|waiting| {

@@ -1,12 +1,12 @@
-//! Places for TLS handshakes under way, which take more than connections that wait.
+//! Limits the TLS handshakes in progress, which take more memory than waiting connections.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::Notify;
 
-/// The TLS handshakes in which bytes were received. A new one always gets a place; if there are too
-/// many, the oldest is cancelled.
+/// The TLS handshakes that have received bytes. A new one is always admitted; if there are too many, the
+/// oldest is cancelled.
 pub(super) struct Handshakes(Arc<Mutex<Queue>>);
 
 struct Queue {
@@ -15,7 +15,7 @@ struct Queue {
     under_way: BTreeMap<u64, Arc<Notify>>,
 }
 
-/// A handshake under way; dropping it ends that.
+/// A handshake in progress; dropping it ends that.
 pub struct Handshake {
     queue: Arc<Mutex<Queue>>,
     number: u64,
