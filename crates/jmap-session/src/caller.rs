@@ -86,8 +86,13 @@ impl Caller {
     }
 
     /// The Session object (RFC 8620 §2); `base_url` is the server's, without a slash at its end.
-    pub fn session(&self, base_url: &str) -> Session {
-        session_object::session(&self.0.user, base_url)
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn session(&self, base_url: &str) -> Result<Session> {
+        let work = pin!(session_object::shared_accounts(&self.0.user));
+        let shared = fair_scheduler::run(&self.0.queue, work).await?;
+        Ok(session_object::session(&self.0.user, &shared, base_url))
     }
 
     /// A blob to download; `None` if there is none with that id in that account, or the caller has

@@ -10,6 +10,7 @@ use sealpost_jmap::id::CreatedIds;
 use sealpost_jmap::invocation::Invocation;
 use sealpost_jmap::reference::referenced;
 use sealpost_jmap::{MethodError, Request};
+use sealpost_mailbox::shared_accounts::Reach;
 use sealpost_session::metrics::{Command, Protocol, Verdict};
 use serde_json::{Map, Value};
 
@@ -42,7 +43,8 @@ pub(crate) async fn run(
         let before = responder.made();
         let call_id = call.call_id.clone();
         let (command, began) = begin(user, &call.name);
-        let outcome = run_call(user, &using, &created, &mut scope, &mut responder, call).await;
+        // Boxed: a call of any method is large.
+        let outcome = Box::pin(run_call(user, &using, &created, &mut scope, &mut responder, call)).await;
         count(user, command, began, &outcome);
         match outcome {
             Ok(()) => {}
@@ -54,7 +56,12 @@ pub(crate) async fn run(
         }
     }
     let created = scope.as_ref().map_or(&created, |scope: &Scope<'_>| &scope.created);
-    let state = session_object::state(user);
+    let shared = session_object::shared_accounts(user).await.unwrap_or_else(|error| {
+        // The client fetches the Session object, and is refused that then.
+        tracing::warn!(%error, "cannot find out what is shared with an account");
+        Vec::new()
+    });
+    let state = session_object::state(user, &shared);
     responder.finish(|writer| writer.finish(&state, wants_created.then_some(created))).await
 }
 
@@ -90,9 +97,9 @@ async fn run_call<'a>(
 ) -> Outcome {
     let needed = Capability::of_method(&call.name);
     // RFC 8620 §3.3: a method of a capability that is not used is not known.
-    if needed.is_none_or(|needed| !using.contains(&needed)) {
+    let Some(needed) = needed.filter(|needed| using.contains(needed)) else {
         return Err(unknown(&call.name).into());
-    }
+    };
     let Invocation { name, arguments, call_id } = call;
     let arguments = responder.writer.resolve(arguments)?;
     if name == "Core/echo" {
@@ -103,12 +110,16 @@ async fn run_call<'a>(
         Some(scope) => scope,
         None => scope.insert(Scope::open(user, using.to_vec(), created.clone()).await?),
     };
+    scope.select(arguments.get("accountId").and_then(Value::as_str)).await?;
+    if scope.reach() != Reach::Own && !of_shared_accounts(needed) {
+        return Err(MethodErrorType::AccountNotSupportedByMethod.into());
+    }
     match name.as_str() {
         "Blob/get" => blob::get(scope, responder, arguments, &call_id).await,
         "Blob/lookup" => blob::lookup(scope, responder, arguments, &call_id).await,
         "Blob/copy" => upload::copy(scope, responder, arguments, &call_id).await,
         "Blob/upload" => upload::create(scope, responder, arguments, &call_id).await,
-        "Email/copy" => email::copy(scope, arguments),
+        "Email/copy" => email::copy(scope, responder, arguments, &call_id).await,
         "Email/import" => email::import(scope, responder, arguments, &call_id).await,
         "Email/set" => email::set(scope, responder, arguments, &call_id).await,
         "Email/get" => email::get(scope, responder, arguments, &call_id).await,
@@ -131,6 +142,12 @@ async fn run_call<'a>(
         "Thread/changes" => thread::changes(scope, responder, arguments, &call_id).await,
         _ => Err(unknown(&name).into()),
     }
+}
+
+/// Whether the methods of a capability work with the accounts of other owners.
+fn of_shared_accounts(capability: Capability) -> bool {
+    use Capability::{Blob, Core, Mail, Mdn, Quota};
+    matches!(capability, Core | Mail | Blob | Mdn | Quota)
 }
 
 fn unknown(name: &str) -> MethodError {

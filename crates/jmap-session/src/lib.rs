@@ -22,6 +22,7 @@ mod entries;
 #[doc(hidden)]
 pub mod fuzz;
 mod login;
+mod logs;
 mod mailbox;
 mod mdn;
 mod method;

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use sealpost_base::AccountId;
 use sealpost_base::limits::{
     JMAP_DATA_SOURCES, JMAP_EMAIL_BYTES, JMAP_UPLOAD_BYTES, MAILBOX_LEVELS, MAILBOX_NAME_BYTES,
     PLACEMENTS_COUNTED,
 };
+use sealpost_base::{AccountId, Result};
 use sealpost_jmap::State;
 use sealpost_jmap::blob::LookupType;
 use sealpost_jmap::capability::Capability;
@@ -16,6 +16,8 @@ use sealpost_jmap::session::{
     Account, BlobCapability, Capabilities, CoreCapability, MailCapability, NoDetails, Session, capability,
 };
 use sealpost_jmap::websocket::WebSocketCapability;
+use sealpost_mailbox::resolve;
+use sealpost_mailbox::shared_accounts::{SharedAccount, accounts_of, shared_mailboxes};
 use sealpost_search::emails::Collation;
 use sealpost_vault::Hash;
 use serde_json::{Map, Value};
@@ -41,9 +43,9 @@ pub(crate) fn account_id(account: AccountId) -> id::AccountId {
     id::AccountId::new(text).expect("hexadecimal digits are safe characters")
 }
 
-/// The Session object of a user.
-pub(crate) fn session(user: &User, base_url: &str) -> Session {
-    let mut session = without_urls(user);
+/// The Session object of a user, to whom other owners share these accounts.
+pub(crate) fn session(user: &User, shared: &[SharedAccount], base_url: &str) -> Session {
+    let mut session = without_urls(user, shared);
     session.state = state_of(&session);
     session.api_url = format!("{base_url}/jmap/api");
     session.download_url =
@@ -58,8 +60,20 @@ pub(crate) fn session(user: &User, base_url: &str) -> Session {
 }
 
 /// The state of the object, which does not depend on the name that the client has for the server.
-pub(crate) fn state(user: &User) -> State {
-    state_of(&without_urls(user))
+pub(crate) fn state(user: &User, shared: &[SharedAccount]) -> State {
+    state_of(&without_urls(user, shared))
+}
+
+/// What other owners share with a user now.
+///
+/// # Errors
+/// Store errors.
+pub(crate) async fn shared_accounts(user: &User) -> Result<Vec<SharedAccount>> {
+    let accounts = &user.ctx().accounts;
+    let account = accounts.open(user.id, &user.root).await?;
+    account.catch_up().await?;
+    let resolver = resolve::User { accounts, account: &account };
+    Ok(accounts_of(shared_mailboxes(resolver).await?))
 }
 
 fn state_of(session: &Session) -> State {
@@ -73,15 +87,15 @@ fn websocket(url: &str) -> (String, serde_json::Value) {
     capability(Capability::WebSocket, &details)
 }
 
-/// What can be done with an account.
-fn account_capabilities() -> Capabilities {
+/// What can be done with an account: the user's own, or one that another owner shares.
+fn account_capabilities(is_own: bool) -> Capabilities {
     let mail = MailCapability {
         max_mailboxes_per_email: Some(PLACEMENTS_COUNTED as u64),
         max_mailbox_depth: Some(MAILBOX_LEVELS as u64),
         max_size_mailbox_name: MAILBOX_NAME_BYTES as u64,
         max_size_attachments_per_email: JMAP_EMAIL_BYTES,
         email_query_sort_options: EmailSortKey::PROPERTIES.iter().map(|name| (*name).to_owned()).collect(),
-        may_create_top_level_mailbox: true,
+        may_create_top_level_mailbox: is_own,
     };
     let blob = BlobCapability {
         max_size_blob_set: Some(JMAP_UPLOAD_BYTES),
@@ -96,11 +110,11 @@ fn account_capabilities() -> Capabilities {
     ])
 }
 
-fn without_urls(user: &User) -> Session {
+fn without_urls(user: &User, shared: &[SharedAccount]) -> Session {
     let collations = Collation::NAMES.iter().map(|(_, name)| (*name).to_owned());
     let max_size_request = user.shared.request_bytes() as u64;
     let core = CoreCapability { max_size_request, ..CoreCapability::new(collations.collect()) };
-    let account_capabilities = account_capabilities();
+    let account_capabilities = account_capabilities(true);
     let id = account_id(user.id);
     let names = account_capabilities.keys();
     let primary_accounts = names.clone().map(|name| (name.clone(), id.clone())).collect();
@@ -109,9 +123,11 @@ fn without_urls(user: &User) -> Session {
     capabilities.extend([capability(Capability::Core, &core), websocket("")]);
     let account =
         Account { name: user.name.clone(), is_personal: true, is_read_only: false, account_capabilities };
+    let mut accounts = BTreeMap::from([(id, account)]);
+    accounts.extend(shared.iter().map(|shared| (account_id(shared.owner), shared_account(shared))));
     Session {
         capabilities,
-        accounts: BTreeMap::from([(id, account)]),
+        accounts,
         primary_accounts,
         username: user.name.clone(),
         api_url: String::new(),
@@ -119,5 +135,15 @@ fn without_urls(user: &User) -> Session {
         upload_url: String::new(),
         event_source_url: String::new(),
         state: State::new(""),
+    }
+}
+
+/// The account of another owner, as far as the user sees it (RFC 8620 §2).
+fn shared_account(shared: &SharedAccount) -> Account {
+    Account {
+        name: shared.name.clone(),
+        is_personal: false,
+        is_read_only: shared.is_read_only(),
+        account_capabilities: account_capabilities(false),
     }
 }

@@ -51,7 +51,7 @@ async fn passwords_and_app_passwords_log_in() {
 async fn the_session_object_has_what_works() {
     let server = TestServer::new().await;
     let caller = server.caller().await;
-    let session = serde_json::to_value(caller.session("https://mail.example.org")).unwrap();
+    let session = serde_json::to_value(caller.session("https://mail.example.org").await.unwrap()).unwrap();
     let account = format!("A{}", server.record.id);
     let of_account = [BLOB, MAIL, QUOTA].map(str::to_owned).to_vec();
     let names = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
@@ -76,7 +76,7 @@ async fn the_session_object_has_what_works() {
     // Responses repeat its state, whatever the client calls the server (RFC 8620 §3.4).
     let response = api(&caller, &echo(&json!(null))).await.unwrap();
     assert_eq!(response["sessionState"], session["state"]);
-    assert_eq!(session["state"], json!(caller.session("http://localhost").state));
+    assert_eq!(session["state"], json!(caller.session("http://localhost").await.unwrap().state));
 }
 
 #[tokio::test]

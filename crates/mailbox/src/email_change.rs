@@ -22,6 +22,7 @@ use self::plan::{Plan, plan};
 use crate::access::Access;
 use crate::account_changes::{LogPositions, at_once, logs_of};
 use crate::entry::entry_of;
+use crate::flags::permitted;
 use crate::quota_headroom::{OverQuota, UserQuota};
 use crate::shared_accounts::{READS, Reach, logs_shared_by};
 
@@ -251,7 +252,8 @@ async fn bring_into_logs(
             let source = source.ok_or_else(|| Error::internal("a message of no log of the account"))?;
             match writer.quota.user.accounts.reseal(source, &plan.message, log.id()).await {
                 Ok(stored) => {
-                    let (flags, received) = (plan.flags.clone().into(), plan.message.received);
+                    let rights = writer.access(log.id()).rights(&log.state());
+                    let (flags, received) = (permitted(&plan.flags, rights).into(), plan.message.received);
                     coming.push(NewMessage { stored, flags, received });
                     which.push(index);
                     freed = freed.with(plan.freed_by_moving());

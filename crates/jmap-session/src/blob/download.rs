@@ -29,7 +29,8 @@ pub struct BlobDownload {
 /// The blob with that id; `None` if there is none in that account, or no such account for this
 /// caller.
 pub(crate) async fn download(user: &User, account: &str, blob: &str) -> Result<Option<BlobDownload>> {
-    let scope = Scope::open(user, Vec::new(), CreatedIds::default()).await?;
+    let mut scope = Scope::open(user, Vec::new(), CreatedIds::default()).await?;
+    scope.select(Some(account)).await?;
     if scope.id().as_str() != account {
         return Ok(None);
     }

@@ -47,7 +47,7 @@ pub(crate) async fn lookup(
                 scope.look(|logs| Email::find(logs, object).map(|email| matches(logs, &email))).await?
             }
             // An upload is in no email.
-            Some(BlobName { base: BlobBase::Upload(_), .. }) | None => None,
+            Some(_) | None => None,
         };
         let found = found.unwrap_or_default();
         let matched = |name: &LookupType| (*name, found.get(name).cloned().unwrap_or_default());
