@@ -19,6 +19,7 @@ use crate::dispatch;
 use crate::responder::{ApiError, ResponseSink};
 use crate::session_object;
 use crate::shared::{JmapShared, UnderWay};
+use crate::shared_accounts;
 use crate::state_changes::StateChanges;
 use crate::upload::{self, UploadBody};
 use crate::user::User;
@@ -90,7 +91,7 @@ impl Caller {
     /// # Errors
     /// What the store says.
     pub async fn session(&self, base_url: &str) -> Result<Session> {
-        let work = pin!(session_object::shared_accounts(&self.0.user));
+        let work = pin!(shared_accounts::accounts(&self.0.user));
         let shared = fair_scheduler::run(&self.0.queue, work).await?;
         Ok(session_object::session(&self.0.user, &shared, base_url))
     }

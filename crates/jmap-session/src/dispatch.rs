@@ -19,7 +19,9 @@ use crate::responder::{ApiError, Responder, ResponseSink};
 use crate::scope::Scope;
 use crate::session_object::{self, USABLE};
 use crate::user::User;
-use crate::{blob, email, mailbox, mdn, quota, snippet, thread, upload};
+use crate::{
+    blob, email, mailbox, mdn, principal, quota, share_notification, shared_accounts, snippet, thread, upload,
+};
 
 /// Runs a request.
 pub(crate) async fn run(
@@ -56,7 +58,7 @@ pub(crate) async fn run(
         }
     }
     let created = scope.as_ref().map_or(&created, |scope: &Scope<'_>| &scope.created);
-    let shared = session_object::shared_accounts(user).await.unwrap_or_else(|error| {
+    let shared = shared_accounts::accounts(user).await.unwrap_or_else(|error| {
         // The client fetches the Session object, and is refused that then.
         tracing::warn!(%error, "cannot find out what is shared with an account");
         Vec::new()
@@ -119,7 +121,6 @@ async fn run_call<'a>(
         "Blob/lookup" => blob::lookup(scope, responder, arguments, &call_id).await,
         "Blob/copy" => upload::copy(scope, responder, arguments, &call_id).await,
         "Blob/upload" => upload::create(scope, responder, arguments, &call_id).await,
-        "Email/copy" => email::copy(scope, responder, arguments, &call_id).await,
         "Email/import" => email::import(scope, responder, arguments, &call_id).await,
         "Email/set" => email::set(scope, responder, arguments, &call_id).await,
         "Email/get" => email::get(scope, responder, arguments, &call_id).await,
@@ -140,6 +141,34 @@ async fn run_call<'a>(
         "SearchSnippet/get" => snippet::get(scope, responder, arguments, &call_id).await,
         "Thread/get" => thread::get(scope, responder, arguments, &call_id).await,
         "Thread/changes" => thread::changes(scope, responder, arguments, &call_id).await,
+        _ => Box::pin(sharing_call(scope, responder, (name, arguments), &call_id)).await,
+    }
+}
+
+/// Methods of several accounts, and of what is shared between them. Apart from the others, as the
+/// calls of all methods in one function take much of a stack.
+async fn sharing_call(
+    scope: &mut Scope<'_>,
+    responder: &mut Responder<'_>,
+    (name, arguments): (String, Map<String, Value>),
+    call_id: &str,
+) -> Outcome {
+    match name.as_str() {
+        "Email/copy" => email::copy(scope, responder, arguments, call_id).await,
+        "Principal/get" => principal::get(scope, responder, arguments, call_id).await,
+        "Principal/changes" => principal::changes(scope, responder, arguments, call_id).await,
+        "Principal/query" => principal::query(scope, responder, arguments, call_id).await,
+        "Principal/queryChanges" => principal::query_changes(scope, responder, arguments, call_id).await,
+        "Principal/set" => principal::set(scope, responder, arguments, call_id).await,
+        "ShareNotification/get" => share_notification::get(scope, responder, arguments, call_id).await,
+        "ShareNotification/changes" => {
+            share_notification::changes(scope, responder, arguments, call_id).await
+        }
+        "ShareNotification/query" => share_notification::query(scope, responder, arguments, call_id).await,
+        "ShareNotification/queryChanges" => {
+            share_notification::query_changes(scope, responder, arguments, call_id).await
+        }
+        "ShareNotification/set" => share_notification::set(scope, responder, arguments, call_id).await,
         _ => Err(unknown(&name).into()),
     }
 }

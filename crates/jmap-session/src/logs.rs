@@ -66,14 +66,17 @@ impl OpenLogs {
         if self.reach == Reach::Own {
             return at_once(&self.emails, |states| {
                 let own = states.first().map(|(_, own)| *own);
-                own.map(|own| look(&Logs { reach: self.reach, own: (user, own), emails: states, listed: states }))
+                own.map(|own| {
+                    look(&Logs { reach: self.reach, own: (user, own), emails: states, listed: states })
+                })
             })
             .await
             .and_then(|found| found.ok_or_else(|| Error::internal("no log")));
         }
         let all: Vec<Arc<Account>> = std::iter::once(&self.own).chain(&self.listed).cloned().collect();
         at_once(&all, |states| {
-            let (own, shares) = states.split_first().map_or((None, &states[..0]), |(own, rest)| (Some(own), rest));
+            let (own, shares) =
+                states.split_first().map_or((None, &states[..0]), |(own, rest)| (Some(own), rest));
             let own = own?.1;
             let of = |may: fn(&AccountState, AccountId) -> bool| -> Vec<(AccountId, &AccountState)> {
                 shares.iter().filter(|(_, state)| may(state, user)).copied().collect()

@@ -6,21 +6,22 @@ use std::sync::Arc;
 use sealpost_account::Account;
 use sealpost_base::{Permit, Result};
 use sealpost_directory::{AccountName, Quotas, Usage};
+use sealpost_jmap::MethodError;
 use sealpost_jmap::capability::Capability;
 use sealpost_jmap::error::MethodErrorType;
 use sealpost_jmap::id::{AccountId, CreatedIds};
-use sealpost_jmap::MethodError;
 use sealpost_mailbox::account_changes::logs_of;
 use sealpost_mailbox::email_change::EmailWriter;
 use sealpost_mailbox::quota_headroom::{QuotaHeadroom, UserQuota};
 use sealpost_mailbox::resolve;
 use sealpost_mailbox::share::{Sharing, leftovers};
-use sealpost_mailbox::shared_accounts::{Reach, SharedAccount, accounts_of, logs_shared_by, shared_mailboxes};
+use sealpost_mailbox::shared_accounts::{Reach, SharedAccount, accounts_of, logs_shared_by};
 use sealpost_search::Engine;
 
 use crate::email::Composer;
 pub(crate) use crate::logs::{Logs, OpenLogs};
 use crate::session_object;
+use crate::shared_accounts;
 use crate::user::User;
 
 /// The scope of one request.
@@ -83,7 +84,7 @@ impl<'a> Scope<'a> {
 
     /// What all other owners share with the caller.
     pub(crate) async fn shared_accounts(&self) -> Result<Vec<SharedAccount>> {
-        Ok(accounts_of(shared_mailboxes(self.resolver()).await?))
+        Ok(accounts_of(shared_accounts::mailboxes(self.user, &self.account).await?))
     }
 
     /// Whether the request uses that capability.

@@ -2,27 +2,28 @@
 
 use std::collections::BTreeMap;
 
+use sealpost_base::AccountId;
 use sealpost_base::limits::{
     JMAP_DATA_SOURCES, JMAP_EMAIL_BYTES, JMAP_UPLOAD_BYTES, MAILBOX_LEVELS, MAILBOX_NAME_BYTES,
     PLACEMENTS_COUNTED,
 };
-use sealpost_base::{AccountId, Result};
 use sealpost_jmap::State;
 use sealpost_jmap::blob::LookupType;
 use sealpost_jmap::capability::Capability;
 use sealpost_jmap::email::EmailSortKey;
 use sealpost_jmap::id;
+use sealpost_jmap::principal::{OwnerCapability, PrincipalsCapability};
 use sealpost_jmap::session::{
     Account, BlobCapability, Capabilities, CoreCapability, MailCapability, NoDetails, Session, capability,
 };
 use sealpost_jmap::websocket::WebSocketCapability;
-use sealpost_mailbox::resolve;
-use sealpost_mailbox::shared_accounts::{SharedAccount, accounts_of, shared_mailboxes};
+use sealpost_mailbox::shared_accounts::SharedAccount;
 use sealpost_search::emails::Collation;
 use sealpost_vault::Hash;
 use serde_json::{Map, Value};
 
 use crate::blob::DIGESTS;
+use crate::principal;
 use crate::user::User;
 
 /// Capabilities whose methods `using` may ask for. That of dispositions is not announced before all
@@ -33,6 +34,7 @@ pub(crate) const USABLE: &[Capability] = &[
     Capability::Blob,
     Capability::Mdn,
     Capability::Quota,
+    Capability::Principals,
     Capability::WebSocket,
 ];
 
@@ -64,18 +66,6 @@ pub(crate) fn state(user: &User, shared: &[SharedAccount]) -> State {
     state_of(&without_urls(user, shared))
 }
 
-/// What other owners share with a user now.
-///
-/// # Errors
-/// Store errors.
-pub(crate) async fn shared_accounts(user: &User) -> Result<Vec<SharedAccount>> {
-    let accounts = &user.ctx().accounts;
-    let account = accounts.open(user.id, &user.root).await?;
-    account.catch_up().await?;
-    let resolver = resolve::User { accounts, account: &account };
-    Ok(accounts_of(shared_mailboxes(resolver).await?))
-}
-
 fn state_of(session: &Session) -> State {
     let text = serde_json::to_vec(session).unwrap_or_default();
     let hash = Hash::of(&text).to_string();
@@ -87,8 +77,9 @@ fn websocket(url: &str) -> (String, serde_json::Value) {
     capability(Capability::WebSocket, &details)
 }
 
-/// What can be done with an account: the user's own, or one that another owner shares.
-fn account_capabilities(is_own: bool) -> Capabilities {
+/// What can be done with an account: the user's own, or one that another owner shares with the user.
+fn account_capabilities(user: &User, owner: AccountId) -> Capabilities {
+    let is_own = user.id == owner;
     let mail = MailCapability {
         max_mailboxes_per_email: Some(PLACEMENTS_COUNTED as u64),
         max_mailbox_depth: Some(MAILBOX_LEVELS as u64),
@@ -103,28 +94,40 @@ fn account_capabilities(is_own: bool) -> Capabilities {
         supported_type_names: LookupType::ALL.iter().map(|name| name.name().to_owned()).collect(),
         supported_digest_algorithms: DIGESTS.iter().map(|(name, _)| (*name).to_owned()).collect(),
     };
-    Capabilities::from([
+    // RFC 9670 §1.5.2: the principals are in the user's own account.
+    let owned = OwnerCapability {
+        account_id_for_principal: account_id(user.id),
+        principal_id: principal::id_of(owner),
+    };
+    let mut capabilities = Capabilities::from([
         capability(Capability::Mail, &mail),
         capability(Capability::Blob, &blob),
         capability(Capability::Quota, &NoDetails {}),
-    ])
+        capability(Capability::PrincipalsOwner, &owned),
+    ]);
+    if is_own {
+        let principals = PrincipalsCapability { current_user_principal_id: Some(principal::id_of(user.id)) };
+        capabilities.extend([capability(Capability::Principals, &principals)]);
+    }
+    capabilities
 }
 
 fn without_urls(user: &User, shared: &[SharedAccount]) -> Session {
     let collations = Collation::NAMES.iter().map(|(_, name)| (*name).to_owned());
     let max_size_request = user.shared.request_bytes() as u64;
     let core = CoreCapability { max_size_request, ..CoreCapability::new(collations.collect()) };
-    let account_capabilities = account_capabilities(true);
+    let account_capabilities = account_capabilities(user, user.id);
     let id = account_id(user.id);
-    let names = account_capabilities.keys();
+    let names = account_capabilities.keys().filter(|name| *name != Capability::PrincipalsOwner.name());
     let primary_accounts = names.clone().map(|name| (name.clone(), id.clone())).collect();
     let mut capabilities: Capabilities =
         names.map(|name| (name.clone(), Value::Object(Map::new()))).collect();
     capabilities.extend([capability(Capability::Core, &core), websocket("")]);
-    let account =
-        Account { name: user.name.clone(), is_personal: true, is_read_only: false, account_capabilities };
+    let account = own_account(user);
+    // RFC 9670 §1.4: of other owners only those with something that the user has subscribed to.
+    let subscribed = shared.iter().filter(|shared| shared.is_subscribed());
     let mut accounts = BTreeMap::from([(id, account)]);
-    accounts.extend(shared.iter().map(|shared| (account_id(shared.owner), shared_account(shared))));
+    accounts.extend(subscribed.map(|shared| (account_id(shared.owner), shared_account(user, shared))));
     Session {
         capabilities,
         accounts,
@@ -138,12 +141,33 @@ fn without_urls(user: &User, shared: &[SharedAccount]) -> Session {
     }
 }
 
+fn own_account(user: &User) -> Account {
+    Account {
+        name: user.name.clone(),
+        is_personal: true,
+        is_read_only: false,
+        account_capabilities: account_capabilities(user, user.id),
+    }
+}
+
+/// The account of a principal, if the user has access to it: subscribed or not (RFC 9670 §1.4).
+pub(crate) fn accounts_of_principal(
+    user: &User,
+    shared: &[SharedAccount],
+    principal: AccountId,
+) -> Option<Account> {
+    if principal == user.id {
+        return Some(own_account(user));
+    }
+    shared.iter().find(|shared| shared.owner == principal).map(|shared| shared_account(user, shared))
+}
+
 /// The account of another owner, as far as the user sees it (RFC 8620 §2).
-fn shared_account(shared: &SharedAccount) -> Account {
+fn shared_account(user: &User, shared: &SharedAccount) -> Account {
     Account {
         name: shared.name.clone(),
         is_personal: false,
         is_read_only: shared.is_read_only(),
-        account_capabilities: account_capabilities(false),
+        account_capabilities: account_capabilities(user, shared.owner),
     }
 }

@@ -12,6 +12,8 @@ use sealpost_jmap::{Problem, Request, json};
 use sealpost_session::Context;
 use tokio::sync::Semaphore;
 
+use crate::principal::PrincipalDirectory;
+
 /// What JMAP needs of the server.
 pub struct JmapShared {
     pub(crate) ctx: Arc<Context>,
@@ -24,6 +26,7 @@ pub struct JmapShared {
     pub(crate) referenced: Budget,
     /// For the values of requests.
     values: Budget,
+    pub(crate) principals: PrincipalDirectory,
     under_way: Mutex<HashMap<AccountId, Weak<UnderWay>>>,
 }
 
@@ -39,7 +42,14 @@ impl JmapShared {
         let kept = ctx.budget.share(ctx.budget.common() / 8);
         let referenced = ctx.budget.share(ctx.budget.common() / 8);
         let values = ctx.budget.share(ctx.budget.common() / HTTP_BUDGET_SHARE);
-        JmapShared { ctx, kept, referenced, values, under_way: Mutex::default() }
+        JmapShared {
+            ctx,
+            kept,
+            referenced,
+            values,
+            principals: PrincipalDirectory::default(),
+            under_way: Mutex::default(),
+        }
     }
 
     /// Bytes of one request, at most (`maxSizeRequest`): as many as HTTP holds, or fewer than

@@ -17,13 +17,15 @@ use sealpost_jmap::push::{StateChange, TypeState};
 use sealpost_mailbox::account_changes::{AccountChanges, LogPositions, logs_of, positions, since};
 use sealpost_mailbox::lease::LogWatchers;
 use sealpost_mailbox::resolve;
-use sealpost_mailbox::shared_accounts::{Reach, accounts_of, shared_mailboxes};
+use sealpost_mailbox::shared_accounts::{Reach, accounts_of};
 use sealpost_vault::Hash;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::caller::Caller;
 use crate::logs::{Logs, OpenLogs};
 use crate::session_object::account_id;
+use crate::share_notification;
+use crate::shared_accounts;
 use crate::state_string::{Head, state_of};
 use crate::user::User;
 
@@ -35,9 +37,18 @@ const RETRY: Duration = Duration::from_secs(10);
 struct KnownAccount {
     head: Head,
     positions: LogPositions,
+    /// Changes of share notifications; none in other owners' accounts.
+    notices: u64,
 }
 
 impl KnownAccount {
+    /// The account as it is.
+    fn now(logs: &Logs<'_>) -> Self {
+        let is_own = logs.reach() == Reach::Own;
+        let notices = if is_own { logs.own().1.share_notices().changes } else { 0 };
+        KnownAccount { head: logs.head(), positions: positions(logs), notices }
+    }
+
     fn state(&self) -> State {
         state_of(self.head, &self.positions)
     }
@@ -67,7 +78,7 @@ impl StateChanges {
             let work = pin!(look(caller.user(), |account, logs| {
                 let is_own = logs.reach() == Reach::Own;
                 let own = known.filter(|_| is_own).and_then(|state| logs.known(&own_part(state)));
-                (account, KnownAccount { head: logs.head(), positions: positions(logs) }, own)
+                (account, KnownAccount::now(logs), own)
             }));
             fair_scheduler::run(caller.queue(), work).await?
         };
@@ -80,7 +91,8 @@ impl StateChanges {
                 let knows_others = push_state(caller.account(), &now).1 == others_part(state);
                 let others = now.into_iter().filter(|(id, _)| knows_others && *id != caller.account());
                 let own = seen.into_iter().filter_map(|(account, now, own)| {
-                    Some((account, KnownAccount { head: now.head, positions: own? }))
+                    let notices = if knows_others { now.notices } else { u64::MAX };
+                    Some((account, KnownAccount { head: now.head, positions: own?, notices }))
                 });
                 others.chain(own).collect()
             }
@@ -132,7 +144,7 @@ impl StateChanges {
         let known = &self.known;
         let (watchers, seen) = {
             let work = pin!(look(self.caller.user(), |account, logs| {
-                let now = KnownAccount { head: logs.head(), positions: positions(logs) };
+                let now = KnownAccount::now(logs);
                 let before = known.get(&account);
                 if before == Some(&now) {
                     return (account, now, None);
@@ -140,7 +152,10 @@ impl StateChanges {
                 let found = before.map(|before| since::<ObjectId>(logs, &before.positions, JMAP_CHANGES));
                 let (found, state) = (found.flatten(), now.state());
                 let types = changed_types(found.as_ref());
-                let types = types.map(|name| (name.to_owned(), state.clone())).collect::<TypeState>();
+                let mut types: TypeState = types.map(|name| (name.to_owned(), state.clone())).collect();
+                if before.map_or(0, |before| before.notices) != now.notices {
+                    types.insert("ShareNotification".to_owned(), share_notification::state_of(now.notices));
+                }
                 (account, now, Some(types))
             }));
             fair_scheduler::run(self.caller.queue(), work).await?
@@ -159,10 +174,11 @@ impl StateChanges {
 /// Between the two parts of a state.
 const OTHERS: char = '.';
 
-/// The parts of the state of a client: that of the own account, and a print of those of other
-/// owners' accounts, if there are any.
+/// The parts of the state of a client: that of the own account, and a print of its share notifications
+/// and of the states of other owners' accounts, if there are any.
 fn push_state(own: AccountId, known: &Known) -> (State, Option<String>) {
-    let mut text = String::new();
+    let notices = known.get(&own).map_or(0, |own| own.notices);
+    let mut text = if notices == 0 { String::new() } else { format!("{notices}\n") };
     for (account, known) in known.iter().filter(|(account, _)| **account != own) {
         text.push_str(&format!("{account} {}\n", known.state()));
     }
@@ -191,21 +207,19 @@ fn changed_types(emails: Option<&AccountChanges<ObjectId>>) -> impl Iterator<Ite
 }
 
 /// Looks at each account of the user, at one moment of its logs; watchers for what comes after it.
-async fn look<T>(
-    user: &User,
-    look: impl Fn(AccountId, &Logs<'_>) -> T,
-) -> Result<(LogWatchers, Vec<T>)> {
+async fn look<T>(user: &User, look: impl Fn(AccountId, &Logs<'_>) -> T) -> Result<(LogWatchers, Vec<T>)> {
     let accounts = &user.ctx().accounts;
     let own = accounts.open(user.id, &user.root).await?;
     let resolver = resolve::User { accounts, account: &own };
     let logs = logs_of(resolver).await?;
-    let mailboxes = shared_mailboxes(resolver).await?;
+    let mailboxes = shared_accounts::mailboxes(user, &own).await?;
     // Made before the states are read: what comes in between is looked at again. Also of mailboxes
     // that the user may not look up now.
     let others = mailboxes.iter().map(|mailbox| mailbox.log.log_watcher());
     let watchers = LogWatchers::new(logs.iter().map(|log| log.log_watcher()).chain(others));
     let mut seen = vec![OpenLogs::of_own(own.clone(), logs).look(|logs| look(user.id, logs)).await?];
-    for account in accounts_of(mailboxes) {
+    // RFC 9670 §1.4: of no account without anything that the user has subscribed to.
+    for account in accounts_of(mailboxes).into_iter().filter(|account| account.is_subscribed()) {
         let listed = account.mailboxes.into_iter().map(|mailbox| mailbox.log).collect();
         let logs = OpenLogs::shared_by(account.owner, own.clone(), listed);
         seen.push(logs.look(|logs| look(account.owner, logs)).await?);

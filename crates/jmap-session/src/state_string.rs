@@ -49,11 +49,7 @@ pub(crate) fn state_of(head: Head, positions: &LogPositions) -> State {
 /// What a state string begins with, and the positions in it. `None` if the server made no such
 /// string for these logs: it is not one, or a log is not among them any more. The first of `logs`
 /// is the own one, if the account is the caller's.
-pub(crate) fn positions_in(
-    state: &State,
-    reach: Reach,
-    logs: &[AccountId],
-) -> Option<(Head, LogPositions)> {
+pub(crate) fn positions_in(state: &State, reach: Reach, logs: &[AccountId]) -> Option<(Head, LogPositions)> {
     let mut parts = state.as_str().split('-');
     let first = parts.next()?;
     let (head, own, shares) = match reach {

@@ -13,6 +13,7 @@ const CORE: &str = "urn:ietf:params:jmap:core";
 const MAIL: &str = "urn:ietf:params:jmap:mail";
 const BLOB: &str = "urn:ietf:params:jmap:blob";
 const QUOTA: &str = "urn:ietf:params:jmap:quota";
+const PRINCIPALS: &str = "urn:ietf:params:jmap:principals";
 
 /// An owner and a reader on one server.
 struct Pair {
@@ -35,6 +36,11 @@ impl Pair {
         self.owner.deliver(mailbox, text.as_bytes()).await;
     }
 
+    /// A message comes into the mailbox that is shared.
+    async fn deliver_there(&self, subject: &str) {
+        self.deliver("Team", subject).await;
+    }
+
     fn shared(&self) -> String {
         format!("A{}", self.owner.record.id)
     }
@@ -44,7 +50,7 @@ impl Pair {
     }
 
     async fn calls(&self, calls: Value) -> Vec<Value> {
-        let request = json!({ "using": [CORE, MAIL, BLOB, QUOTA], "methodCalls": calls });
+        let request = json!({ "using": [CORE, MAIL, BLOB, QUOTA, PRINCIPALS], "methodCalls": calls });
         let response = api(&self.caller, &request).await.unwrap();
         response["methodResponses"].as_array().unwrap().clone()
     }
@@ -84,9 +90,17 @@ async fn a_shared_mailbox_makes_an_account() {
     let missing = pair.there("Mailbox/get", json!({})).await;
     assert_eq!(missing["type"], "accountNotFound");
     pair.owner.grant("Team", &pair.reader, "lr").await;
+    // RFC 9670 §1.4: in the Session object once the user has subscribed to something there.
+    assert_eq!(pair.session_accounts().await.len(), 1);
+    let team = pair.mailboxes().await[0]["id"].as_str().unwrap().to_owned();
+    let subscribe = json!({ "update": { team.clone(): { "isSubscribed": true } } });
+    assert_eq!(pair.there("Mailbox/set", subscribe).await["updated"], json!({ team: null }));
     let mut accounts = pair.session_accounts().await;
     accounts.sort();
-    assert_eq!(accounts, [("me@localhost".to_owned(), false, true), ("you@localhost".to_owned(), true, false)]);
+    assert_eq!(
+        accounts,
+        [("me@localhost".to_owned(), false, true), ("you@localhost".to_owned(), true, false)]
+    );
     let list = pair.mailboxes().await;
     assert_eq!(list.len(), 1);
     assert_eq!(
@@ -97,7 +111,8 @@ async fn a_shared_mailbox_makes_an_account() {
     assert_eq!(list[0]["myRights"]["mayAddItems"], false);
     let found = pair.there("Email/query", json!({ "calculateTotal": true })).await;
     assert_eq!(found["total"], 1);
-    let got = pair.there("Email/get", json!({ "ids": found["ids"], "properties": ["subject", "threadId"] })).await;
+    let got =
+        pair.there("Email/get", json!({ "ids": found["ids"], "properties": ["subject", "threadId"] })).await;
     assert_eq!(got["list"][0]["subject"], "plan");
     // Nothing of it is in the own account.
     let own = pair.call("Email/query", json!({ "accountId": pair.own() })).await;
@@ -121,7 +136,9 @@ async fn what_may_not_be_read_is_nowhere() {
     let all = pair.there("Email/query", json!({})).await;
     let all_ids = ids(&all["ids"]);
     assert_eq!(all_ids.len(), 3);
-    let got = pair.there("Email/get", json!({ "ids": all_ids, "properties": ["blobId", "threadId", "subject"] })).await;
+    let got = pair
+        .there("Email/get", json!({ "ids": all_ids, "properties": ["blobId", "threadId", "subject"] }))
+        .await;
     let email = |subject: &str| {
         let list = got["list"].as_array().unwrap();
         list.iter().find(|email| email["subject"] == subject).unwrap().clone()
@@ -229,7 +246,8 @@ async fn emails_are_copied_between_accounts() {
     assert_eq!(again["notCreated"]["c"]["type"], "alreadyExists");
     assert_eq!(again["notCreated"]["c"]["existingId"], id);
     let properties = json!(["subject", "keywords", "receivedAt", "mailboxIds"]);
-    let got = pair.call("Email/get", json!({ "accountId": own, "ids": [id], "properties": properties })).await;
+    let got =
+        pair.call("Email/get", json!({ "accountId": own, "ids": [id], "properties": properties })).await;
     let email = &got["list"][0];
     assert_eq!((&email["subject"], &email["keywords"]), (&json!("plan"), &json!({ "$flagged": true })));
     assert_eq!(email["receivedAt"], "2020-01-02T03:04:05Z");
@@ -254,8 +272,13 @@ async fn blobs_are_copied_between_accounts() {
     pair.deliver("Team", "plan").await;
     pair.owner.grant("Team", &pair.reader, "lri").await;
     let (own, shared) = (pair.own(), pair.shared());
-    let uploaded = pair.call("Blob/upload", json!({ "accountId": own, "create": {
-        "b": { "data": [{ "data:asText": "Subject: hello\r\n\r\nhi" }] } } })).await;
+    let uploaded = pair
+        .call(
+            "Blob/upload",
+            json!({ "accountId": own, "create": {
+        "b": { "data": [{ "data:asText": "Subject: hello\r\n\r\nhi" }] } } }),
+        )
+        .await;
     let upload = uploaded["created"]["b"]["id"].as_str().unwrap().to_owned();
     let get = pair.there("Blob/get", json!({ "ids": [upload] })).await;
     assert_eq!(get["notFound"], json!([upload]));
@@ -270,12 +293,12 @@ async fn blobs_are_copied_between_accounts() {
     let import = json!({ "emails": { "i": { "blobId": there, "mailboxIds": { team: true } } } });
     assert!(pair.there("Email/import", import).await["created"]["i"]["id"].is_string());
     // A message of the owner, into the own account.
-    let id = ids(&pair.there("Email/query", json!({ "filter": { "subject": "plan" } })).await["ids"]).remove(0);
+    let id =
+        ids(&pair.there("Email/query", json!({ "filter": { "subject": "plan" } })).await["ids"]).remove(0);
     let got = pair.there("Email/get", json!({ "ids": [id], "properties": ["blobId"] })).await;
     let blob = got["list"][0]["blobId"].as_str().unwrap().to_owned();
-    let copied = pair
-        .call("Blob/copy", json!({ "fromAccountId": shared, "accountId": own, "blobIds": [blob] }))
-        .await;
+    let copied =
+        pair.call("Blob/copy", json!({ "fromAccountId": shared, "accountId": own, "blobIds": [blob] })).await;
     let here = copied["copied"][&blob].clone();
     let get = pair.call("Blob/get", json!({ "accountId": own, "ids": [here, blob] })).await;
     assert_eq!(get["notFound"], json!([blob]));
@@ -293,9 +316,14 @@ async fn mailboxes_of_other_owners_change_by_their_rights() {
     let sub = set["created"]["a"]["id"].as_str().unwrap_or_else(|| panic!("{set}")).to_owned();
     let list = pair.mailboxes().await;
     assert_eq!((list.len(), &list[1]["name"], &list[1]["parentId"]), (2, &json!("Sub"), &json!(team)));
-    let set = pair.there("Mailbox/set", json!({ "update": {
+    let set = pair
+        .there(
+            "Mailbox/set",
+            json!({ "update": {
         team.clone(): { "isSubscribed": true, "sortOrder": 5 }, sub.clone(): { "name": "Other" } },
-        "destroy": [sub] })).await;
+        "destroy": [sub] }),
+        )
+        .await;
     assert_eq!(set["updated"], json!({ team.clone(): null }), "{set}");
     assert_eq!(set["notUpdated"][&sub]["type"], "willDestroy");
     assert_eq!(set["notDestroyed"][&sub]["type"], "forbidden");
@@ -307,4 +335,137 @@ async fn mailboxes_of_other_owners_change_by_their_rights() {
     let set = pair.there("Mailbox/set", json!({ "destroy": [sub] })).await;
     assert_eq!(set["destroyed"], json!([sub]));
     assert_eq!(pair.mailboxes().await.len(), 1);
+}
+
+#[tokio::test]
+async fn principals_are_of_the_domain_and_of_shares() {
+    let pair = Pair::new().await;
+    let stranger = pair.owner.neighbour("stranger@elsewhere.example").await;
+    let partner = pair.owner.neighbour("partner@elsewhere.example").await;
+    let all = |value: &Value| -> Vec<String> {
+        let list = value["list"].as_array().unwrap().iter();
+        list.map(|principal| principal["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let get = json!({ "accountId": pair.own(), "ids": null });
+    let before = pair.call("Principal/get", get.clone()).await;
+    assert_eq!(all(&before), ["me@localhost", "you@localhost"]);
+    assert_eq!(before["list"][0]["accounts"], json!(null));
+    assert_eq!(before["list"][1]["accounts"][pair.own()]["isPersonal"], true);
+    partner.act("create Plans").await;
+    partner.grant("Plans", &pair.reader, "lr").await;
+    pair.owner.grant("Team", &pair.reader, "lr").await;
+    let after = pair.call("Principal/get", get).await;
+    assert_eq!(all(&after), ["me@localhost", "partner@elsewhere.example", "you@localhost"]);
+    // Not subscribed, and there all the same.
+    assert_eq!(after["list"][0]["accounts"][pair.shared()]["isReadOnly"], true);
+    let changes = json!({ "accountId": pair.own(), "sinceState": before["state"] });
+    assert_eq!(pair.call("Principal/changes", changes).await["type"], "cannotCalculateChanges");
+    let changes = json!({ "accountId": pair.own(), "sinceState": after["state"] });
+    assert_eq!(pair.call("Principal/changes", changes).await["newState"], after["state"]);
+    // By an id that is guessed nothing more is found.
+    let stranger = format!("R{}", stranger.record.id);
+    let get = pair.call("Principal/get", json!({ "accountId": pair.own(), "ids": [stranger] })).await;
+    assert_eq!(get["notFound"], json!([stranger]));
+    for (filter, found) in [
+        (json!({ "name": "PARTNER" }), vec![&after["list"][1]["id"]]),
+        (json!({ "accountIds": [pair.shared()] }), vec![&after["list"][0]["id"]]),
+        (json!({ "text": "stranger" }), vec![]),
+        (json!({ "type": "group" }), vec![]),
+    ] {
+        let query = json!({ "accountId": pair.own(), "filter": filter });
+        let query = pair.call("Principal/query", query).await;
+        assert_eq!(query["ids"], json!(found), "{filter}");
+    }
+    let sorted = json!({ "accountId": pair.own(), "sort": [{ "property": "name", "isAscending": false }] });
+    let ids = pair.call("Principal/query", sorted).await["ids"].clone();
+    assert_eq!(ids[0], after["list"][2]["id"]);
+    let me = after["list"][2]["id"].as_str().unwrap().to_owned();
+    let set = json!({ "accountId": pair.own(), "create": { "p": {} }, "update": { me.clone(): { "name": "x" } },
+        "destroy": ["Rx"] });
+    let set = pair.call("Principal/set", set).await;
+    assert_eq!(set["notCreated"]["p"]["type"], "forbidden");
+    assert_eq!(set["notUpdated"][&me]["type"], "forbidden");
+    assert_eq!(set["notDestroyed"]["Rx"]["type"], "forbidden");
+    let there = pair.there("Principal/get", json!({ "ids": null })).await;
+    assert_eq!(there["type"], "accountNotSupportedByMethod");
+}
+
+#[tokio::test]
+async fn changes_of_rights_are_notified() {
+    let pair = Pair::new().await;
+    let get = json!({ "accountId": pair.own(), "ids": null });
+    let none = pair.call("ShareNotification/get", get.clone()).await;
+    assert_eq!((&none["state"], &none["list"]), (&json!("n0"), &json!([])));
+    pair.owner.grant("Team", &pair.reader, "lr").await;
+    let shared = pair.call("ShareNotification/get", get.clone()).await;
+    let notice = &shared["list"][0];
+    let team = pair.mailboxes().await[0].clone();
+    assert_eq!((&notice["objectType"], &notice["objectId"]), (&json!("Mailbox"), &team["id"]));
+    assert_eq!((&notice["objectAccountId"], &notice["name"]), (&json!(pair.shared()), &json!("Team")));
+    assert_eq!((&notice["oldRights"], &notice["newRights"]), (&json!(null), &team["myRights"]));
+    assert_eq!(notice["changedBy"]["email"], "me@localhost");
+    assert_eq!(notice["created"], "2026-11-20T12:00:00Z");
+    let first = notice["id"].clone();
+    // Many changes between two looks are one.
+    for rights in ["lrs", "lrsw", "lri"] {
+        pair.owner.grant("Team", &pair.reader, rights).await;
+    }
+    pair.owner.grant("Team", &pair.reader, "lrsw").await;
+    let changes = json!({ "accountId": pair.own(), "sinceState": shared["state"] });
+    let changes = pair.call("ShareNotification/changes", changes).await;
+    assert_eq!(ids(&changes["created"]).len(), 1);
+    pair.owner.grant("Team", &pair.reader, "").await;
+    let all = pair.call("ShareNotification/get", get.clone()).await;
+    let last = &all["list"][2];
+    assert_eq!((&last["newRights"], &last["oldRights"]["maySetKeywords"]), (&json!(null), &json!(true)));
+    let newest = json!({ "accountId": pair.own(), "sort": [{ "property": "created", "isAscending": false }],
+        "filter": { "objectAccountId": pair.shared(), "after": "2026-11-20T12:00:00Z" } });
+    let newest = pair.call("ShareNotification/query", newest).await;
+    assert_eq!((&newest["ids"][0], &newest["ids"][2]), (&last["id"], &first));
+    let set = json!({ "accountId": pair.own(), "destroy": [first, "Nx"], "create": { "n": {} } });
+    let set = pair.call("ShareNotification/set", set).await;
+    assert_eq!((&set["destroyed"], &set["oldState"]), (&json!([first]), &all["state"]));
+    assert_eq!(set["notDestroyed"]["Nx"]["type"], "notFound");
+    assert_eq!(set["notCreated"]["n"]["type"], "forbidden");
+    let changes = json!({ "accountId": pair.own(), "sinceQueryState": newest["queryState"] });
+    let changes = pair.call("ShareNotification/queryChanges", changes).await;
+    assert_eq!((&changes["removed"], &changes["added"]), (&json!([first]), &json!([])));
+}
+
+#[tokio::test]
+async fn a_user_is_not_notified_of_own_changes() {
+    let pair = Pair::new().await;
+    pair.owner.grant("Team", &pair.reader, "lrx").await;
+    let get = json!({ "accountId": pair.own(), "ids": null });
+    assert_eq!(pair.call("ShareNotification/get", get.clone()).await["state"], "n1");
+    let team = pair.mailboxes().await[0]["id"].clone();
+    assert_eq!(pair.there("Mailbox/set", json!({ "destroy": [team] })).await["destroyed"], json!([team]));
+    assert_eq!(pair.call("ShareNotification/get", get).await["state"], "n1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn pushes_name_the_accounts_of_other_owners() {
+    let pair = Pair::new().await;
+    let mut changes = pair.caller.follow(None).await.unwrap();
+    pair.owner.grant("Team", &pair.reader, "lr").await;
+    let pushed = serde_json::to_value(changes.next().await.unwrap()).unwrap();
+    assert!(pushed["changed"][pair.own()]["ShareNotification"].is_string(), "{pushed}");
+    assert_eq!(pushed["changed"].get(pair.shared()), None, "not subscribed");
+    pair.reader.act("subscribe Other Users/me@localhost/Team").await;
+    let pushed = serde_json::to_value(changes.next().await.unwrap()).unwrap();
+    assert!(pushed["changed"][pair.shared()]["Mailbox"].is_string(), "{pushed}");
+    let before = changes.state();
+    pair.owner.act("see-shared Team").await;
+    pair.deliver_there("two").await;
+    let pushed = serde_json::to_value(changes.next().await.unwrap()).unwrap();
+    let state = pair.there("Email/get", json!({ "ids": [] })).await["state"].clone();
+    assert_eq!(pushed["changed"][pair.shared()]["Email"], state, "{pushed}");
+    assert_eq!(pushed["changed"].get(pair.own()), None);
+    // A client that comes back with its state hears the same; one that is up to date hears nothing.
+    let mut again = pair.caller.follow(Some(&before)).await.unwrap();
+    let pushed = serde_json::to_value(again.next().await.unwrap()).unwrap();
+    assert_eq!(pushed["changed"][pair.shared()]["Email"], state);
+    let mut current = pair.caller.follow(Some(&changes.state())).await.unwrap();
+    let waited = tokio::time::timeout(std::time::Duration::from_secs(60), current.next()).await;
+    assert!(waited.is_err(), "{waited:?}");
 }

@@ -47,6 +47,8 @@ pub struct SharedMailbox {
     pub about: About,
     /// The user's rights.
     pub rights: Rights,
+    /// The user has subscribed to it.
+    pub is_subscribed: bool,
 }
 
 /// The account of another owner, as far as the user sees it.
@@ -61,6 +63,11 @@ pub struct SharedAccount {
 }
 
 impl SharedAccount {
+    /// Whether the user has subscribed to one of its mailboxes.
+    pub fn is_subscribed(&self) -> bool {
+        self.mailboxes.iter().any(|mailbox| mailbox.is_subscribed)
+    }
+
     /// Whether the user may change nothing in any of its mailboxes.
     pub fn is_read_only(&self) -> bool {
         !self.mailboxes.iter().any(|mailbox| mailbox.rights.intersects(CHANGES))
@@ -97,8 +104,12 @@ pub async fn shared_mailboxes(user: User<'_>) -> Result<Vec<SharedMailbox>> {
             Err(error) => return Err(error),
         };
         let about = log.state().about();
+        let is_subscribed = {
+            let state = own.state();
+            state.any_mailbox(mailbox).is_some_and(|mailbox| state.is_subscribed(mailbox.name()))
+        };
         if let Some(about) = about {
-            found.push(SharedMailbox { own: mailbox, log, about, rights });
+            found.push(SharedMailbox { own: mailbox, log, about, rights, is_subscribed });
         }
     }
     Ok(found)

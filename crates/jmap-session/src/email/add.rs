@@ -24,8 +24,8 @@ use sealpost_mailbox::flags::permitted;
 use sealpost_mailbox::shared_accounts::{READS, Reach};
 use sealpost_vault::message::READER_BYTES;
 
-use super::keywords::keywords_of;
 use super::compose::{Base64Lines, BlobEncoding, Piece, TextEncoding};
+use super::keywords::keywords_of;
 use super::refused::{Refused, of_object};
 use crate::blob::{self, Blob, BlobName};
 use crate::entries::Entries;

@@ -58,7 +58,7 @@ pub(crate) async fn copy(
             Err(error) => drop(response.not_created.insert(creation, error)),
         }
     }
-    let copied = run(scope, &sources, &mut entries, copies, &mut response).await;
+    let copied = Box::pin(run(scope, &sources, &mut entries, copies, &mut response)).await;
     let copied = copied.map_err(|failure| entries.failed(failure))?;
     (response.old_state, response.new_state) = entries.states(scope).await?;
     responder.respond("Email/copy", &response, call_id).await?;
@@ -73,7 +73,7 @@ pub(crate) async fn copy(
         arguments.insert("ifInState".to_owned(), json!(state));
     }
     scope.select(Some(request.from_account_id.as_str())).await?;
-    set(scope, responder, arguments, call_id).await
+    Box::pin(set(scope, responder, arguments, call_id)).await
 }
 
 /// Copies the emails; the ids of the originals that were.

@@ -64,11 +64,12 @@ pub(crate) async fn get(
     };
     let bytes = logs.look(|logs| memory(&plan, logs, &ids)).await?;
     let _permit = scope.permit(bytes).await;
-    let (state, found) = logs.look(|logs| {
-        let found = ids.iter().map(|(_, object)| Found::new(&plan, logs, (*object)?));
-        (logs.state(&positions(logs)), found.collect::<Vec<Option<Found>>>())
-    })
-    .await?;
+    let (state, found) = logs
+        .look(|logs| {
+            let found = ids.iter().map(|(_, object)| Found::new(&plan, logs, (*object)?));
+            (logs.state(&positions(logs)), found.collect::<Vec<Option<Found>>>())
+        })
+        .await?;
     let given = ids.into_iter().map(|(id, _)| id);
     let not_found: Vec<GivenId> =
         given.zip(&found).filter(|(_, found)| found.is_none()).map(|(id, _)| id).collect();

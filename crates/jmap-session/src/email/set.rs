@@ -30,8 +30,7 @@ pub(crate) async fn set(
     let request = SetRequest::from_arguments(arguments)?;
     scope.require_writable(&request.account_id)?;
     let mut entries = Entries::begin(scope, request.if_in_state.as_ref()).await?;
-    let mut response: EmailSetResponse =
-        SetResponse::new(request.account_id.clone(), entries.old_state());
+    let mut response: EmailSetResponse = SetResponse::new(request.account_id.clone(), entries.old_state());
     let done = run(scope, &mut entries, request, &mut response).await;
     done.map_err(|failure| entries.failed(failure))?;
     (response.old_state, response.new_state) = entries.states(scope).await?;

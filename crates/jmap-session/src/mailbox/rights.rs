@@ -19,7 +19,7 @@ pub(super) fn to_jmap(rights: Rights, is_inbox: bool) -> MailboxRights {
 }
 
 /// Those to a mailbox of another owner: its name is in the owner's tree (decision 10, RENAME).
-pub(super) fn to_other(rights: Rights) -> MailboxRights {
+pub(crate) fn to_other(rights: Rights) -> MailboxRights {
     MailboxRights { may_rename: false, ..to_jmap(rights, false) }
 }
 

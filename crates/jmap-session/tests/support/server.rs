@@ -178,7 +178,10 @@ impl TestServer {
             }
             ["delete", name] => self.change(|state| ops::delete_mailbox(state, name).unwrap()).await,
             ["rename", from, to] => self.change(|state| ops::rename_mailbox(state, from, to).unwrap()).await,
-            ["subscribe", name] => self.change(|state| ops::subscribe(state, name, true).unwrap()).await,
+            ["subscribe", ref name @ ..] => {
+                let name = name.join(" ");
+                self.change(|state| ops::subscribe(state, &name, true).unwrap()).await;
+            }
             ["flag", mailbox, number, flag] => {
                 let (action, flag) = match flag.strip_prefix('-') {
                     Some(flag) => (FlagAction::Remove, flag),
