@@ -30,6 +30,7 @@ pub mod share;
 mod share_keys;
 mod share_link;
 mod share_name;
+pub mod share_notice;
 mod sort_order;
 pub mod special_use;
 pub mod state;

@@ -145,6 +145,29 @@ impl Directory {
         records.filter(|record| std::future::ready(!matches!(record, Ok(r) if r.purged))).boxed()
     }
 
+    /// The accounts of a domain that are in use, by name, at most `most` of them. Records that cannot
+    /// be read are left out.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn accounts_in(&self, domain: &str, most: usize) -> Result<Vec<(AccountId, AccountName)>> {
+        let suffix = format!("@{}", path::encode(domain));
+        let mut records = self.versions.all_where(ROOT, move |directory| directory.ends_with(&suffix));
+        let mut found = Vec::new();
+        while let Some((directory, newest)) = records.next().await {
+            let newest = newest?;
+            match decode(&directory, newest.version, &newest.bytes) {
+                Ok(record) if record.is_active() => found.push((record.id, record.name)),
+                Ok(_) => {}
+                Err(error) => tracing::warn!(%directory, %error, "an account record cannot be read"),
+            }
+            if found.len() >= most {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
     /// As [`Directory::list`], with those whose objects are being deleted, or were.
     pub fn list_with_purged(&self) -> BoxStream<'static, Result<AccountRecord>> {
         let records = self.versions.all(ROOT).map(|(directory, newest)| match newest {

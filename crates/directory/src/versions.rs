@@ -307,12 +307,22 @@ impl Versions {
     /// The newest version of every record below `root`, by path, each with its directory. A record
     /// that cannot be read is an error of its own and does not end the stream.
     pub(super) fn all(&self, root: &str) -> BoxStream<'static, (String, Result<Newest>)> {
-        struct Walk {
+        self.all_where(root, |_| true)
+    }
+
+    /// The same for the records whose directory passes `wanted`: others are not read.
+    pub(super) fn all_where(
+        &self,
+        root: &str,
+        wanted: impl Fn(&str) -> bool + Send + 'static,
+    ) -> BoxStream<'static, (String, Result<Newest>)> {
+        struct Walk<F> {
+            wanted: F,
             versions: Versions,
             listed: BoxStream<'static, Result<ListedObject>>,
             last: Option<String>,
         }
-        let walk = Walk { versions: self.clone(), listed: self.store.list(root, None), last: None };
+        let walk = Walk { wanted, versions: self.clone(), listed: self.store.list(root, None), last: None };
         stream::unfold(walk, |mut walk| async move {
             loop {
                 let directory = match walk.listed.next().await {
@@ -328,6 +338,9 @@ impl Versions {
                     continue;
                 }
                 walk.last = Some(directory.clone());
+                if !(walk.wanted)(&directory) {
+                    continue;
+                }
                 match walk.versions.newest(&directory).await {
                     Ok(Some(newest)) => return Some(((directory, Ok(newest)), walk)),
                     Ok(None) => {}

@@ -12,6 +12,6 @@ mod open;
 pub use download::BlobDownload;
 pub(crate) use download::download;
 pub(crate) use get::{DIGESTS, get};
-pub(crate) use id::{BlobName, upload_id};
+pub(crate) use id::{BlobBase, BlobName, upload_id};
 pub(crate) use lookup::lookup;
 pub(crate) use open::{Blob, open};

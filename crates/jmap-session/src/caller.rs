@@ -19,6 +19,7 @@ use crate::dispatch;
 use crate::responder::{ApiError, ResponseSink};
 use crate::session_object;
 use crate::shared::{JmapShared, UnderWay};
+use crate::shared_accounts;
 use crate::state_changes::StateChanges;
 use crate::upload::{self, UploadBody};
 use crate::user::User;
@@ -84,9 +85,14 @@ impl Caller {
         &self.0.queue
     }
 
-    /// The Session object (RFC 8620 §2). `base_url` is the server's URL without a trailing slash.
-    pub fn session(&self, base_url: &str) -> Session {
-        session_object::session(&self.0.user, base_url)
+    /// The Session object (RFC 8620 §2); `base_url` is the server's, without a slash at its end.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn session(&self, base_url: &str) -> Result<Session> {
+        let work = pin!(shared_accounts::accounts(&self.0.user));
+        let shared = fair_scheduler::run(&self.0.queue, work).await?;
+        Ok(session_object::session(&self.0.user, &shared, base_url))
     }
 
     /// Opens a blob for download. `None` if the account has no such blob, or the caller has no such account.

@@ -10,6 +10,7 @@ use sealpost_jmap::id::CreatedIds;
 use sealpost_jmap::invocation::Invocation;
 use sealpost_jmap::reference::referenced;
 use sealpost_jmap::{MethodError, Request};
+use sealpost_mailbox::shared_accounts::Reach;
 use sealpost_session::metrics::{Command, Protocol, Verdict};
 use serde_json::{Map, Value};
 
@@ -18,7 +19,9 @@ use crate::responder::{ApiError, Responder, ResponseSink};
 use crate::scope::Scope;
 use crate::session_object::{self, USABLE};
 use crate::user::User;
-use crate::{blob, email, mailbox, mdn, quota, snippet, thread, upload};
+use crate::{
+    blob, email, mailbox, mdn, principal, quota, share_notification, shared_accounts, snippet, thread, upload,
+};
 
 /// Runs a request.
 pub(crate) async fn run(
@@ -42,7 +45,8 @@ pub(crate) async fn run(
         let before = responder.made();
         let call_id = call.call_id.clone();
         let (command, began) = begin(user, &call.name);
-        let outcome = run_call(user, &using, &created, &mut scope, &mut responder, call).await;
+        // Boxed: a call of any method is large.
+        let outcome = Box::pin(run_call(user, &using, &created, &mut scope, &mut responder, call)).await;
         count(user, command, began, &outcome);
         match outcome {
             Ok(()) => {}
@@ -54,7 +58,12 @@ pub(crate) async fn run(
         }
     }
     let created = scope.as_ref().map_or(&created, |scope: &Scope<'_>| &scope.created);
-    let state = session_object::state(user);
+    let shared = shared_accounts::accounts(user).await.unwrap_or_else(|error| {
+        // The client fetches the Session object, and is refused that then.
+        tracing::warn!(%error, "cannot find out what is shared with an account");
+        Vec::new()
+    });
+    let state = session_object::state(user, &shared);
     responder.finish(|writer| writer.finish(&state, wants_created.then_some(created))).await
 }
 
@@ -89,10 +98,10 @@ async fn run_call<'a>(
     call: Invocation,
 ) -> Outcome {
     let needed = Capability::of_method(&call.name);
-    // RFC 8620 §3.3: without its capability in `using`, a method is unknown.
-    if needed.is_none_or(|needed| !using.contains(&needed)) {
+    // RFC 8620 §3.3: a method of a capability that is not used is not known.
+    let Some(needed) = needed.filter(|needed| using.contains(needed)) else {
         return Err(unknown(&call.name).into());
-    }
+    };
     let Invocation { name, arguments, call_id } = call;
     let arguments = responder.writer.resolve(arguments)?;
     if name == "Core/echo" {
@@ -103,12 +112,15 @@ async fn run_call<'a>(
         Some(scope) => scope,
         None => scope.insert(Scope::open(user, using.to_vec(), created.clone()).await?),
     };
+    scope.select(arguments.get("accountId").and_then(Value::as_str)).await?;
+    if scope.reach() != Reach::Own && !of_shared_accounts(needed) {
+        return Err(MethodErrorType::AccountNotSupportedByMethod.into());
+    }
     match name.as_str() {
         "Blob/get" => blob::get(scope, responder, arguments, &call_id).await,
         "Blob/lookup" => blob::lookup(scope, responder, arguments, &call_id).await,
         "Blob/copy" => upload::copy(scope, responder, arguments, &call_id).await,
         "Blob/upload" => upload::create(scope, responder, arguments, &call_id).await,
-        "Email/copy" => email::copy(scope, arguments),
         "Email/import" => email::import(scope, responder, arguments, &call_id).await,
         "Email/set" => email::set(scope, responder, arguments, &call_id).await,
         "Email/get" => email::get(scope, responder, arguments, &call_id).await,
@@ -129,8 +141,42 @@ async fn run_call<'a>(
         "SearchSnippet/get" => snippet::get(scope, responder, arguments, &call_id).await,
         "Thread/get" => thread::get(scope, responder, arguments, &call_id).await,
         "Thread/changes" => thread::changes(scope, responder, arguments, &call_id).await,
+        _ => Box::pin(sharing_call(scope, responder, (name, arguments), &call_id)).await,
+    }
+}
+
+/// Methods of several accounts, and of what is shared between them. Apart from the others, as the
+/// calls of all methods in one function take much of a stack.
+async fn sharing_call(
+    scope: &mut Scope<'_>,
+    responder: &mut Responder<'_>,
+    (name, arguments): (String, Map<String, Value>),
+    call_id: &str,
+) -> Outcome {
+    match name.as_str() {
+        "Email/copy" => email::copy(scope, responder, arguments, call_id).await,
+        "Principal/get" => principal::get(scope, responder, arguments, call_id).await,
+        "Principal/changes" => principal::changes(scope, responder, arguments, call_id).await,
+        "Principal/query" => principal::query(scope, responder, arguments, call_id).await,
+        "Principal/queryChanges" => principal::query_changes(scope, responder, arguments, call_id).await,
+        "Principal/set" => principal::set(scope, responder, arguments, call_id).await,
+        "ShareNotification/get" => share_notification::get(scope, responder, arguments, call_id).await,
+        "ShareNotification/changes" => {
+            share_notification::changes(scope, responder, arguments, call_id).await
+        }
+        "ShareNotification/query" => share_notification::query(scope, responder, arguments, call_id).await,
+        "ShareNotification/queryChanges" => {
+            share_notification::query_changes(scope, responder, arguments, call_id).await
+        }
+        "ShareNotification/set" => share_notification::set(scope, responder, arguments, call_id).await,
         _ => Err(unknown(&name).into()),
     }
+}
+
+/// Whether the methods of a capability work with the accounts of other owners.
+fn of_shared_accounts(capability: Capability) -> bool {
+    use Capability::{Blob, Core, Mail, Mdn, Quota};
+    matches!(capability, Core | Mail | Blob | Mdn | Quota)
 }
 
 fn unknown(name: &str) -> MethodError {

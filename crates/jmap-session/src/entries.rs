@@ -15,10 +15,12 @@ use sealpost_mailbox::email_change::Written;
 
 use crate::method::Failure;
 use crate::scope::Scope;
+use crate::state_string::{Head, state_of};
 
 /// The entries of one method.
 pub(crate) struct Entries {
     before: LogPositions,
+    head: Head,
     pub(crate) written: Written,
     /// Whether `written` has all of them.
     are_known: bool,
@@ -31,12 +33,12 @@ impl Entries {
     /// `stateMismatch` unless the account has the required state. It must still have it when the method
     /// writes its first entry.
     pub(crate) async fn begin(scope: &Scope<'_>, if_in_state: Option<&State>) -> Result<Self, Failure> {
-        let before = scope.look(positions).await?;
-        if if_in_state.is_some_and(|wanted| *wanted != scope.state(&before)) {
+        let (head, before) = scope.look(|logs| (logs.head(), positions(logs))).await?;
+        if if_in_state.is_some_and(|wanted| *wanted != state_of(head, &before)) {
             return Err(MethodErrorType::StateMismatch.into());
         }
         let expected = if_in_state.map(|_| before.clone());
-        Ok(Entries { before, written: Written { expected, ..Written::default() }, are_known: true })
+        Ok(Entries { before, head, written: Written { expected, ..Written::default() }, are_known: true })
     }
 
     /// Notes the entry that a step appended to the log, if any.
@@ -54,9 +56,9 @@ impl Entries {
         self.are_known = false;
     }
 
-    /// The state before the method.
-    pub(crate) fn old_state(&self, scope: &Scope<'_>) -> State {
-        scope.state(&self.before)
+    /// The state before.
+    pub(crate) fn old_state(&self) -> State {
+        state_of(self.head, &self.before)
     }
 
     /// The failure to report if the method fails at this point. After it has written, this is
@@ -72,11 +74,11 @@ impl Entries {
 
     /// The states for the response: `oldState`, if no other writer appended in between, and `newState`.
     pub(crate) async fn states(&self, scope: &Scope<'_>) -> Result<(Option<State>, State), Failure> {
-        let now = scope.look(positions).await?;
-        let after = advanced(&self.before, &self.written.entries).filter(|_| self.are_known);
-        Ok(match after {
-            Some(after) => (Some(scope.state(&self.before)), scope.state(&after)),
-            None => (None, scope.state(&now)),
+        let (head, now) = scope.look(|logs| (logs.head(), positions(logs))).await?;
+        let after = advanced(&self.before, &self.written.entries);
+        Ok(match after.filter(|_| self.are_known && head == self.head) {
+            Some(after) => (Some(self.old_state()), state_of(head, &after)),
+            None => (None, state_of(head, &now)),
         })
     }
 }
@@ -101,7 +103,8 @@ mod tests {
     #[test]
     fn a_method_that_has_written_fails_in_part() {
         let (before, written) = (LogPositions::default(), Written::default());
-        let mut entries = Entries { before, written, are_known: true };
+        let head = Head::Own(AccountId([1; 16]));
+        let mut entries = Entries { before, head, written, are_known: true };
         let failed = |entries: &Entries| match entries.failed(MethodErrorType::ServerUnavailable.into()) {
             Failure::Method(error) => error,
             Failure::Ended(error) => panic!("{error:?}"),

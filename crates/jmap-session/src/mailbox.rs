@@ -14,6 +14,8 @@ mod target;
 
 pub(crate) use changes::changes;
 pub(crate) use get::get;
+pub(crate) use list::tree_print;
 pub(crate) use place::place_of_id;
 pub(crate) use query::{query, query_changes};
+pub(crate) use rights::to_other as rights_to_other;
 pub(crate) use set::set;

@@ -1,6 +1,5 @@
 //! /changes for objects that span all logs of an account (RFC 8620 §5.2): emails and threads.
 
-use sealpost_base::AccountId;
 use sealpost_base::limits::JMAP_CHANGES;
 use sealpost_jmap::id::Id;
 use sealpost_jmap::standard::{ChangesRequest, ChangesResponse};
@@ -10,7 +9,6 @@ use serde_json::{Map, Value};
 use crate::method::{Outcome, cannot_calculate};
 use crate::responder::Responder;
 use crate::scope::Scope;
-use crate::state_string::positions_in;
 
 /// Responds to the method `name`; `id_of` makes the id of an object.
 pub(crate) async fn changes<T: Observable + Send>(
@@ -25,16 +23,16 @@ pub(crate) async fn changes<T: Observable + Send>(
     let most = request.most(JMAP_CHANGES);
     let found = scope
         .look(|logs| {
-            let ids: Vec<AccountId> = logs.iter().map(|(log, _)| *log).collect();
-            since::<T>(logs, &positions_in(&request.since_state, &ids)?, most)
+            let found = since::<T>(logs, &logs.known(&request.since_state)?, most)?;
+            Some((logs.state(&found.upto), found))
         })
         .await?;
-    let found = found.ok_or_else(|| cannot_calculate("the state is unknown or too old"))?;
+    let (new_state, found) = found.ok_or_else(|| cannot_calculate("the state is unknown or too old"))?;
     let ids = |objects: Vec<T>| objects.into_iter().filter_map(|object| Id::new(id_of(object))).collect();
     let response = ChangesResponse {
         account_id: request.account_id,
         old_state: request.since_state,
-        new_state: scope.state(&found.upto),
+        new_state,
         has_more_changes: found.more,
         created: ids(found.created),
         updated: ids(found.updated),

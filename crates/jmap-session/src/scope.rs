@@ -1,43 +1,90 @@
-//! The state that the calls of one request share: the caller's account, and the ids of created objects.
+//! What the calls of one request share: the accounts of the caller as they are now, and the ids of
+//! what the request has created.
 
 use std::sync::Arc;
 
-use sealpost_account::{Account, AccountState};
+use sealpost_account::Account;
 use sealpost_base::{Permit, Result};
 use sealpost_directory::{AccountName, Quotas, Usage};
+use sealpost_jmap::MethodError;
 use sealpost_jmap::capability::Capability;
 use sealpost_jmap::error::MethodErrorType;
 use sealpost_jmap::id::{AccountId, CreatedIds};
-use sealpost_jmap::{MethodError, State};
-use sealpost_mailbox::account_changes::{LogPositions, at_once, logs_of};
+use sealpost_mailbox::account_changes::logs_of;
+use sealpost_mailbox::email_change::EmailWriter;
 use sealpost_mailbox::quota_headroom::{QuotaHeadroom, UserQuota};
 use sealpost_mailbox::resolve;
 use sealpost_mailbox::share::{Sharing, leftovers};
+use sealpost_mailbox::shared_accounts::{Reach, SharedAccount, accounts_of, logs_shared_by};
 use sealpost_search::Engine;
 
 use crate::email::Composer;
+pub(crate) use crate::logs::{Logs, OpenLogs};
 use crate::session_object;
-use crate::state_string::state_of;
+use crate::shared_accounts;
 use crate::user::User;
 
 /// The scope of one request.
 pub(crate) struct Scope<'a> {
     user: &'a User,
     account: Arc<Account>,
+    /// The account that the call is about, and its id.
+    reach: Reach,
     id: AccountId,
+    is_read_only: bool,
     using: Vec<Capability>,
     /// Objects that this request created, or that the client passed in `createdIds`.
     pub(crate) created: CreatedIds,
 }
 
-/// The states of an account's logs at one moment: its own log first, then its shared mailboxes.
-pub(crate) type Logs<'a> = [(sealpost_base::AccountId, &'a AccountState)];
-
 impl<'a> Scope<'a> {
     /// Opens the caller's account, with all changes that any node has acknowledged before.
     pub(crate) async fn open(user: &'a User, using: Vec<Capability>, created: CreatedIds) -> Result<Self> {
         let account = user.ctx().accounts.open_current(user.id, &user.root).await?;
-        Ok(Scope { user, account, id: session_object::account_id(user.id), using, created })
+        let id = session_object::account_id(user.id);
+        Ok(Scope { user, account, reach: Reach::Own, id, is_read_only: false, using, created })
+    }
+
+    /// What the next call is about: the account of that id, if the caller has it, else the caller's own.
+    pub(crate) async fn select(&mut self, id: Option<&str>) -> Result<()> {
+        let own = session_object::account_id(self.user.id);
+        (self.reach, self.is_read_only, self.id) = match id {
+            Some(id) if id != own.as_str() => match self.shared_account(id).await? {
+                Some(account) => {
+                    let id = session_object::account_id(account.owner);
+                    (Reach::SharedBy(account.owner), account.is_read_only(), id)
+                }
+                None => (Reach::Own, false, own),
+            },
+            _ => (Reach::Own, false, own),
+        };
+        Ok(())
+    }
+
+    /// The scope of another account of the caller; `None` if there is none with that id.
+    pub(crate) async fn of_account(&self, id: &AccountId) -> Result<Option<Scope<'a>>> {
+        let mut scope = Scope {
+            user: self.user,
+            account: self.account.clone(),
+            reach: Reach::Own,
+            id: self.id.clone(),
+            is_read_only: false,
+            using: self.using.clone(),
+            created: self.created.clone(),
+        };
+        scope.select(Some(id.as_str())).await?;
+        Ok(Some(scope).filter(|scope| scope.id == *id))
+    }
+
+    /// What another owner shares with the caller, by the id of the owner's account.
+    async fn shared_account(&self, id: &str) -> Result<Option<SharedAccount>> {
+        let accounts = self.shared_accounts().await?;
+        Ok(accounts.into_iter().find(|account| session_object::account_id(account.owner).as_str() == id))
+    }
+
+    /// What all other owners share with the caller.
+    pub(crate) async fn shared_accounts(&self) -> Result<Vec<SharedAccount>> {
+        Ok(accounts_of(shared_accounts::mailboxes(self.user, &self.account).await?))
     }
 
     /// Whether the request uses that capability.
@@ -50,9 +97,9 @@ impl<'a> Scope<'a> {
         &self.id
     }
 
-    /// The state string of a client that has read the logs up to these positions.
-    pub(crate) fn state(&self, positions: &LogPositions) -> State {
-        state_of(self.account.id(), positions)
+    /// The account that the call is about.
+    pub(crate) fn reach(&self) -> Reach {
+        self.reach
     }
 
     /// Acquires memory, unless it is little.
@@ -60,19 +107,31 @@ impl<'a> Scope<'a> {
         self.user.permit(bytes).await
     }
 
-    /// Refuses any account other than the caller's.
+    /// Refuses another account than the one that was selected: the caller has none of that id.
     pub(crate) fn require(&self, account: &AccountId) -> Result<(), MethodError> {
         if *account == self.id { Ok(()) } else { Err(MethodErrorType::AccountNotFound.into()) }
     }
 
-    /// Passes all logs of the account at one moment to `look`, which must not block.
-    pub(crate) async fn look<T>(&self, look: impl Fn(&Logs<'_>) -> T) -> Result<T> {
-        at_once(&self.logs().await?, look).await
+    /// The same for a method that changes emails or blobs (RFC 8620 §3.6.2, `accountReadOnly`).
+    pub(crate) fn require_writable(&self, account: &AccountId) -> Result<(), MethodError> {
+        self.require(account)?;
+        if self.is_read_only { Err(MethodErrorType::AccountReadOnly.into()) } else { Ok(()) }
     }
 
-    /// The logs of the account, its own first, for [`at_once`] and for reading messages.
-    pub(crate) async fn logs(&self) -> Result<Vec<Arc<Account>>> {
-        logs_of(self.resolver()).await
+    /// Shows all logs of the account at one moment. Nothing may wait in `look`.
+    pub(crate) async fn look<T>(&self, look: impl Fn(&Logs<'_>) -> T) -> Result<T> {
+        self.logs().await?.look(look).await
+    }
+
+    /// The logs of the account, to look at them and to read messages from.
+    pub(crate) async fn logs(&self) -> Result<OpenLogs> {
+        let own = self.account.clone();
+        Ok(match self.reach {
+            Reach::Own => OpenLogs::of_own(own, logs_of(self.resolver()).await?),
+            Reach::SharedBy(owner) => {
+                OpenLogs::shared_by(owner, own, logs_shared_by(self.resolver(), owner).await?)
+            }
+        })
     }
 
     /// The search engine.
@@ -85,7 +144,7 @@ impl<'a> Scope<'a> {
         self.user
     }
 
-    /// The account itself.
+    /// The caller's own account.
     pub(crate) fn account(&self) -> &Arc<Account> {
         &self.account
     }
@@ -132,7 +191,12 @@ impl<'a> Scope<'a> {
         Ok(UserQuota { user: self.resolver(), own, directory: &ctx.directory, tracker: &ctx.usage })
     }
 
-    /// How much more the account's own log may store.
+    /// What changes the emails of the account.
+    pub(crate) async fn writer(&self) -> Result<EmailWriter<'_>> {
+        Ok(EmailWriter { quota: self.quota().await?, reach: self.reach })
+    }
+
+    /// How much the account's own log may still hold.
     pub(crate) async fn headroom(&self) -> Result<QuotaHeadroom> {
         let limits = self.quotas().await?;
         let other = match limits == Quotas::default() {

@@ -12,15 +12,18 @@ use sealpost_jmap::blob::LookupType;
 use sealpost_jmap::capability::Capability;
 use sealpost_jmap::email::EmailSortKey;
 use sealpost_jmap::id;
+use sealpost_jmap::principal::{OwnerCapability, PrincipalsCapability};
 use sealpost_jmap::session::{
     Account, BlobCapability, Capabilities, CoreCapability, MailCapability, NoDetails, Session, capability,
 };
 use sealpost_jmap::websocket::WebSocketCapability;
+use sealpost_mailbox::shared_accounts::SharedAccount;
 use sealpost_search::emails::Collation;
 use sealpost_vault::Hash;
 use serde_json::{Map, Value};
 
 use crate::blob::DIGESTS;
+use crate::principal;
 use crate::user::User;
 
 /// The capabilities that `using` may name. MDN is not in the Session object until all of its methods exist.
@@ -30,6 +33,7 @@ pub(crate) const USABLE: &[Capability] = &[
     Capability::Blob,
     Capability::Mdn,
     Capability::Quota,
+    Capability::Principals,
     Capability::WebSocket,
 ];
 
@@ -40,9 +44,9 @@ pub(crate) fn account_id(account: AccountId) -> id::AccountId {
     id::AccountId::new(text).expect("hexadecimal digits are safe characters")
 }
 
-/// The Session object of a user.
-pub(crate) fn session(user: &User, base_url: &str) -> Session {
-    let mut session = without_urls(user);
+/// The Session object of a user, to whom other owners share these accounts.
+pub(crate) fn session(user: &User, shared: &[SharedAccount], base_url: &str) -> Session {
+    let mut session = without_urls(user, shared);
     session.state = state_of(&session);
     session.api_url = format!("{base_url}/jmap/api");
     session.download_url =
@@ -56,9 +60,9 @@ pub(crate) fn session(user: &User, base_url: &str) -> Session {
     session
 }
 
-/// The state of the object. It does not depend on the host name that the client uses.
-pub(crate) fn state(user: &User) -> State {
-    state_of(&without_urls(user))
+/// The state of the object, which does not depend on the name that the client has for the server.
+pub(crate) fn state(user: &User, shared: &[SharedAccount]) -> State {
+    state_of(&without_urls(user, shared))
 }
 
 fn state_of(session: &Session) -> State {
@@ -72,15 +76,16 @@ fn websocket(url: &str) -> (String, serde_json::Value) {
     capability(Capability::WebSocket, &details)
 }
 
-/// The capabilities of an account.
-fn account_capabilities() -> Capabilities {
+/// What can be done with an account: the user's own, or one that another owner shares with the user.
+fn account_capabilities(user: &User, owner: AccountId) -> Capabilities {
+    let is_own = user.id == owner;
     let mail = MailCapability {
         max_mailboxes_per_email: Some(PLACEMENTS_COUNTED as u64),
         max_mailbox_depth: Some(MAILBOX_LEVELS as u64),
         max_size_mailbox_name: MAILBOX_NAME_BYTES as u64,
         max_size_attachments_per_email: JMAP_EMAIL_BYTES,
         email_query_sort_options: EmailSortKey::PROPERTIES.iter().map(|name| (*name).to_owned()).collect(),
-        may_create_top_level_mailbox: true,
+        may_create_top_level_mailbox: is_own,
     };
     let blob = BlobCapability {
         max_size_blob_set: Some(JMAP_UPLOAD_BYTES),
@@ -88,29 +93,43 @@ fn account_capabilities() -> Capabilities {
         supported_type_names: LookupType::ALL.iter().map(|name| name.name().to_owned()).collect(),
         supported_digest_algorithms: DIGESTS.iter().map(|(name, _)| (*name).to_owned()).collect(),
     };
-    Capabilities::from([
+    // RFC 9670 §1.5.2: the principals are in the user's own account.
+    let owned = OwnerCapability {
+        account_id_for_principal: account_id(user.id),
+        principal_id: principal::id_of(owner),
+    };
+    let mut capabilities = Capabilities::from([
         capability(Capability::Mail, &mail),
         capability(Capability::Blob, &blob),
         capability(Capability::Quota, &NoDetails {}),
-    ])
+        capability(Capability::PrincipalsOwner, &owned),
+    ]);
+    if is_own {
+        let principals = PrincipalsCapability { current_user_principal_id: Some(principal::id_of(user.id)) };
+        capabilities.extend([capability(Capability::Principals, &principals)]);
+    }
+    capabilities
 }
 
-fn without_urls(user: &User) -> Session {
+fn without_urls(user: &User, shared: &[SharedAccount]) -> Session {
     let collations = Collation::NAMES.iter().map(|(_, name)| (*name).to_owned());
     let max_size_request = user.shared.request_bytes() as u64;
     let core = CoreCapability { max_size_request, ..CoreCapability::new(collations.collect()) };
-    let account_capabilities = account_capabilities();
+    let account_capabilities = account_capabilities(user, user.id);
     let id = account_id(user.id);
-    let names = account_capabilities.keys();
+    let names = account_capabilities.keys().filter(|name| *name != Capability::PrincipalsOwner.name());
     let primary_accounts = names.clone().map(|name| (name.clone(), id.clone())).collect();
     let mut capabilities: Capabilities =
         names.map(|name| (name.clone(), Value::Object(Map::new()))).collect();
     capabilities.extend([capability(Capability::Core, &core), websocket("")]);
-    let account =
-        Account { name: user.name.clone(), is_personal: true, is_read_only: false, account_capabilities };
+    let account = own_account(user);
+    // RFC 9670 §1.4: of other owners only those with something that the user has subscribed to.
+    let subscribed = shared.iter().filter(|shared| shared.is_subscribed());
+    let mut accounts = BTreeMap::from([(id, account)]);
+    accounts.extend(subscribed.map(|shared| (account_id(shared.owner), shared_account(user, shared))));
     Session {
         capabilities,
-        accounts: BTreeMap::from([(id, account)]),
+        accounts,
         primary_accounts,
         username: user.name.clone(),
         api_url: String::new(),
@@ -118,5 +137,36 @@ fn without_urls(user: &User) -> Session {
         upload_url: String::new(),
         event_source_url: String::new(),
         state: State::new(""),
+    }
+}
+
+fn own_account(user: &User) -> Account {
+    Account {
+        name: user.name.clone(),
+        is_personal: true,
+        is_read_only: false,
+        account_capabilities: account_capabilities(user, user.id),
+    }
+}
+
+/// The account of a principal, if the user has access to it: subscribed or not (RFC 9670 §1.4).
+pub(crate) fn accounts_of_principal(
+    user: &User,
+    shared: &[SharedAccount],
+    principal: AccountId,
+) -> Option<Account> {
+    if principal == user.id {
+        return Some(own_account(user));
+    }
+    shared.iter().find(|shared| shared.owner == principal).map(|shared| shared_account(user, shared))
+}
+
+/// The account of another owner, as far as the user sees it (RFC 8620 §2).
+fn shared_account(user: &User, shared: &SharedAccount) -> Account {
+    Account {
+        name: shared.name.clone(),
+        is_personal: false,
+        is_read_only: shared.is_read_only(),
+        account_capabilities: account_capabilities(user, shared.owner),
     }
 }

@@ -12,7 +12,9 @@ use sealpost_jmap::{Problem, Request, json};
 use sealpost_session::Context;
 use tokio::sync::Semaphore;
 
-/// The environment of JMAP in the server.
+use crate::principal::PrincipalDirectory;
+
+/// What JMAP needs of the server.
 pub struct JmapShared {
     pub(crate) ctx: Arc<Context>,
     /// Memory that requests hold beside the buffers of the domain. It is a part of the whole budget, so that
@@ -23,6 +25,7 @@ pub struct JmapShared {
     pub(crate) referenced: Budget,
     /// Memory for the values of requests.
     values: Budget,
+    pub(crate) principals: PrincipalDirectory,
     under_way: Mutex<HashMap<AccountId, Weak<UnderWay>>>,
 }
 
@@ -38,7 +41,14 @@ impl JmapShared {
         let kept = ctx.budget.share(ctx.budget.common() / 8);
         let referenced = ctx.budget.share(ctx.budget.common() / 8);
         let values = ctx.budget.share(ctx.budget.common() / HTTP_BUDGET_SHARE);
-        JmapShared { ctx, kept, referenced, values, under_way: Mutex::default() }
+        JmapShared {
+            ctx,
+            kept,
+            referenced,
+            values,
+            principals: PrincipalDirectory::default(),
+            under_way: Mutex::default(),
+        }
     }
 
     /// The maximum size of a request in bytes (`maxSizeRequest`): [`JMAP_REQUEST_BYTES`], or less in a server

@@ -1,4 +1,5 @@
-//! Changes in a caller's account (RFC 8620 §7.1), for event streams and WebSockets.
+//! What changes in a caller's accounts (RFC 8620 §7.1), for streams of events and WebSockets: in the
+//! caller's own one and in those of other owners.
 //!
 //! The server queues nothing for a slow client. When the client can take the next change, the server compares
 //! the positions that the client knows with the present ones. A waiting client holds watchers of the logs and
@@ -13,28 +14,57 @@ use sealpost_base::limits::{JMAP_CHANGES, JMAP_PUSH_INTERVAL};
 use sealpost_base::{AccountId, ObjectId, Result};
 use sealpost_jmap::State;
 use sealpost_jmap::push::{StateChange, TypeState};
-use sealpost_mailbox::account_changes::{AccountChanges, LogPositions, at_once, logs_of, positions, since};
+use sealpost_mailbox::account_changes::{AccountChanges, LogPositions, logs_of, positions, since};
 use sealpost_mailbox::lease::LogWatchers;
 use sealpost_mailbox::resolve;
+use sealpost_mailbox::shared_accounts::{Reach, accounts_of};
+use sealpost_vault::Hash;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::caller::Caller;
+use crate::logs::{Logs, OpenLogs};
 use crate::session_object::account_id;
-use crate::state_string::{positions_in, state_of};
+use crate::share_notification;
+use crate::shared_accounts;
+use crate::state_string::{Head, state_of};
 use crate::user::User;
 
 /// How long to wait before another attempt if the account cannot be read.
 const RETRY: Duration = Duration::from_secs(10);
 
-/// A stream of changes in a caller's account.
+/// What a client knows of one account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct KnownAccount {
+    head: Head,
+    positions: LogPositions,
+    /// Changes of share notifications; none in other owners' accounts.
+    notices: u64,
+}
+
+impl KnownAccount {
+    /// The account as it is.
+    fn now(logs: &Logs<'_>) -> Self {
+        let is_own = logs.reach() == Reach::Own;
+        let notices = if is_own { logs.own().1.share_notices().changes } else { 0 };
+        KnownAccount { head: logs.head(), positions: positions(logs), notices }
+    }
+
+    fn state(&self) -> State {
+        state_of(self.head, &self.positions)
+    }
+}
+
+/// What a client knows of each of its accounts; one that is missing it does not know.
+type Known = BTreeMap<AccountId, KnownAccount>;
+
+/// Changes of a caller's accounts, one after another.
 pub struct StateChanges {
     caller: Caller,
-    /// The positions that the client knows; `None` if its state is from other logs, or it has none.
-    known: Option<LogPositions>,
+    known: Known,
     watchers: LogWatchers,
     /// Whether a change may have come since the last comparison.
     is_due: bool,
-    /// The time of the last comparison.
+    /// When the accounts were compared last.
     compared: Instant,
 }
 
@@ -44,24 +74,39 @@ impl StateChanges {
     /// # Errors
     /// Store errors.
     pub(crate) async fn begin(caller: Caller, known: Option<&State>) -> Result<Self> {
-        let (watchers, position) = {
-            let work = pin!(look(caller.user(), |logs| {
-                let ids: Vec<AccountId> = logs.iter().map(|(log, _)| *log).collect();
-                match known {
-                    Some(state) => positions_in(state, &ids),
-                    None => Some(positions(logs)),
-                }
+        let (watchers, seen) = {
+            let work = pin!(look(caller.user(), |account, logs| {
+                let is_own = logs.reach() == Reach::Own;
+                let own = known.filter(|_| is_own).and_then(|state| logs.known(&own_part(state)));
+                (account, KnownAccount::now(logs), own)
             }));
             fair_scheduler::run(caller.queue(), work).await?
         };
-        let (is_due, compared) = (known.is_some(), Instant::now());
-        Ok(StateChanges { caller, known: position, watchers, is_due, compared })
+        let is_due = known.is_some();
+        let now: Known = seen.iter().map(|(account, now, _)| (*account, now.clone())).collect();
+        let known = match known {
+            None => now,
+            Some(state) => {
+                // Of other owners' accounts the client knows all, or it is told all of them.
+                let knows_others = push_state(caller.account(), &now).1 == others_part(state);
+                let others = now.into_iter().filter(|(id, _)| knows_others && *id != caller.account());
+                let own = seen.into_iter().filter_map(|(account, now, own)| {
+                    let notices = if knows_others { now.notices } else { u64::MAX };
+                    Some((account, KnownAccount { head: now.head, positions: own?, notices }))
+                });
+                others.chain(own).collect()
+            }
+        };
+        Ok(StateChanges { caller, known, watchers, is_due, compared: Instant::now() })
     }
 
     /// The state that the client has after the last change.
     pub fn state(&self) -> State {
-        let own = self.caller.account();
-        self.known.as_ref().map_or_else(|| State::new(""), |known| state_of(own, known))
+        let (own, others) = push_state(self.caller.account(), &self.known);
+        match others {
+            None => own,
+            Some(print) => State::new(format!("{own}{OTHERS}{print}")),
+        }
     }
 
     /// The next change. `None` if the login is no longer valid. Cancel-safe.
@@ -94,31 +139,62 @@ impl StateChanges {
         }
     }
 
-    /// The difference between the account and what the client knows, if any.
+    /// How the accounts differ from what the client knows, if they do.
     async fn compare(&mut self) -> Result<Option<StateChange>> {
-        let known = self.known.as_ref();
-        let (watchers, (found, now)) = {
-            let work = pin!(look(self.caller.user(), |logs| {
-                let found = known.map(|known| since::<ObjectId>(logs, known, JMAP_CHANGES));
-                (found.flatten(), positions(logs))
+        let known = &self.known;
+        let (watchers, seen) = {
+            let work = pin!(look(self.caller.user(), |account, logs| {
+                let now = KnownAccount::now(logs);
+                let before = known.get(&account);
+                if before == Some(&now) {
+                    return (account, now, None);
+                }
+                let found = before.map(|before| since::<ObjectId>(logs, &before.positions, JMAP_CHANGES));
+                let (found, state) = (found.flatten(), now.state());
+                let types = changed_types(found.as_ref());
+                let mut types: TypeState = types.map(|name| (name.to_owned(), state.clone())).collect();
+                if before.map_or(0, |before| before.notices) != now.notices {
+                    types.insert("ShareNotification".to_owned(), share_notification::state_of(now.notices));
+                }
+                (account, now, Some(types))
             }));
             fair_scheduler::run(self.caller.queue(), work).await?
         };
-        let is_same = self.known.as_ref() == Some(&now);
         (self.watchers, self.is_due, self.compared) = (watchers, false, Instant::now());
-        if is_same {
-            return Ok(None);
+        let mut changed = BTreeMap::new();
+        self.known.clear();
+        for (account, now, types) in seen {
+            self.known.insert(account, now);
+            changed.extend(types.map(|types| (account_id(account), types)));
         }
-        let account = self.caller.account();
-        let state = state_of(account, &now);
-        self.known = Some(now);
-        let types = changed_types(found.as_ref()).map(|name| (name.to_owned(), state.clone()));
-        let changed = BTreeMap::from([(account_id(account), types.collect::<TypeState>())]);
-        Ok(Some(StateChange { changed }))
+        Ok((!changed.is_empty()).then_some(StateChange { changed }))
     }
 }
 
-/// The types that changed with these emails; all types for `None`, which means too many changes.
+/// Between the two parts of a state.
+const OTHERS: char = '.';
+
+/// The parts of the state of a client: that of the own account, and a print of its share notifications
+/// and of the states of other owners' accounts, if there are any.
+fn push_state(own: AccountId, known: &Known) -> (State, Option<String>) {
+    let notices = known.get(&own).map_or(0, |own| own.notices);
+    let mut text = if notices == 0 { String::new() } else { format!("{notices}\n") };
+    for (account, known) in known.iter().filter(|(account, _)| **account != own) {
+        text.push_str(&format!("{account} {}\n", known.state()));
+    }
+    let print = (!text.is_empty()).then(|| Hash::of(text.as_bytes()).to_string()[..16].to_owned());
+    (known.get(&own).map_or_else(|| State::new(""), KnownAccount::state), print)
+}
+
+fn own_part(state: &State) -> State {
+    State::new(state.as_str().split(OTHERS).next().unwrap_or_default())
+}
+
+fn others_part(state: &State) -> Option<String> {
+    state.as_str().split_once(OTHERS).map(|(_, print)| print.to_owned())
+}
+
+/// The types that may have changed with these emails; `None`: more than can be told.
 fn changed_types(emails: Option<&AccountChanges<ObjectId>>) -> impl Iterator<Item = &'static str> {
     let is_all = emails.is_none_or(|found| found.more);
     let is_any = |of: fn(&AccountChanges<ObjectId>) -> bool| is_all || emails.is_some_and(of);
@@ -130,15 +206,23 @@ fn changed_types(emails: Option<&AccountChanges<ObjectId>>) -> impl Iterator<Ite
         .filter_map(|(name, has_changed)| has_changed.then_some(name))
 }
 
-/// Reads all logs of the user's account at one moment, and returns watchers for later changes.
-async fn look<T>(
-    user: &User,
-    look: impl Fn(&[(AccountId, &sealpost_account::AccountState)]) -> T,
-) -> Result<(LogWatchers, T)> {
+/// Looks at each account of the user, at one moment of its logs; watchers for what comes after it.
+async fn look<T>(user: &User, look: impl Fn(AccountId, &Logs<'_>) -> T) -> Result<(LogWatchers, Vec<T>)> {
     let accounts = &user.ctx().accounts;
-    let account = accounts.open(user.id, &user.root).await?;
-    let logs = logs_of(resolve::User { accounts, account: &account }).await?;
-    // Create the watchers before reading, so that they also report changes during the read.
-    let watchers = LogWatchers::new(logs.iter().map(|log| log.log_watcher()));
-    Ok((watchers, at_once(&logs, look).await?))
+    let own = accounts.open(user.id, &user.root).await?;
+    let resolver = resolve::User { accounts, account: &own };
+    let logs = logs_of(resolver).await?;
+    let mailboxes = shared_accounts::mailboxes(user, &own).await?;
+    // Made before the states are read: what comes in between is looked at again. Also of mailboxes
+    // that the user may not look up now.
+    let others = mailboxes.iter().map(|mailbox| mailbox.log.log_watcher());
+    let watchers = LogWatchers::new(logs.iter().map(|log| log.log_watcher()).chain(others));
+    let mut seen = vec![OpenLogs::of_own(own.clone(), logs).look(|logs| look(user.id, logs)).await?];
+    // RFC 9670 §1.4: of no account without anything that the user has subscribed to.
+    for account in accounts_of(mailboxes).into_iter().filter(|account| account.is_subscribed()) {
+        let listed = account.mailboxes.into_iter().map(|mailbox| mailbox.log).collect();
+        let logs = OpenLogs::shared_by(account.owner, own.clone(), listed);
+        seen.push(logs.look(|logs| look(account.owner, logs)).await?);
+    }
+    Ok((watchers, seen))
 }

@@ -14,6 +14,8 @@ use server::{BASIC, Sink, TestServer, api};
 const BLOB: &str = "urn:ietf:params:jmap:blob";
 const CORE: &str = "urn:ietf:params:jmap:core";
 const MAIL: &str = "urn:ietf:params:jmap:mail";
+const PRINCIPALS: &str = "urn:ietf:params:jmap:principals";
+const OWNER: &str = "urn:ietf:params:jmap:principals:owner";
 const QUOTA: &str = "urn:ietf:params:jmap:quota";
 const WEBSOCKET: &str = "urn:ietf:params:jmap:websocket";
 
@@ -51,13 +53,17 @@ async fn passwords_and_app_passwords_log_in() {
 async fn the_session_object_has_what_works() {
     let server = TestServer::new().await;
     let caller = server.caller().await;
-    let session = serde_json::to_value(caller.session("https://mail.example.org")).unwrap();
+    let session = serde_json::to_value(caller.session("https://mail.example.org").await.unwrap()).unwrap();
     let account = format!("A{}", server.record.id);
-    let of_account = [BLOB, MAIL, QUOTA].map(str::to_owned).to_vec();
+    let of_account = [BLOB, MAIL, PRINCIPALS, QUOTA].map(str::to_owned).to_vec();
     let names = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-    assert_eq!(names(&session["capabilities"]), [BLOB, CORE, MAIL, QUOTA, WEBSOCKET]);
+    assert_eq!(names(&session["capabilities"]), [BLOB, CORE, MAIL, PRINCIPALS, QUOTA, WEBSOCKET]);
     let usable = &session["accounts"][&account]["accountCapabilities"];
-    assert_eq!((names(usable), names(&session["primaryAccounts"])), (of_account.clone(), of_account));
+    assert_eq!(names(&session["primaryAccounts"]), of_account);
+    // RFC 9670 §1.5.2: a key of accounts alone.
+    assert_eq!(names(usable), [BLOB, MAIL, PRINCIPALS, OWNER, QUOTA]);
+    assert_eq!(usable[OWNER]["accountIdForPrincipal"], json!(account));
+    assert_eq!(usable[OWNER]["principalId"], usable[PRINCIPALS]["currentUserPrincipalId"]);
     assert_eq!(session["capabilities"][WEBSOCKET]["url"], "wss://mail.example.org/jmap/ws");
     assert_eq!(session["capabilities"][CORE]["maxCallsInRequest"], 16);
     assert_eq!(session["accounts"][&account]["isPersonal"], true);
@@ -76,7 +82,7 @@ async fn the_session_object_has_what_works() {
     // Responses repeat its state, whatever host name the client uses (RFC 8620 §3.4).
     let response = api(&caller, &echo(&json!(null))).await.unwrap();
     assert_eq!(response["sessionState"], session["state"]);
-    assert_eq!(session["state"], json!(caller.session("http://localhost").state));
+    assert_eq!(session["state"], json!(caller.session("http://localhost").await.unwrap().state));
 }
 
 #[tokio::test]

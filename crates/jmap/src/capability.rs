@@ -21,6 +21,10 @@ string_enum! {
         Mdn = "urn:ietf:params:jmap:mdn",
         /// RFC 9425.
         Quota = "urn:ietf:params:jmap:quota",
+        /// RFC 9670 §1.5.1: Principal, ShareNotification.
+        Principals = "urn:ietf:params:jmap:principals",
+        /// RFC 9670 §1.5.2: a key of accounts only, which no request uses.
+        PrincipalsOwner = "urn:ietf:params:jmap:principals:owner",
     }
 }
 
@@ -39,6 +43,7 @@ impl Capability {
             "Blob" => Capability::Blob,
             "MDN" => Capability::Mdn,
             "Quota" => Capability::Quota,
+            "Principal" | "ShareNotification" => Capability::Principals,
             _ => return None,
         })
     }

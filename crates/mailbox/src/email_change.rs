@@ -22,7 +22,9 @@ use self::plan::{Plan, plan};
 use crate::access::Access;
 use crate::account_changes::{LogPositions, at_once, logs_of};
 use crate::entry::entry_of;
+use crate::flags::permitted;
 use crate::quota_headroom::{OverQuota, UserQuota};
+use crate::shared_accounts::{READS, Reach, logs_shared_by};
 
 /// A mailbox of an account: its log, and the mailbox in that log.
 pub type Place = (AccountId, MailboxId);
@@ -140,9 +142,32 @@ impl Written {
     }
 }
 
-/// How a user accesses an own log or the log of an own shared mailbox.
-fn access(user: AccountId, log: AccountId) -> Access {
-    if user == log { Access::Own } else { Access::Share { user, owner: true } }
+/// A user who changes the messages of an account.
+#[derive(Clone, Copy)]
+pub struct EmailWriter<'a> {
+    /// The user, and what may be stored.
+    pub quota: UserQuota<'a>,
+    /// The account.
+    pub reach: Reach,
+}
+
+impl EmailWriter<'_> {
+    /// The logs that the messages of the account are in, or may come into.
+    async fn logs(self) -> Result<Vec<Arc<Account>>> {
+        match self.reach {
+            Reach::Own => logs_of(self.quota.user).await,
+            Reach::SharedBy(owner) => logs_shared_by(self.quota.user, owner).await,
+        }
+    }
+
+    /// How the user reaches a log of the account.
+    fn access(self, log: AccountId) -> Access {
+        let user = self.quota.user.account.id();
+        match self.reach {
+            Reach::Own if user == log => Access::Own,
+            reach => Access::Share { user, owner: reach == Reach::Own },
+        }
+    }
 }
 
 /// Places new messages in mailboxes of one log, all in one entry. Returns a result for each. A refused
@@ -151,15 +176,15 @@ fn access(user: AccountId, log: AccountId) -> Access {
 /// # Errors
 /// Store errors; the messages may then still appear.
 pub async fn add_emails(
-    quota: UserQuota<'_>,
+    writer: EmailWriter<'_>,
     log: &Account,
     messages: Unplaced,
     targets: &[Vec<MailboxId>],
     freed: Usage,
     written: &mut Written,
 ) -> Result<Vec<Result<(), EmailRefusal>>> {
-    let access = access(quota.user.account.id(), log.id());
-    let headroom = quota.headroom_of(log, access).await?;
+    let access = writer.access(log.id());
+    let headroom = writer.quota.headroom_of(log, access).await?;
     let known = &*written;
     let check = |state: &AccountState, more: Usage| {
         if !known.may_follow(log.id(), state) {
@@ -181,14 +206,14 @@ pub async fn add_emails(
 /// # Errors
 /// Store errors; some of the changes may have been made.
 pub async fn change_emails(
-    quota: UserQuota<'_>,
+    writer: EmailWriter<'_>,
     changes: &[(ObjectId, EmailChange)],
     written: &mut Written,
 ) -> Result<Vec<Result<(), EmailRefusal>>> {
-    let logs = logs_of(quota.user).await?;
-    let user = quota.user.account.id();
+    let logs = writer.logs().await?;
     let planned = at_once(&logs, |states| {
-        let one = |(object, change): &(ObjectId, EmailChange)| plan(states, user, *object, change);
+        let access = |log| writer.access(log);
+        let one = |(object, change): &(ObjectId, EmailChange)| plan(states, access, *object, change);
         changes.iter().map(one).collect::<Vec<_>>()
     });
     let planned = planned.await?;
@@ -201,16 +226,16 @@ pub async fn change_emails(
         plans.push(plan);
         results.push(result);
     }
-    bring_into_logs(quota, &logs, &plans, &mut results, written).await?;
+    bring_into_logs(writer, &logs, &plans, &mut results, written).await?;
     for log in &logs {
-        change_in_log(quota, log, changes, &plans, &mut results, written).await?;
+        change_in_log(writer, log, changes, &plans, &mut results, written).await?;
     }
     Ok(results)
 }
 
 /// Seals messages for the logs that they join, and places them there.
 async fn bring_into_logs(
-    quota: UserQuota<'_>,
+    writer: EmailWriter<'_>,
     logs: &[Arc<Account>],
     plans: &[Option<Plan>],
     results: &mut [Result<(), EmailRefusal>],
@@ -224,9 +249,10 @@ async fn bring_into_logs(
             let Some(mailboxes) = plan.comes_into(log.id()) else { continue };
             let source = logs.iter().find(|other| other.id() == plan.source);
             let source = source.ok_or_else(|| Error::internal("a message of no log of the account"))?;
-            match quota.user.accounts.reseal(source, &plan.message, log.id()).await {
+            match writer.quota.user.accounts.reseal(source, &plan.message, log.id()).await {
                 Ok(stored) => {
-                    let (flags, received) = (plan.flags.clone().into(), plan.message.received);
+                    let rights = writer.access(log.id()).rights(&log.state());
+                    let (flags, received) = (permitted(&plan.flags, rights).into(), plan.message.received);
                     coming.push(NewMessage { stored, flags, received });
                     which.push(index);
                     freed = freed.with(plan.freed_by_moving());
@@ -238,7 +264,7 @@ async fn bring_into_logs(
         if which.is_empty() {
             continue;
         }
-        let placed = add_emails(quota, log, coming, &targets, freed, written).await?;
+        let placed = add_emails(writer, log, coming, &targets, freed, written).await?;
         for (index, placed) in which.into_iter().zip(placed) {
             results[index] = placed;
         }
@@ -248,7 +274,7 @@ async fn bring_into_logs(
 
 /// Makes the changes in one log, by one entry.
 async fn change_in_log(
-    quota: UserQuota<'_>,
+    writer: EmailWriter<'_>,
     log: &Account,
     changes: &[(ObjectId, EmailChange)],
     plans: &[Option<Plan>],
@@ -262,7 +288,8 @@ async fn change_in_log(
     if which.is_empty() {
         return Ok(());
     }
-    let headroom = quota.headroom_of(log, access(quota.user.account.id(), id)).await?;
+    let access = writer.access(id);
+    let headroom = writer.quota.headroom_of(log, access).await?;
     let known = &*written;
     let committed = log.commit_many(which.len(), |state| {
         if !known.may_follow(id, state) {
@@ -271,12 +298,17 @@ async fn change_in_log(
         if state.maps().is_none() {
             return Err(Error::retry("the account changes faster than its messages are counted"));
         }
+        let rights = access.rights(state);
         let mut batch = Batch::new(id, state, headroom);
         let done: Vec<Result<(), EmailRefusal>> = which
             .iter()
             .map(|index| {
                 let (object, change) = &changes[*index];
-                let elsewhere = plans[*index].as_ref().is_some_and(|plan| plan.stays_elsewhere(id));
+                let plan = plans[*index].as_ref();
+                if plan.is_some_and(|plan| !rights.contains(plan.needs(id))) {
+                    return Err(EmailRefusal::Forbidden);
+                }
+                let elsewhere = plan.is_some_and(|plan| plan.stays_elsewhere(id));
                 batch.change(*object, change, elsewhere)
             })
             .collect();

@@ -26,6 +26,8 @@ mod refusal;
 pub mod resolve;
 pub mod rights;
 pub mod share;
+pub mod share_notices;
+pub mod shared_accounts;
 pub mod usage_tracker;
 pub mod watch;
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use sealpost_account::acl::Acl;
 use sealpost_account::rights::Rights;
 use sealpost_account::share::{self, About, Link};
-use sealpost_account::{Account, Offer, ops, usage};
+use sealpost_account::{Account, Offer, ops, share_notice, usage};
 use sealpost_base::{AccountId, Error, Kind, MailboxId, Random, Result, Timestamp, limits};
 use sealpost_directory::{AccountName, AccountRecord, Directory, ShareRecord, Usage};
 use sealpost_vault::{AccountKeys, RootKey};
@@ -292,6 +292,8 @@ impl User<'_> {
         });
         closed.await?;
         let own = self.account;
+        let share = place.account.id();
+        own.commit(|state| Ok((share_notice::forgotten(state, share).into_iter().collect(), ()))).await?;
         let link = own.state().link(place.own).cloned();
         if let Some(link) = link {
             // The rights are revoked, so following the link removes it.
@@ -307,7 +309,9 @@ impl User<'_> {
         let share = place.account.id();
         let committed = own.commit(|state| {
             let link = state.link(place.own).filter(|link| link.share == share);
-            Ok((link.map(|link| share::removed(state, place.own, link)).unwrap_or_default(), ()))
+            let Some(link) = link else { return Ok((Vec::new(), ())) };
+            let forgotten = share_notice::forgotten(state, share);
+            Ok((share::removed(state, place.own, link).into_iter().chain(forgotten).collect(), ()))
         });
         committed.await?;
         if let Err(error) = set_due(&place.account, &[own.id()], true).await {

@@ -28,7 +28,8 @@ pub struct BlobDownload {
 
 /// Opens a blob. `None` if the account has no such blob, or the caller has no such account.
 pub(crate) async fn download(user: &User, account: &str, blob: &str) -> Result<Option<BlobDownload>> {
-    let scope = Scope::open(user, Vec::new(), CreatedIds::default()).await?;
+    let mut scope = Scope::open(user, Vec::new(), CreatedIds::default()).await?;
+    scope.select(Some(account)).await?;
     if scope.id().as_str() != account {
         return Ok(None);
     }

@@ -2,15 +2,18 @@
 //! `_` between the levels: `B{32 hex digits}-1_2`. A part may itself contain a message, whatever its media
 //! type. A part of that inner message appends its own number: `B…-1_2-1`.
 //!
-//! An upload is `U` and the text that the account made for it. Its parts are numbered in the same way.
+//! An upload is `U` and what the account has of it; its parts are numbered in the same way. One for
+//! the account of another owner, which is the caller's all the same, is `V`, the first digits of the
+//! owner's id, and that.
 //!
 //! Each blob has exactly one id, since clients cache blobs by id.
 
 use std::fmt;
 
-use sealpost_base::ObjectId;
 use sealpost_base::limits::{JMAP_BLOB_STEPS, MIME_DEPTH};
+use sealpost_base::{AccountId, ObjectId};
 use sealpost_jmap::id::BlobId;
+use sealpost_mailbox::shared_accounts::Reach;
 
 /// A parsed blob id.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,11 +32,42 @@ pub(crate) enum BlobBase {
     Message(ObjectId),
     /// An upload, by the text that [`sealpost_account::Account::uploaded`] reads.
     Upload(Box<str>),
+    /// The same for the account of another owner: the first digits of the owner's id, and the text.
+    SharedUpload(Box<str>, Box<str>),
 }
 
-/// The id of an upload, from the text that the account made for it.
-pub(crate) fn upload_id(text: &str) -> BlobId {
-    BlobId::new(format!("U{text}")).expect("hexadecimal digits and underscores are safe characters")
+/// Digits of an owner's id in the id of an upload.
+const OWNER_DIGITS: usize = 8;
+
+/// The id of an upload for that account, of which the caller's own account made this text.
+pub(crate) fn upload_id(reach: Reach, text: &str) -> BlobId {
+    let name = BlobName { base: BlobBase::upload(reach, text), steps: Vec::new() };
+    name.id().expect("hexadecimal digits and underscores are safe characters")
+}
+
+fn digits_of(owner: AccountId) -> Box<str> {
+    owner.to_string()[..OWNER_DIGITS].into()
+}
+
+impl BlobBase {
+    /// An upload for that account, of which the caller's own account made this text.
+    pub(crate) fn upload(reach: Reach, text: &str) -> Self {
+        match reach {
+            Reach::Own => BlobBase::Upload(text.into()),
+            Reach::SharedBy(owner) => BlobBase::SharedUpload(digits_of(owner), text.into()),
+        }
+    }
+
+    /// The text of an upload for that account; `None` if it is another account's, or a message.
+    pub(crate) fn upload_for(&self, reach: Reach) -> Option<&str> {
+        match (self, reach) {
+            (BlobBase::Upload(text), Reach::Own) => Some(text),
+            (BlobBase::SharedUpload(digits, text), Reach::SharedBy(owner)) => {
+                (*digits == digits_of(owner)).then_some(text)
+            }
+            _ => None,
+        }
+    }
 }
 
 impl BlobName {
@@ -46,9 +80,15 @@ impl BlobName {
     pub(crate) fn parse(id: &str) -> Option<Self> {
         let mut parts = id.split('-');
         let first = parts.next()?;
-        let base = match first.strip_prefix('U') {
-            Some(text) => BlobBase::Upload(text.into()),
-            None => BlobBase::Message(first.strip_prefix('B')?.parse().ok()?),
+        let (kind, text) = first.split_at_checked(1)?;
+        let base = match kind {
+            "U" => BlobBase::Upload(text.into()),
+            "V" => {
+                let (owner, text) = text.split_at_checked(OWNER_DIGITS)?;
+                BlobBase::SharedUpload(owner.into(), text.into())
+            }
+            "B" => BlobBase::Message(text.parse().ok()?),
+            _ => return None,
         };
         let steps = parts.map(numbers).collect::<Option<Vec<_>>>()?;
         let name = BlobName { base, steps };
@@ -81,6 +121,7 @@ impl fmt::Display for BlobName {
         match &self.base {
             BlobBase::Message(object) => write!(f, "B{object}")?,
             BlobBase::Upload(text) => write!(f, "U{text}")?,
+            BlobBase::SharedUpload(owner, text) => write!(f, "V{owner}{text}")?,
         }
         for step in &self.steps {
             for (index, number) in step.iter().enumerate() {
@@ -122,12 +163,25 @@ mod tests {
 
     #[test]
     fn uploads_have_parts_too() {
-        let id = upload_id("ab_1_2");
+        let id = upload_id(Reach::Own, "ab_1_2");
         let upload = BlobName::parse(id.as_str()).unwrap();
+        assert_eq!(upload.base.upload_for(Reach::Own), Some("ab_1_2"));
         assert_eq!(upload.base, BlobBase::Upload("ab_1_2".into()));
         let part = upload.part(&[1, 2]).unwrap();
         assert_eq!(part.to_string(), "Uab_1_2-1_2");
         assert_eq!(BlobName::parse("Uab_1_2-1_2"), Some(part));
+    }
+
+    #[test]
+    fn uploads_are_of_one_account() {
+        let [alice, bob] = [7, 8].map(|byte| Reach::SharedBy(AccountId([byte; 16])));
+        let id = upload_id(alice, "ab_1_2");
+        assert_eq!(id.as_str(), "V07070707ab_1_2");
+        let base = BlobName::parse(id.as_str()).unwrap().base;
+        let found = [alice, bob, Reach::Own].map(|reach| base.upload_for(reach));
+        assert_eq!(found, [Some("ab_1_2"), None, None]);
+        let own = BlobName::parse("Uab_1_2").unwrap().base;
+        assert_eq!(own.upload_for(alice), None);
     }
 
     #[test]
@@ -141,7 +195,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn one_blob_has_one_id(text in "[BU](ab){15,16}(-[0-9_]{0,4}){0,3}|.*") {
+        fn one_blob_has_one_id(text in "[BUV](ab){15,16}(-[0-9_]{0,4}){0,3}|.*") {
             if let Some(name) = BlobName::parse(&text) {
                 proptest::prop_assert_eq!(name.to_string(), text);
             }

@@ -46,8 +46,8 @@ pub(crate) async fn lookup(
             Some(BlobName { base: BlobBase::Message(object), .. }) => {
                 scope.look(|logs| Email::find(logs, object).map(|email| matches(logs, &email))).await?
             }
-            // No email contains an upload.
-            Some(BlobName { base: BlobBase::Upload(_), .. }) | None => None,
+            // An upload is in no email.
+            Some(_) | None => None,
         };
         let found = found.unwrap_or_default();
         let matched = |name: &LookupType| (*name, found.get(name).cloned().unwrap_or_default());

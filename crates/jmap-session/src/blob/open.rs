@@ -10,7 +10,6 @@ use sealpost_account::decoded::Span;
 use sealpost_account::{Account, Message};
 use sealpost_base::{Error, Kind, ObjectId, Result};
 use sealpost_jmap::GivenId;
-use sealpost_mailbox::account_changes::at_once;
 use sealpost_mailbox::emails::Email;
 use sealpost_mime::decode::Encoding;
 use sealpost_mime::text::NoText;
@@ -51,7 +50,10 @@ pub(crate) async fn open(scope: &Scope<'_>, id: &GivenId) -> Result<Option<Blob>
 async fn open_named(scope: &Scope<'_>, name: &BlobName) -> Result<Option<Blob>> {
     let mut blob = match &name.base {
         BlobBase::Message(object) => open_message(scope, *object).await?,
-        BlobBase::Upload(text) => open_upload(scope, text).await?,
+        upload => match upload.upload_for(scope.reach()) {
+            Some(text) => open_upload(scope, text).await?,
+            None => None,
+        },
     };
     for step in &name.steps {
         let Some(around) = &blob else { return Ok(None) };
@@ -65,11 +67,11 @@ async fn open_named(scope: &Scope<'_>, name: &BlobName) -> Result<Option<Blob>> 
 /// The message that this object first held, from any log of the account.
 async fn open_message(scope: &Scope<'_>, object: ObjectId) -> Result<Option<Blob>> {
     let logs = scope.logs().await?;
-    let found = at_once(&logs, |states| {
+    let found = logs.look(|states| {
         let email = Email::find(states, object)?;
         Some((email.stored.0, email.message(states)?))
-    })
-    .await?;
+    });
+    let found = found.await?;
     let Some((log, message)) = found else { return Ok(None) };
     let Some(account) = logs.iter().find(|account| account.id() == log) else { return Ok(None) };
     Ok(Some(Blob::message(account.clone(), message)))

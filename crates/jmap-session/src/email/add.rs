@@ -6,21 +6,26 @@ use std::sync::Arc;
 
 use futures::TryStreamExt;
 use sealpost_account::object_id::email_id_of;
-use sealpost_account::{Account, Flags, Ingest, Later, NewMessage, Stored, Unplaced};
+use sealpost_account::rights::Rights;
+use sealpost_account::{Account, Flags, Ingest, Later, Message, NewMessage, Stored, Unplaced};
 use sealpost_base::limits::JMAP_EMAIL_BYTES;
 use sealpost_base::{AccountId, Error, Kind, MailboxId, ObjectId, Timestamp};
 use sealpost_directory::Usage;
-use sealpost_jmap::email::{Email, EmailFields};
+use sealpost_jmap::email::{Email, EmailFields, Keyword};
 use sealpost_jmap::error::{SetErrorDetail, SetErrorType};
 use sealpost_jmap::id::{BlobId, CreationId, EmailId, ThreadId};
+use sealpost_jmap::true_set::TrueSet;
 use sealpost_jmap::{GivenId, SetError};
 use sealpost_mailbox::email_change::{
     EmailChange, EmailRefusal, Place, PlaceEdit, add_emails, change_emails,
 };
-use sealpost_mailbox::emails::Email as StoredEmail;
+use sealpost_mailbox::emails::{Email as StoredEmail, EmailFlags};
+use sealpost_mailbox::flags::permitted;
+use sealpost_mailbox::shared_accounts::{READS, Reach};
 use sealpost_vault::message::READER_BYTES;
 
 use super::compose::{Base64Lines, BlobEncoding, Piece, TextEncoding};
+use super::keywords::keywords_of;
 use super::refused::{Refused, of_object};
 use crate::blob::{self, Blob, BlobName};
 use crate::entries::Entries;
@@ -46,13 +51,15 @@ pub(super) enum Source {
     Composed(Box<Email>),
     /// A blob.
     Blob(BlobId),
+    /// A message of another account's log.
+    Stored(Arc<Account>, Box<Message>),
 }
 
 impl Source {
     /// Memory for the longest text during encoding, in bytes.
     fn text_bytes(&self) -> usize {
         match self {
-            Source::Blob(_) => 0,
+            Source::Blob(_) | Source::Stored(..) => 0,
             Source::Composed(email) => {
                 let values = email.fields.body_values.iter().flat_map(|values| values.values());
                 values.map(|value| value.value.len()).max().unwrap_or(0) * TextEncoding::GROWTH
@@ -75,7 +82,7 @@ pub(super) async fn add(
 ) -> Result<Added, Failure> {
     let text_bytes = new.iter().map(|(_, email)| email.message.text_bytes()).max().unwrap_or(0);
     let _permit = scope.permit(Later::BYTES + new.len() * RECORD_BYTES + text_bytes).await;
-    let logs = scope.logs().await?;
+    let logs = scope.logs().await?.targets();
     let mut added = Added::new();
     // A shared mailbox may have been removed since the lookup.
     let (new, gone): (Vec<_>, Vec<_>) =
@@ -85,7 +92,7 @@ pub(super) async fn add(
     }
     for log in &logs {
         let of_log = |email: &NewEmail| first_log(&logs, email) == Some(log.id());
-        let mut batch = Batch::new(log);
+        let mut batch = Batch::new(log, scope);
         for (creation, email) in new.iter().filter(|(_, email)| of_log(email)) {
             match store(scope, log, email, &mut batch.later).await {
                 Ok(stored) => batch.push(creation, email, stored),
@@ -116,18 +123,26 @@ struct Batch<'a> {
     account: &'a Arc<Account>,
     later: Later,
     unplaced: Unplaced,
+    /// The caller's rights in the log: flags that they do not permit are left out (RFC 4314 §4).
+    rights: Rights,
     emails: Vec<(CreationId, &'a NewEmail, ObjectId)>,
 }
 
 impl<'a> Batch<'a> {
-    fn new(account: &'a Arc<Account>) -> Self {
+    fn new(account: &'a Arc<Account>, scope: &Scope<'_>) -> Self {
         let (later, unplaced) = (account.later(), Unplaced::of(account.clone()));
-        Batch { log: account.id(), account, later, unplaced, emails: Vec::new() }
+        let rights = match scope.reach() {
+            Reach::Own => Rights::ALL,
+            Reach::SharedBy(_) => account.state().rights_of(scope.account().id()),
+        };
+        Batch { log: account.id(), account, later, unplaced, rights, emails: Vec::new() }
     }
 
     fn push(&mut self, creation: &CreationId, email: &'a NewEmail, stored: Stored) {
-        self.emails.push((creation.clone(), email, stored.object()));
-        let flags = Arc::new(email.flags.clone());
+        // That by which its id names it: a copy keeps the one of the original.
+        let object = stored.message(email.received).first_object();
+        self.emails.push((creation.clone(), email, object));
+        let flags = Arc::new(permitted(&email.flags, self.rights));
         self.unplaced.push(NewMessage { stored, flags, received: email.received });
     }
 
@@ -137,11 +152,11 @@ impl<'a> Batch<'a> {
             return Ok(Added::new());
         }
         self.later.store().await?;
-        let quota = scope.quota().await?;
+        let writer = scope.writer().await?;
         let targets: Vec<Vec<MailboxId>> =
             self.emails.iter().map(|(_, email, _)| mailboxes_in(email, self.log)).collect();
         let (written, usage) = (&mut entries.written, Usage::default());
-        let placed = add_emails(quota, self.account, self.unplaced, &targets, usage, written).await;
+        let placed = add_emails(writer, self.account, self.unplaced, &targets, usage, written).await;
         let placed = placed.map_err(Failure::from)?;
         let mut results: Vec<Result<(), Refused>> =
             placed.into_iter().map(|placed| placed.map_err(Refused::from)).collect();
@@ -152,12 +167,14 @@ impl<'a> Batch<'a> {
         });
         let found = found.await?;
         let mut added = Added::new();
-        for (((creation, _, _), result), found) in self.emails.into_iter().zip(results).zip(found) {
+        for (((creation, email, object), result), found) in self.emails.into_iter().zip(results).zip(found) {
             added.push((
                 creation,
                 match (result, found) {
-                    (Ok(()), Some(found)) => Ok(shown(&found)),
-                    // Another client has already expunged it.
+                    (Ok(()), Some(found)) => Ok(shown(&found, &email.flags)),
+                    // It came into a mailbox that the caller may add to, and not read.
+                    (Ok(()), None) if !self.rights.contains(READS) => Ok(unread(object)),
+                    // Another client expunged it at once.
                     (Ok(()), None) => Err(SetErrorType::NotFound.into()),
                     (Err(refused), _) => Err(of_object(refused)?),
                 },
@@ -191,8 +208,8 @@ async fn spread(
     if which.is_empty() {
         return Ok(());
     }
-    let quota = scope.quota().await?;
-    let done = change_emails(quota, &changes, &mut entries.written).await?;
+    let writer = scope.writer().await?;
+    let done = change_emails(writer, &changes, &mut entries.written).await?;
     let mut undone = Vec::new();
     for (index, done) in which.into_iter().zip(done) {
         if let Err(refusal) = done {
@@ -200,13 +217,16 @@ async fn spread(
             results[index] = Err(refusal.into());
         }
     }
-    change_emails(quota, &undone, &mut entries.written).await?;
+    change_emails(writer, &undone, &mut entries.written).await?;
     Ok(())
 }
 
-/// The properties that the response reports of a new email (RFC 8621 §4.6).
-fn shown(email: &StoredEmail) -> Email {
+/// What the client is told of a new email (RFC 8621 §4.6).
+fn shown(email: &StoredEmail, asked: &Flags) -> Email {
+    let keywords = keywords_of(&email.flags);
+    let is_as_asked = keywords.0.len() == asked_keywords(asked).0.len();
     let fields = EmailFields {
+        keywords: (!is_as_asked).then_some(Some(keywords)),
         id: Some(EmailId::new(email_id_of(email.object))),
         blob_id: BlobName::of_message(email.object).id(),
         thread_id: Some(ThreadId::new(email.thread.to_string())),
@@ -216,7 +236,17 @@ fn shown(email: &StoredEmail) -> Email {
     Email { fields, ..Email::default() }
 }
 
-/// Stores the message of an email. It is durable once `later` is.
+fn asked_keywords(flags: &Flags) -> TrueSet<Keyword> {
+    keywords_of(&EmailFlags { system: flags.system, keywords: flags.keywords.clone() })
+}
+
+/// What a client learns of an email that it may not read: its id.
+fn unread(object: ObjectId) -> Email {
+    let fields = EmailFields { id: Some(EmailId::new(email_id_of(object))), ..EmailFields::default() };
+    Email { fields, ..Email::default() }
+}
+
+/// Stores the message of an email; it is durable when `later` is.
 async fn store(
     scope: &Scope<'_>,
     log: &Account,
@@ -224,6 +254,9 @@ async fn store(
     later: &mut Later,
 ) -> Result<Stored, Refused> {
     let pieces = match &email.message {
+        Source::Stored(source, message) => {
+            return Ok(scope.user().ctx().accounts.reseal(source, message, log.id()).await?);
+        }
         Source::Composed(email) => scope.composer().compose(email),
         Source::Blob(id) => vec![Piece::Blob(id.clone(), BlobEncoding::Identity)],
     };

@@ -30,7 +30,8 @@ pub(super) async fn filter_of(
         true => HashMap::new(),
         false => {
             let of = |logs: &Logs<'_>, given: &GivenId| {
-                Some((given.clone(), place_of_id(logs, given.resolve(&scope.created)?)?))
+                let place = place_of_id(logs, given.resolve(&scope.created)?)?;
+                logs.is_readable(place.0).then(|| (given.clone(), place))
             };
             scope.look(|logs| ids.iter().filter_map(|given| of(logs, given)).collect()).await?
         }

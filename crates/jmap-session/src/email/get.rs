@@ -16,7 +16,7 @@ use sealpost_jmap::email::{
 use sealpost_jmap::id::{EmailId, MailboxId, ThreadId};
 use sealpost_jmap::true_set::TrueSet;
 use sealpost_jmap::{GivenId, MethodError};
-use sealpost_mailbox::account_changes::{at_once, positions};
+use sealpost_mailbox::account_changes::positions;
 use sealpost_mailbox::emails::Email;
 use serde_json::{Map, Value};
 
@@ -60,15 +60,16 @@ pub(crate) async fn get(
     let logs = scope.logs().await?;
     let ids: Vec<(GivenId, Option<ObjectId>)> = match request.get.ids {
         Some(ids) => ids.into_iter().map(|id| (id.clone(), parse(&id))).collect(),
-        None => at_once(&logs, all).await??,
+        None => logs.look(all).await??,
     };
-    let bytes = at_once(&logs, |logs| memory(&plan, logs, &ids)).await?;
+    let bytes = logs.look(|logs| memory(&plan, logs, &ids)).await?;
     let _permit = scope.permit(bytes).await;
-    let (state, found) = at_once(&logs, |logs| {
-        let found = ids.iter().map(|(_, object)| Found::new(&plan, logs, (*object)?));
-        (scope.state(&positions(logs)), found.collect::<Vec<Option<Found>>>())
-    })
-    .await?;
+    let (state, found) = logs
+        .look(|logs| {
+            let found = ids.iter().map(|(_, object)| Found::new(&plan, logs, (*object)?));
+            (logs.state(&positions(logs)), found.collect::<Vec<Option<Found>>>())
+        })
+        .await?;
     let given = ids.into_iter().map(|(id, _)| id);
     let not_found: Vec<GivenId> =
         given.zip(&found).filter(|(_, found)| found.is_none()).map(|(id, _)| id).collect();
@@ -103,9 +104,9 @@ pub(super) async fn one(
     let plan = Plan::new(properties, BodyOptions::default());
     let logs = scope.logs().await?;
     let id = (GivenId::from(email_id_of(wanted)), Some(wanted));
-    let bytes = at_once(&logs, |logs| memory(&plan, logs, std::slice::from_ref(&id))).await?;
+    let bytes = logs.look(|logs| memory(&plan, logs, std::slice::from_ref(&id))).await?;
     let _permit = scope.permit(bytes).await;
-    let Some(found) = at_once(&logs, |logs| Found::new(&plan, logs, wanted)).await? else { return Ok(None) };
+    let Some(found) = logs.look(|logs| Found::new(&plan, logs, wanted)).await? else { return Ok(None) };
     let account = logs.iter().find(|account| account.id() == found.log);
     let Some(account) = account.filter(|_| plan.reads_message()) else {
         return Ok(Some(JmapEmail { fields: found.fields, ..JmapEmail::default() }));
@@ -137,7 +138,7 @@ fn parse(id: &GivenId) -> Option<ObjectId> {
 /// All emails of the account, if they fit into one response.
 fn all(logs: &Logs<'_>) -> Result<Vec<(GivenId, Option<ObjectId>)>, MethodError> {
     let mut objects = BTreeSet::new();
-    for (_, state) in logs {
+    for (_, state) in logs.iter() {
         for row in state.mailboxes().flat_map(|mailbox| mailbox.all_rows()) {
             if !state.flags(row.flags).system.contains(SystemFlags::DELETED) {
                 objects.extend(state.message_fields(row.message).map(|fields| fields.first_object));
@@ -154,7 +155,7 @@ fn all(logs: &Logs<'_>) -> Result<Vec<(GivenId, Option<ObjectId>)>, MethodError>
 fn memory(plan: &Plan, logs: &Logs<'_>, ids: &[(GivenId, Option<ObjectId>)]) -> usize {
     let (mut all, mut largest) = (0, 0);
     for object in ids.iter().filter_map(|(_, object)| *object) {
-        for (_, state) in logs {
+        for (_, state) in logs.iter() {
             let Some(maps) = state.maps() else { continue };
             for number in maps.messages(object) {
                 let keywords = state.email_flags(number).map_or(0, |flags| {

@@ -29,12 +29,12 @@ pub(crate) async fn import(
     call_id: &str,
 ) -> Outcome {
     let request = EmailImportRequest::from_arguments(arguments)?;
-    scope.require(&request.account_id)?;
+    scope.require_writable(&request.account_id)?;
     let mut entries = Entries::begin(scope, request.if_in_state.as_ref()).await?;
     let mut response = EmailImportResponse {
         account_id: request.account_id,
         old_state: None,
-        new_state: entries.old_state(scope),
+        new_state: entries.old_state(),
         created: Default::default(),
         not_created: Default::default(),
     };

@@ -18,6 +18,7 @@ use crate::progress::{CallerProgress, query_failure};
 use crate::query_part::{first_index, limit_of};
 use crate::responder::Responder;
 use crate::scope::Scope;
+use crate::state_string::{Head, state_of};
 
 /// An email id in a response.
 struct EmailId(ObjectId);
@@ -42,11 +43,13 @@ pub(crate) async fn query(
     let bounds = Bounds { collapsed: collapse_threads, most: limit.min(JMAP_QUERY_IDS) };
     let _permit = scope.permit(bounds.most * size_of::<ObjectId>()).await;
     let logs = scope.logs().await?;
+    let head = logs.look(|logs| logs.head()).await?;
     let search = EmailSearch { logs: &logs, query: &asked, is_attached };
-    let pick = |view: &EmailsView<'_>| window(view, scope, &query, bounds);
+    let pick = |view: &EmailsView<'_>| window(view, scope, head, &query, bounds);
     let found = scope.engine().emails(search, &mut CallerProgress::new(scope), pick).await;
-    drop(logs);
     let window = found.map_err(query_failure)??;
+    logs.check_still_readable().await?;
+    drop(logs);
     let is_cut = window.first.saturating_add(bounds.most) < window.total && bounds.most < limit;
     let mut response = responder.open("Email/query", call_id);
     response.argument("accountId", scope.id()).await?;
@@ -84,6 +87,7 @@ struct Window {
 fn window(
     view: &EmailsView<'_>,
     scope: &Scope<'_>,
+    head: Head,
     query: &QueryRequest<EmailCondition, EmailSortKey>,
     bounds: Bounds,
 ) -> Result<Window, MethodError> {
@@ -91,6 +95,6 @@ fn window(
     let first =
         first_index(query, scope, total, |anchor| view.index(object_of(anchor.as_str())?, bounds.collapsed))?;
     let ids = view.from(first, bounds.collapsed).take(bounds.most).map(EmailId).collect();
-    let state = scope.state(&view.positions());
+    let state = state_of(head, &view.positions());
     Ok(Window { state, has_changes: view.has_changes(), first, ids, total })
 }

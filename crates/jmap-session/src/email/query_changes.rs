@@ -19,7 +19,7 @@ use crate::method::{Outcome, cannot_calculate};
 use crate::progress::{CallerProgress, query_failure};
 use crate::responder::Responder;
 use crate::scope::Scope;
-use crate::state_string::positions_in;
+use crate::state_string::{positions_in, state_of};
 
 /// Estimated memory for a change, in bytes: the id twice, and its index.
 const CHANGE_BYTES: usize = 160;
@@ -46,16 +46,19 @@ pub(crate) async fn query_changes(
     let _permit = scope.permit(JMAP_CHANGES * CHANGE_BYTES).await;
     let bounds = Bounds { collapsed: collapse_threads, up_to, most: JMAP_CHANGES };
     let logs = scope.logs().await?;
+    let head = logs.look(|logs| logs.head()).await?;
     let search = EmailSearch { logs: &logs, query: &asked, is_attached };
     let pick = |view: &EmailsView<'_>| {
         let known: Vec<AccountId> = view.logs().collect();
-        let since = positions_in(&request.since_query_state, &known).filter(|_| view.has_changes());
+        let since = positions_in(&request.since_query_state, scope.reach(), &known);
+        let since = since.map(|(_, known)| known).filter(|_| view.has_changes());
         let changes = since.ok_or(UnknownChanges::TooOld).and_then(|since| view.changes(&since, bounds));
         Found { changes, upto: view.positions(), total: view.len(collapse_threads) }
     };
     let found = scope.engine().emails(search, &mut CallerProgress::new(scope), pick).await;
-    drop(logs);
     let Found { changes, upto, total } = found.map_err(query_failure)?;
+    logs.check_still_readable().await?;
+    drop(logs);
     let changes = changes.map_err(|why| match why {
         UnknownChanges::TooOld => cannot_calculate("the state is unknown or too old"),
         UnknownChanges::TooMany if request.max_changes.is_some() => too_many(),
@@ -70,7 +73,7 @@ pub(crate) async fn query_changes(
     let response = QueryChangesResponse {
         account_id: request.account_id,
         old_query_state: request.since_query_state,
-        new_query_state: scope.state(&upto),
+        new_query_state: state_of(head, &upto),
         total: request.calculate_total.then_some(total as u64),
         removed: removed.into_iter().filter_map(id).collect(),
         added: added.into_iter().filter_map(item).collect(),

@@ -28,10 +28,9 @@ pub(crate) async fn set(
     call_id: &str,
 ) -> Outcome {
     let request = SetRequest::from_arguments(arguments)?;
-    scope.require(&request.account_id)?;
+    scope.require_writable(&request.account_id)?;
     let mut entries = Entries::begin(scope, request.if_in_state.as_ref()).await?;
-    let mut response: EmailSetResponse =
-        SetResponse::new(request.account_id.clone(), entries.old_state(scope));
+    let mut response: EmailSetResponse = SetResponse::new(request.account_id.clone(), entries.old_state());
     let done = run(scope, &mut entries, request, &mut response).await;
     done.map_err(|failure| entries.failed(failure))?;
     (response.old_state, response.new_state) = entries.states(scope).await?;
@@ -74,8 +73,8 @@ async fn change(
                 }
             }
         }
-        let quota = scope.quota().await?;
-        let done = change_emails(quota, &together, &mut entries.written).await?;
+        let writer = scope.writer().await?;
+        let done = change_emails(writer, &together, &mut entries.written).await?;
         for (((name, id), (_, change)), done) in given.into_iter().zip(together).zip(done) {
             match (done, &change) {
                 (Ok(()), EmailChange::Destroy) => response.destroyed.push(id),

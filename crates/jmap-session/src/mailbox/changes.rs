@@ -18,7 +18,6 @@ use super::list::{id, place_of};
 use crate::method::{Outcome, cannot_calculate};
 use crate::responder::Responder;
 use crate::scope::{Logs, Scope};
-use crate::state_string::positions_in;
 
 /// The changes of mailboxes; each mailbox is in at most one set.
 #[derive(Debug, Default)]
@@ -42,7 +41,7 @@ pub(crate) async fn changes(
     let found = scope
         .look(|logs| {
             let found = since(logs, &request.since_state)?;
-            Some((scope.state(&positions(logs)), found))
+            Some((logs.state(&positions(logs)), found))
         })
         .await?;
     let (new_state, found) = found.ok_or_else(|| cannot_calculate("the state is unknown or too old"))?;
@@ -82,15 +81,14 @@ fn response(
 /// The changes of mailboxes since `state`. `None` if the state is unknown or too old, or if a mailbox became
 /// shared or ceased to be since then, which changes its id.
 pub(super) fn since(logs: &Logs<'_>, state: &State) -> Option<MailboxChanges> {
-    let ids: Vec<AccountId> = logs.iter().map(|(log, _)| *log).collect();
-    let known = positions_in(state, &ids)?;
-    if known.iter().count() < logs.len() {
+    let known = logs.known(state)?;
+    if known.iter().count() < logs.len() || !logs.has_same_tree(state) {
         return None;
     }
-    let (own, _) = logs.first()?;
+    let (own, _) = logs.own();
     let mut found = MailboxChanges::default();
     for (log, change) in mailboxes_since(logs, &known)? {
-        if log == *own {
+        if log == own {
             found.own(logs, change);
         } else if let Some((_, state)) = logs.iter().find(|(other, _)| *other == log) {
             found.shared(log, state, change);
@@ -103,7 +101,8 @@ impl MailboxChanges {
     /// Adds a change in the account's own log.
     fn own(&mut self, logs: &Logs<'_>, change: MailboxChanged) {
         let shown = |mailbox| place_of(logs, mailbox).map(|placed| placed.id());
-        let is_link = |mailbox| logs[0].1.link(mailbox).is_some();
+        let (own_log, own) = logs.own();
+        let is_link = |mailbox| own.link(mailbox).is_some();
         match change {
             MailboxChanged::Created(mailbox) => self.created.extend(shown(mailbox)),
             MailboxChanged::Properties(mailbox) => self.changed.extend(shown(mailbox)),
@@ -111,7 +110,7 @@ impl MailboxChanges {
             MailboxChanged::Counts(mailbox) if is_link(mailbox) => {}
             MailboxChanged::Counts(mailbox) => self.counts.extend(shown(mailbox)),
             MailboxChanged::Destroyed(validity) => {
-                self.destroyed.insert(id(past_mailbox_id(logs[0].0, validity)));
+                self.destroyed.insert(id(past_mailbox_id(own_log, validity)));
             }
         }
     }

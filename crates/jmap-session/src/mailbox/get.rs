@@ -26,7 +26,7 @@ pub(crate) async fn get(
         request.ids.as_ref().map(|ids| ids.iter().filter_map(GivenId::id).map(|id| id.as_str()).collect());
     let (state, found) = scope
         .look(|logs| {
-            let state = scope.state(&positions(logs));
+            let state = logs.state(&positions(logs));
             let found = match &ids {
                 Some(ids) => Ok(list(logs, |id| ids.contains(id.as_str()))),
                 None => match count(logs) {

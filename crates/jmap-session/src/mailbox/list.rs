@@ -1,17 +1,19 @@
 //! The mailboxes of an account in the form of JMAP.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use sealpost_account::object_id::{mailbox_id, nonexistent_parent_id};
 use sealpost_account::rights::Rights;
-use sealpost_account::state::{MailboxCounts, Parent};
+use sealpost_account::state::MailboxCounts;
 use sealpost_account::{AccountState, Mailbox as StoredMailbox, SpecialUse};
 use sealpost_base::{AccountId, MailboxId as OwnId};
 use sealpost_jmap::GivenId;
 use sealpost_jmap::id::MailboxId;
-use sealpost_jmap::mailbox::{Mailbox, Role, SortOrder};
+use sealpost_jmap::mailbox::{Mailbox, MailboxProperty, Role, SortOrder};
+use sealpost_mailbox::shared_accounts::Reach;
+use sealpost_vault::Hash;
 
-use super::rights::{of_nonexistent_parent, to_jmap};
+use super::rights::{of_nonexistent_parent, to_jmap, to_other};
 use crate::scope::Logs;
 
 /// The name that JMAP reports for the inbox.
@@ -24,7 +26,7 @@ pub(super) fn id(text: String) -> MailboxId {
     MailboxId::new(text).expect("object ids are safe characters")
 }
 
-/// A mailbox in the account's own log, with the location of its messages.
+/// A mailbox in the caller's own log, and where its messages are.
 pub(super) struct Placed<'s> {
     own: &'s StoredMailbox,
     log: AccountId,
@@ -39,7 +41,12 @@ impl Placed<'_> {
         id(mailbox_id(self.log, self.mailbox))
     }
 
-    /// The log that has the messages, and the mailbox there.
+    /// The mailbox in the caller's own log.
+    pub(super) fn own(&self) -> &StoredMailbox {
+        self.own
+    }
+
+    /// The log with its messages, and the mailbox there.
     pub(super) fn place(&self) -> (AccountId, OwnId) {
         (self.log, self.mailbox.id())
     }
@@ -50,42 +57,49 @@ impl Placed<'_> {
     }
 }
 
-/// Locates the messages of a mailbox of the own log. `None` if it belongs to another user, or has just become
-/// shared.
+/// Where the messages of a mailbox of the caller's own log are. `None` if it is not one of this
+/// account, or was shared just now.
 pub(super) fn place<'s>(logs: &'s Logs<'s>, own: &'s StoredMailbox) -> Option<Placed<'s>> {
-    let (log, state, mailbox) = match own.link() {
-        None => {
-            let (log, state) = logs.first()?;
-            (*log, *state, own)
+    let (log, state, mailbox) = match (own.link(), logs.reach()) {
+        (None, Reach::Own) => {
+            let (log, state) = logs.own();
+            (log, state, own)
         }
-        Some(link) if link.owner.is_some() => return None,
-        Some(link) => {
-            let (log, state) = logs.iter().find(|(log, _)| *log == link.share)?;
-            (*log, *state, state.inbox())
+        (Some(link), reach) if link.owner.is_some() == (reach != Reach::Own) => {
+            let state = logs.listed(link.share)?;
+            (link.share, state, state.inbox())
         }
+        _ => return None,
     };
     Some(Placed { own, log, state, mailbox })
 }
 
 /// Locates the messages of the mailbox with that id in the own log.
 pub(super) fn place_of<'s>(logs: &'s Logs<'s>, own: OwnId) -> Option<Placed<'s>> {
-    place(logs, logs.first()?.1.any_mailbox(own)?)
+    place(logs, logs.own().1.any_mailbox(own)?)
+}
+
+/// The mailbox of this account with that name in the own log.
+fn placed_as<'s>(logs: &'s Logs<'s>, name: &str) -> Option<Placed<'s>> {
+    place(logs, logs.own().1.mailbox_named(name)?)
+}
+
+/// All mailboxes of the account, by name.
+pub(super) fn placed<'s>(logs: &'s Logs<'s>) -> impl Iterator<Item = Placed<'s>> {
+    logs.own().1.mailboxes().filter_map(|mailbox| place(logs, mailbox))
 }
 
 /// All mailboxes that `wanted` accepts, by name, then the nonexistent parents.
 pub(super) fn list(logs: &Logs<'_>, wanted: impl Fn(&MailboxId) -> bool) -> Vec<Mailbox> {
-    let Some((own_log, own)) = logs.first() else { return Vec::new() };
     let mut found = Vec::new();
-    let mut above = BTreeMap::new();
-    for placed in own.mailboxes().filter_map(|mailbox| place(logs, mailbox)) {
-        note_parents(own, placed.own.name(), &mut above);
+    for placed in placed(logs) {
         let id = placed.id();
         if wanted(&id) {
             found.push(show(logs, &placed, id));
         }
     }
-    for name in above.into_keys() {
-        let id = id(nonexistent_parent_id(*own_log, name));
+    for name in nonexistent_parents(logs) {
+        let id = parent_of_name(logs, name);
         if wanted(&id) {
             found.push(show_nonexistent(logs, name, id));
         }
@@ -95,21 +109,49 @@ pub(super) fn list(logs: &Logs<'_>, wanted: impl Fn(&MailboxId) -> bool) -> Vec<
 
 /// The most mailboxes that [`list`] can find.
 pub(super) fn count(logs: &Logs<'_>) -> usize {
-    let Some((_, own)) = logs.first() else { return 0 };
-    let mut above = BTreeMap::new();
-    let placed = own.mailboxes().filter(|mailbox| place(logs, mailbox).is_some());
-    placed.inspect(|mailbox| note_parents(own, mailbox.name(), &mut above)).count() + above.len()
+    placed(logs).count() + nonexistent_parents(logs).len()
 }
 
-/// Notes the nonexistent parents above a name.
-fn note_parents<'s>(own: &AccountState, name: &'s str, above: &mut BTreeMap<&'s str, ()>) {
-    let mut name = name;
-    while let Some((parent, _)) = name.rsplit_once('/') {
-        if own.mailbox_named(parent).is_none() && above.insert(parent, ()).is_some() {
-            return;
+/// A print of the mailboxes as they are, but for what is in them.
+pub(crate) fn tree_print(logs: &Logs<'_>) -> u32 {
+    let mut mailboxes = list(logs, |_| true);
+    let is_count = |property: &MailboxProperty| MailboxProperty::COUNTS.contains(property);
+    let properties: Vec<_> =
+        MailboxProperty::ALL.iter().copied().filter(|property| !is_count(property)).collect();
+    mailboxes.iter_mut().for_each(|mailbox| mailbox.select(&properties));
+    // Types that JSON can write.
+    let hash = Hash::of(&serde_json::to_vec(&mailboxes).unwrap_or_default());
+    let mut first = [0; 4];
+    first.copy_from_slice(&hash.0[..4]);
+    u32::from_be_bytes(first)
+}
+
+/// The names above mailboxes of this account that no mailbox of it has, by name.
+pub(super) fn nonexistent_parents<'s>(logs: &'s Logs<'s>) -> BTreeSet<&'s str> {
+    let mut found = BTreeSet::new();
+    for placed in placed(logs) {
+        let mut name = placed.own.name();
+        while let Some(parent) = above(logs, name) {
+            if placed_as(logs, parent).is_none() && !found.insert(parent) {
+                break;
+            }
+            name = parent;
         }
-        name = parent;
     }
+    found
+}
+
+/// The name right above a name, in this account: the mailboxes of another owner begin below
+/// `Other Users/{owner}`.
+fn above<'s>(logs: &Logs<'_>, name: &'s str) -> Option<&'s str> {
+    let (parent, _) = name.rsplit_once('/')?;
+    let is_top = logs.reach() != Reach::Own && parent.matches('/').count() < 2;
+    (!is_top).then_some(parent)
+}
+
+/// The id of a name that no mailbox has.
+pub(super) fn parent_of_name(logs: &Logs<'_>, name: &str) -> MailboxId {
+    id(nonexistent_parent_id(logs.own().0, name))
 }
 
 /// The last component of a name.
@@ -118,27 +160,27 @@ fn leaf(name: &str) -> &str {
 }
 
 fn parent_id(logs: &Logs<'_>, name: &str) -> Option<GivenId> {
-    let (own_log, own) = logs.first()?;
-    let parent = match own.parent(name) {
-        Parent::None => return None,
-        Parent::Mailbox(parent) => place_of(logs, parent)?.id(),
-        Parent::Nonexistent(parent) => id(nonexistent_parent_id(*own_log, parent)),
-    };
-    Some(parent.into())
+    let parent = above(logs, name)?;
+    let placed = placed_as(logs, parent).map(|placed| placed.id());
+    Some(placed.unwrap_or_else(|| parent_of_name(logs, parent)).into())
 }
 
 fn show(logs: &Logs<'_>, placed: &Placed<'_>, id: MailboxId) -> Mailbox {
     let Placed { own, log, state, mailbox } = placed;
-    let (own_log, own_state) = logs[0];
+    let (own_log, own_state) = logs.own();
     let is_inbox = own.id() == own_state.inbox().id();
     let rights = if *log == own_log { Rights::ALL } else { state.rights_of(own_log) };
-    let counts = state.maps().and_then(|maps| maps.counts(mailbox.id())).unwrap_or_default();
+    let counts = state.maps().filter(|_| logs.is_readable(*log));
+    let counts = counts.and_then(|maps| maps.counts(mailbox.id())).unwrap_or_default();
     Mailbox {
         id: Some(id),
         name: Some(if is_inbox { INBOX_NAME.to_owned() } else { leaf(own.name()).to_owned() }),
         parent_id: Some(parent_id(logs, own.name())),
         role: Some(if is_inbox { Some(Role::Inbox) } else { role_of(own_state, own) }),
-        my_rights: Some(to_jmap(rights, is_inbox)),
+        my_rights: Some(match logs.reach() {
+            Reach::Own => to_jmap(rights, is_inbox),
+            Reach::SharedBy(_) => to_other(rights),
+        }),
         is_subscribed: Some(own_state.is_subscribed(own.name())),
         sort_order: Some(SortOrder::new(own_state.sort_order(own.id())).unwrap_or_default()),
         ..counted(counts)
@@ -152,8 +194,11 @@ fn show_nonexistent(logs: &Logs<'_>, name: &str, id: MailboxId) -> Mailbox {
         name: Some(leaf(name).to_owned()),
         parent_id: Some(parent_id(logs, name)),
         role: Some(None),
-        my_rights: Some(of_nonexistent_parent()),
-        is_subscribed: Some(logs[0].1.is_subscribed(name)),
+        my_rights: Some(match logs.reach() {
+            Reach::Own => of_nonexistent_parent(),
+            Reach::SharedBy(_) => to_other(Rights::LOOKUP),
+        }),
+        is_subscribed: Some(logs.own().1.is_subscribed(name)),
         sort_order: Some(SortOrder::default()),
         ..counted(MailboxCounts::default())
     }

@@ -4,7 +4,7 @@ use sealpost_base::AccountId;
 use sealpost_base::MailboxId as OwnId;
 use sealpost_jmap::Id;
 
-use super::list::place;
+use super::list::placed;
 use crate::scope::Logs;
 
 /// The log with the messages of the mailbox that has this id, and the mailbox there. `None` if there is no
@@ -13,8 +13,7 @@ pub(crate) fn place_of_id(logs: &Logs<'_>, wanted: &Id) -> Option<(AccountId, Ow
     let (account, validity) = wanted.as_str().strip_prefix('F')?.split_once('-')?;
     let account: AccountId = account.parse().ok()?;
     let validity = u32::from_str_radix(validity, 16).ok()?;
-    let (_, own) = logs.first()?;
-    let mut placed = own.mailboxes().filter_map(|mailbox| place(logs, mailbox));
+    let mut placed = placed(logs);
     let placed =
         placed.find(|placed| placed.is(account, validity) && placed.id().as_str() == wanted.as_str())?;
     Some(placed.place())

@@ -39,7 +39,7 @@ pub(crate) async fn query(
     let (state, mut mailboxes, _permit) = {
         let many = scope.look(count).await?;
         let permit = scope.permit(many * LISTED_BYTES).await;
-        let (state, all) = scope.look(|logs| (scope.state(&positions(logs)), list(logs, |_| true))).await?;
+        let (state, all) = scope.look(|logs| (logs.state(&positions(logs)), list(logs, |_| true))).await?;
         (state, all, permit)
     };
     let matches = matching(&mailboxes, &query.filter, filter_as_tree, scope);
@@ -70,7 +70,7 @@ pub(crate) async fn query_changes(
     let found = scope
         .look(|logs| {
             let changes = since(logs, &request.since_query_state)?;
-            Some((scope.state(&positions(logs)), changes, list(logs, |_| true)))
+            Some((logs.state(&positions(logs)), changes, list(logs, |_| true)))
         })
         .await?;
     let (state, changes, mut mailboxes) =

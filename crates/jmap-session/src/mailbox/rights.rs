@@ -18,7 +18,12 @@ pub(super) fn to_jmap(rights: Rights, is_inbox: bool) -> MailboxRights {
     }
 }
 
-/// The JMAP rights to a nonexistent parent.
+/// Those to a mailbox of another owner: its name is in the owner's tree (decision 10, RENAME).
+pub(crate) fn to_other(rights: Rights) -> MailboxRights {
+    MailboxRights { may_rename: false, ..to_jmap(rights, false) }
+}
+
+/// Those to a name that no mailbox has.
 pub(super) fn of_nonexistent_parent() -> MailboxRights {
     to_jmap(Rights::LOOKUP.with(Rights::READ).with(Rights::CREATE), false)
 }

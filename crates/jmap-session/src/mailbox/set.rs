@@ -4,6 +4,7 @@
 mod create;
 mod destroy;
 mod error;
+mod shared;
 mod update;
 
 use std::collections::HashSet;
@@ -30,7 +31,7 @@ pub(crate) async fn set(
     let MailboxSet { set, on_destroy_remove_emails } = MailboxSet::from_arguments(arguments)?;
     scope.require(&set.account_id)?;
     let mut entries = Entries::begin(scope, set.if_in_state.as_ref()).await?;
-    let mut response = SetResponse::new(set.account_id.clone(), entries.old_state(scope));
+    let mut response = SetResponse::new(set.account_id.clone(), entries.old_state());
     let done = run(scope, &mut entries, set, on_destroy_remove_emails, &mut response).await;
     done.map_err(|failure| entries.failed(failure))?;
     (response.old_state, response.new_state) = entries.states(scope).await?;
@@ -46,7 +47,7 @@ async fn run(
     response: &mut SetResponse<Mailbox>,
 ) -> Result<(), Failure> {
     for (creation, object) in parents_first(set.create.into_iter().collect()) {
-        match create::create(scope, entries, object).await {
+        match Box::pin(create::create(scope, entries, object)).await {
             Ok(mailbox) => {
                 if let Some(id) = &mailbox.id {
                     scope.created.insert(creation.clone(), id.clone().into());
@@ -65,7 +66,7 @@ async fn run(
         };
         let updated = match doomed.contains(&id) {
             true => Err(Refused::from(SetErrorType::WillDestroy)),
-            false => update::update(scope, entries, &id, patch).await,
+            false => Box::pin(update::update(scope, entries, &id, patch)).await,
         };
         match updated {
             Ok(()) => drop(response.updated.insert(id, None)),
@@ -73,7 +74,7 @@ async fn run(
         }
     }
     for given in destroy::children_first(scope, set.destroy).await? {
-        match destroy::destroy(scope, entries, &given, on_destroy_remove_emails).await {
+        match Box::pin(destroy::destroy(scope, entries, &given, on_destroy_remove_emails)).await {
             Ok(id) => response.destroyed.push(id),
             Err(refused) => drop(response.not_destroyed.insert(given, of_object(refused)?)),
         }

@@ -7,6 +7,7 @@ use sealpost_jmap::State;
 use sealpost_jmap::capability::Capability;
 use sealpost_jmap::id::Id;
 use sealpost_jmap::quota::{Quota, QuotaScope, ResourceType};
+use sealpost_mailbox::shared_accounts::Reach;
 
 use crate::scope::Scope;
 
@@ -35,7 +36,8 @@ impl Values {
     /// The present values of the account. A request without the mail capability sees no quotas, since each
     /// counts a type of mail (RFC 9425 §4.1).
     pub(super) async fn now(scope: &Scope<'_>) -> Result<Self> {
-        if !scope.uses(Capability::Mail) {
+        // What an owner uses is not for others to see (RFC 9208 §8).
+        if !scope.uses(Capability::Mail) || scope.reach() != Reach::Own {
             return Ok(Values::default());
         }
         let quotas = scope.quotas().await?;

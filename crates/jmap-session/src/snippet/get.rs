@@ -4,7 +4,6 @@
 //! to [`JMAP_SNIPPET_TEXT_BYTES`] of their text.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
 use futures::TryStreamExt;
 use sealpost_account::object_id::object_of;
@@ -14,7 +13,6 @@ use sealpost_base::{AccountId, ObjectId, Result};
 use sealpost_jmap::GivenId;
 use sealpost_jmap::id::EmailId;
 use sealpost_jmap::snippet::{SearchSnippet, SnippetGet};
-use sealpost_mailbox::account_changes::at_once;
 use sealpost_mailbox::emails::Email;
 use sealpost_mime::decode::html::HtmlText;
 use sealpost_mime::header::word;
@@ -28,7 +26,7 @@ use crate::email::body_tree::{BodyLists, BodyPart};
 use crate::email::body_value::BodyText;
 use crate::method::Outcome;
 use crate::responder::Responder;
-use crate::scope::Scope;
+use crate::scope::{OpenLogs, Scope};
 
 /// Memory for one snippet: the reader, the structure, the text, and the text of HTML.
 const SNIPPET_BYTES: usize = READER_BYTES + 8 * STRUCTURE_BYTES + 3 * JMAP_SNIPPET_TEXT_BYTES;
@@ -79,9 +77,9 @@ pub(crate) async fn get(
     Ok(())
 }
 
-/// The message of an email, and its log. `None` if it is not visible.
-async fn stored(logs: &[Arc<Account>], object: ObjectId) -> Result<Option<(AccountId, Message)>> {
-    at_once(logs, |logs| {
+/// The message of an email, and the log that it is in; `None` if it is not visible.
+async fn stored(logs: &OpenLogs, object: ObjectId) -> Result<Option<(AccountId, Message)>> {
+    logs.look(|logs| {
         let email = Email::find(logs, object)?;
         Some((email.stored.0, email.message(logs)?))
     })

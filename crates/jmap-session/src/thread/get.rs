@@ -45,7 +45,7 @@ pub(crate) async fn get(
                 .iter()
                 .map(|(_, thread)| thread.map_or(Vec::new(), |thread| emails_of(logs, thread)))
                 .collect();
-            (scope.state(&positions(logs)), emails)
+            (logs.state(&positions(logs)), emails)
         })
         .await?;
     let (mut list, mut not_found) = (Vec::new(), Vec::new());
@@ -75,7 +75,7 @@ fn count(logs: &Logs<'_>, thread: ThreadId) -> usize {
 /// The visible emails of a thread, oldest first (RFC 8621 §3). An email in several logs is listed once.
 fn emails_of(logs: &Logs<'_>, thread: ThreadId) -> Vec<ObjectId> {
     let mut received: BTreeMap<ObjectId, Timestamp> = BTreeMap::new();
-    for (_, state) in logs {
+    for (_, state) in logs.iter() {
         let numbers = state.maps().into_iter().flat_map(|maps| maps.thread(thread));
         for fields in
             numbers.filter(|number| state.is_visible(*number)).filter_map(|n| state.message_fields(n))

@@ -42,7 +42,7 @@ pub(crate) async fn create(
     call_id: &str,
 ) -> Outcome {
     let BlobUpload { account_id, create } = BlobUpload::from_arguments(arguments)?;
-    scope.require(&account_id)?;
+    scope.require_writable(&account_id)?;
     let mut response = BlobUploadResponse {
         account_id,
         old_state: None,
@@ -129,7 +129,7 @@ async fn store(scope: &Scope<'_>, object: UploadObject) -> Result<UploadedBlob, 
     }
     let size = upload.size();
     let text = scope.account().finish_upload(upload).await?;
-    Ok(UploadedBlob { id: upload_id(&text), media_type, size })
+    Ok(UploadedBlob { id: upload_id(scope.reach(), &text), media_type, size })
 }
 
 fn check_size(size: u64, more: u64) -> Result<(), SetError> {

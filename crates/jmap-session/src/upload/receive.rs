@@ -33,10 +33,17 @@ pub(crate) async fn receive(
     media_type: &str,
     mut body: UploadBody<'_>,
 ) -> Result<UploadResponse, ApiError> {
-    let scope =
-        Scope::open(user, Vec::new(), CreatedIds::default()).await.map_err(|error| problem(&error))?;
+    let opened = async {
+        let mut scope = Scope::open(user, Vec::new(), CreatedIds::default()).await?;
+        scope.select(Some(account)).await?;
+        Ok(scope)
+    };
+    let scope = opened.await.map_err(|error| problem(&error))?;
     if scope.id().as_str() != account {
         return Err(Problem::new(ProblemType::About, 404, "there is no such account").into());
+    }
+    if scope.require_writable(scope.id()).is_err() {
+        return Err(Problem::new(ProblemType::About, 403, "the account is read-only").into());
     }
     let mut upload = scope.account().upload().await.map_err(|error| problem(&error))?;
     loop {
@@ -55,7 +62,7 @@ pub(crate) async fn receive(
     let size = upload.size();
     let text = scope.account().finish_upload(upload).await.map_err(|error| problem(&error))?;
     let (account_id, media_type) = (scope.id().clone(), media_type.to_owned());
-    Ok(UploadResponse { account_id, blob_id: upload_id(&text), media_type, size })
+    Ok(UploadResponse { account_id, blob_id: upload_id(scope.reach(), &text), media_type, size })
 }
 
 /// Logs a store error and returns the problem for the client.

@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use sealpost_account::accounts::Delivery;
 use sealpost_account::acl::Acl;
+use sealpost_account::rights::Rights;
 use sealpost_account::{Account, AccountState, Event, FlagAction, Flags, SpecialUses, SystemFlags, ops};
 use sealpost_base::{FakeClock, MailboxId, SeededRandom, Timestamp, Uid, UidSet};
 use sealpost_directory::{AccountName, AccountRecord, NewAccount, Secret};
 use sealpost_jmap::Request;
 use sealpost_jmap_session::{ApiError, Caller, ClientGone, Credentials, JmapShared, ResponseSink};
 use sealpost_mailbox::User;
+use sealpost_mailbox::rights::{Grantee, RightsChange};
 use sealpost_mailbox::share::Sharing;
 use sealpost_session::{Context, Settings};
 use sealpost_vault::server_key::ServerKeys;
@@ -68,11 +70,50 @@ impl TestServer {
         let key = ServerKeys::generate(&*random);
         let clock = Arc::new(FakeClock::new(NOW));
         let ctx = Arc::new(Context::new(settings, store, key, None, clock, random).unwrap());
-        let new = NewAccount::with_password(Secret::new(b"secret").unwrap());
-        let name = AccountName::parse("me@localhost").unwrap();
-        let (record, root) = ctx.directory.create(&name, new).await.unwrap();
         let jmap = Arc::new(JmapShared::new(ctx.clone()));
+        Self::of_account(ctx, jmap, "me@localhost").await
+    }
+
+    /// A new account of that name, with the password `secret`.
+    async fn of_account(ctx: Arc<Context>, jmap: Arc<JmapShared>, name: &str) -> Self {
+        let new = NewAccount::with_password(Secret::new(b"secret").unwrap());
+        let name = AccountName::parse(name).unwrap();
+        let (record, root) = ctx.directory.create(&name, new).await.unwrap();
         TestServer { ctx, jmap, record, root, deliveries: 0.into() }
+    }
+
+    /// The same server, for another account on it, which is made.
+    pub async fn neighbour(&self, name: &str) -> Self {
+        Self::of_account(self.ctx.clone(), self.jmap.clone(), name).await
+    }
+
+    /// A caller that has logged in with the password.
+    pub async fn login_by_password(&self) -> Caller {
+        let (name, secret) = (self.record.name.to_string(), "secret".to_owned().into());
+        let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        self.jmap.authenticate(&Credentials::Password { name, secret }, Some(peer)).await.unwrap()
+    }
+
+    /// Gives another account these rights to a mailbox, and no others.
+    pub async fn grant(&self, mailbox: &str, to: &TestServer, rights: &str) {
+        let account = self.account().await;
+        account.catch_up().await.unwrap();
+        let user = User { accounts: &self.ctx.accounts, account: &account };
+        let place = user.resolve(mailbox).await.unwrap();
+        let grantee = Grantee::Account { name: to.record.name.clone(), negative: false };
+        let change = RightsChange::Replace(Rights::parse(rights).unwrap());
+        self.sharing(user).grant(place, &grantee, change).await.unwrap();
+    }
+
+    fn sharing<'a>(&'a self, user: User<'a>) -> Sharing<'a> {
+        Sharing {
+            user,
+            name: self.record.name.as_str(),
+            directory: &self.ctx.directory,
+            random: &*self.ctx.random,
+            usage: &self.ctx.usage,
+            before: Timestamp(0),
+        }
     }
 
     /// A caller with this `Authorization` field.
@@ -137,7 +178,10 @@ impl TestServer {
             }
             ["delete", name] => self.change(|state| ops::delete_mailbox(state, name).unwrap()).await,
             ["rename", from, to] => self.change(|state| ops::rename_mailbox(state, from, to).unwrap()).await,
-            ["subscribe", name] => self.change(|state| ops::subscribe(state, name, true).unwrap()).await,
+            ["subscribe", ref name @ ..] => {
+                let name = name.join(" ");
+                self.change(|state| ops::subscribe(state, &name, true).unwrap()).await;
+            }
             ["flag", mailbox, number, flag] => {
                 let (action, flag) = match flag.strip_prefix('-') {
                     Some(flag) => (FlagAction::Remove, flag),
@@ -207,15 +251,7 @@ impl TestServer {
         account.catch_up().await.unwrap();
         let user = User { accounts: &self.ctx.accounts, account: &account };
         let place = user.resolve(name).await.unwrap();
-        let sharing = Sharing {
-            user,
-            name: self.record.name.as_str(),
-            directory: &self.ctx.directory,
-            random: &*self.ctx.random,
-            usage: &self.ctx.usage,
-            before: Timestamp(0),
-        };
-        sharing.make(&place, &Acl::default()).await.unwrap();
+        self.sharing(user).make(&place, &Acl::default()).await.unwrap();
     }
 }
 

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sealpost_account::rights::Rights;
-use sealpost_account::{AccountState, Flags, Message};
+use sealpost_account::{AccountState, Flags, Message, SystemFlags};
 use sealpost_base::{AccountId, MailboxId, ObjectId, limits};
 use sealpost_directory::Usage;
 
-use super::{EmailChange, EmailRefusal, FlagEdit, Place, access, by_log};
+use super::{EmailChange, EmailRefusal, FlagEdit, Place, READS, by_log};
+use crate::access::Access;
 use crate::emails::{Email, EmailFlags, placements};
-use crate::flags::permitted;
 
 /// The rights that removing a message needs.
 const REMOVES: Rights = Rights::DELETE_MESSAGES.with(Rights::EXPUNGE);
@@ -26,19 +26,25 @@ pub(super) struct Plan {
     before: BTreeMap<AccountId, Vec<MailboxId>>,
     /// Its mailboxes after the change, by log.
     after: BTreeMap<AccountId, Vec<MailboxId>>,
+    /// The rights that it needs in each log.
+    needs: BTreeMap<AccountId, Rights>,
 }
 
-/// Plans one change.
+/// Plans one change; `access` says how the user reaches each of the logs.
 pub(super) fn plan(
     logs: &[(AccountId, &AccountState)],
-    user: AccountId,
+    access: impl Fn(AccountId) -> Access,
     object: ObjectId,
     change: &EmailChange,
 ) -> Result<Plan, EmailRefusal> {
-    let email = Email::find(logs, object).ok_or(EmailRefusal::NotFound)?;
-    let message = email.message(logs).ok_or(EmailRefusal::NotFound)?;
+    let rights_in = |log: AccountId, state: &AccountState| access(log).rights(state);
+    // A mailbox that may be added to and not be read shows nothing of what is there.
+    let readable = logs.iter().filter(|(log, state)| rights_in(*log, state).contains(READS));
+    let readable: Vec<(AccountId, &AccountState)> = readable.copied().collect();
+    let email = Email::find(&readable, object).ok_or(EmailRefusal::NotFound)?;
+    let message = email.message(&readable).ok_or(EmailRefusal::NotFound)?;
     let before: BTreeSet<Place> =
-        placements(logs, object).map(|placement| (placement.log, placement.mailbox)).collect();
+        placements(&readable, object).map(|placement| (placement.log, placement.mailbox)).collect();
     let (flags, after) = match change {
         EmailChange::Destroy => (None, BTreeSet::new()),
         EmailChange::Update { flags, mailboxes } => {
@@ -59,20 +65,28 @@ pub(super) fn plan(
         }
     }
     let changed = flags.map_or_else(Flags::default, |edit| needed(edit, &email.flags));
+    let mut needs = BTreeMap::new();
     for (log, state) in logs {
         let is_of = |place: &Place| place.0 == *log;
-        let rights = access(user, *log).rights(state);
-        let adds = after.difference(&before).any(is_of);
-        let removes = before.difference(&after).any(is_of);
-        // RFC 8621 §2 `maySetSeen`, `maySetKeywords`: required in all of its mailboxes.
-        let sets = before.iter().any(is_of) && permitted(&changed, rights) != changed;
-        if sets || adds && !rights.contains(Rights::INSERT) || removes && !rights.contains(REMOVES) {
+        let mut need = Rights::NONE;
+        if before.iter().any(is_of) {
+            // RFC 8621 §2 `maySetSeen`, `maySetKeywords`: in all of its mailboxes.
+            need = need.with(READS).with(rights_to_set(&changed));
+        }
+        if after.difference(&before).any(is_of) {
+            need = need.with(Rights::INSERT);
+        }
+        if before.difference(&after).any(is_of) {
+            need = need.with(REMOVES);
+        }
+        if !rights_in(*log, state).contains(need) {
             return Err(EmailRefusal::Forbidden);
         }
+        needs.insert(*log, need);
     }
     let flags = flags.map_or_else(|| by_name(&email.flags), |edit| edited(edit, &email.flags));
     let (before, after) = (by_log(&before), by_log(&after));
-    Ok(Plan { source: email.stored.0, message, flags, before, after })
+    Ok(Plan { source: email.stored.0, message, flags, before, after, needs })
 }
 
 impl Plan {
@@ -91,12 +105,29 @@ impl Plan {
         self.after.keys().any(|other| *other != log)
     }
 
-    /// The usage freed in the logs that the message leaves.
+    /// The rights that the change needs in that log.
+    pub(super) fn needs(&self, log: AccountId) -> Rights {
+        self.needs.get(&log).copied().unwrap_or(Rights::NONE)
+    }
+
+    /// What the logs lose that the message leaves.
     pub(super) fn freed_by_moving(&self) -> Usage {
         let left = self.before.iter().filter(|(log, _)| !self.after.contains_key(log));
         let placements = left.map(|(_, mailboxes)| mailboxes.len() as u64).sum();
         Usage::of_messages(placements, self.message.size().saturating_mul(placements))
     }
+}
+
+/// The rights that setting or removing these flags needs (RFC 4314 §4).
+fn rights_to_set(flags: &Flags) -> Rights {
+    let mut rights = Rights::NONE;
+    if flags.system.contains(SystemFlags::SEEN) {
+        rights = rights.with(Rights::SEEN);
+    }
+    if flags.system.without(SystemFlags::SEEN) != SystemFlags::NONE || !flags.keywords.is_empty() {
+        rights = rights.with(Rights::WRITE);
+    }
+    rights
 }
 
 /// The flags that a change sets or removes.

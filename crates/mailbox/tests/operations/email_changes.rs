@@ -68,7 +68,7 @@ async fn change(
     changes: &[(ObjectId, EmailChange)],
 ) -> (Vec<Result<(), EmailRefusal>>, Written) {
     let mut written = Written::default();
-    let done = change_emails(w.quota(&w.me), changes, &mut written).await.unwrap();
+    let done = change_emails(w.writer(&w.me), changes, &mut written).await.unwrap();
     (done, written)
 }
 
@@ -83,8 +83,8 @@ async fn add(w: &Fixture, targets: &[Vec<MailboxId>], flags: Flags) -> Vec<Resul
         unplaced.push(NewMessage { stored, flags: Arc::new(flags.clone()), received: Timestamp(0) });
     }
     later.store().await.unwrap();
-    let (quota, usage) = (w.quota(&w.me), Usage::default());
-    add_emails(quota, &w.me.account, unplaced, targets, usage, &mut Written::default()).await.unwrap()
+    let (writer, usage) = (w.writer(&w.me), Usage::default());
+    add_emails(writer, &w.me.account, unplaced, targets, usage, &mut Written::default()).await.unwrap()
 }
 
 fn flags(system: SystemFlags, keywords: &[&str]) -> Flags {
@@ -323,14 +323,14 @@ async fn a_log_that_has_moved_on_is_stale() {
     let seen = |system| update(Some(FlagEdit::Replace(Flags::system(system))), None);
     let mut written = Written { expected: Some(now.clone()), ..Written::default() };
     for system in [SystemFlags::SEEN, SystemFlags::FLAGGED] {
-        let done = change_emails(w.quota(&w.me), &[(object, seen(system))], &mut written).await.unwrap();
+        let done = change_emails(w.writer(&w.me), &[(object, seen(system))], &mut written).await.unwrap();
         assert!(done[0].is_ok(), "own entries are expected");
     }
     let first: Vec<Position> = written.entries.iter().map(|(_, at)| *at).collect();
     assert_eq!(first.len(), 2);
     let mut written = Written { expected: Some(now), ..Written::default() };
     let done =
-        change_emails(w.quota(&w.me), &[(object, seen(SystemFlags::NONE))], &mut written).await.unwrap();
+        change_emails(w.writer(&w.me), &[(object, seen(SystemFlags::NONE))], &mut written).await.unwrap();
     assert!(matches!(done[..], [Err(EmailRefusal::Stale)]));
     assert_eq!(all(&w).await[&object].0.flags.system, SystemFlags::FLAGGED);
 }

@@ -9,9 +9,11 @@ use sealpost_base::{
 };
 use sealpost_directory::{AccountName, AccountRecord, Directory, NewAccount, Quotas, Secret};
 use sealpost_mailbox::append::{self, Append, AppendMemory};
+use sealpost_mailbox::email_change::EmailWriter;
 use sealpost_mailbox::quota_headroom::{QuotaHeadroom, UserQuota};
 use sealpost_mailbox::rights::{Granted, Grantee, RightsChange};
 use sealpost_mailbox::share::Sharing;
+use sealpost_mailbox::shared_accounts::Reach;
 use sealpost_mailbox::usage_tracker::UsageTracker;
 use sealpost_mailbox::{OpenedMailbox, Refusal, ResolvedMailbox, User};
 use sealpost_vault::Store;
@@ -92,6 +94,11 @@ impl Fixture {
     pub fn quota<'a>(&'a self, of: &'a Member) -> UserQuota<'a> {
         let (directory, tracker) = (&self.directory, &self.tracker);
         UserQuota { user: self.user(of), own: of.headroom, directory, tracker }
+    }
+
+    /// Changes the messages of that account itself.
+    pub fn writer<'a>(&'a self, of: &'a Member) -> EmailWriter<'a> {
+        EmailWriter { quota: self.quota(of), reach: Reach::Own }
     }
 
     pub fn sharing<'a>(&'a self, of: &'a Member) -> Sharing<'a> {

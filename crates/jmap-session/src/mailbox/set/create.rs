@@ -8,8 +8,10 @@ use sealpost_jmap::SetError;
 use sealpost_jmap::mailbox::{Mailbox, MailboxProperty, Role};
 use sealpost_jmap::standard::ObjectMap;
 use sealpost_mailbox::ops;
+use sealpost_mailbox::shared_accounts::Reach;
 
 use super::error::{Refused, exists, wrong};
+use super::shared;
 use crate::entries::Entries;
 use crate::mailbox::list::list;
 use crate::mailbox::target::{id_of_name, with_id};
@@ -22,6 +24,9 @@ pub(super) async fn create(
     object: ObjectMap,
 ) -> Result<Mailbox, Refused> {
     let given = Mailbox::for_create(object)?;
+    if scope.reach() != Reach::Own {
+        return shared::create(scope, entries, given).await;
+    }
     let leaf = given.name.as_deref().ok_or_else(|| wrong("name", "a mailbox has a name"))?;
     let sort_order = given.sort_order.unwrap_or_default().value();
     let (name, special_uses) = scope
@@ -30,9 +35,8 @@ pub(super) async fn create(
             if let Some(id) = id_of_name(logs, &name) {
                 return Err(exists(id));
             }
-            if let Some((_, own)) = logs.first() {
-                check_sort_order(own, own.next_mailbox_id(), sort_order)?;
-            }
+            let own = logs.own().1;
+            check_sort_order(own, own.next_mailbox_id(), sort_order)?;
             Ok((name, uses_of(logs, given.role.flatten(), None)?))
         })
         .await??;
@@ -54,7 +58,7 @@ pub(super) async fn create(
     Ok(mailbox)
 }
 
-fn not_given(given: &Mailbox) -> Vec<MailboxProperty> {
+pub(super) fn not_given(given: &Mailbox) -> Vec<MailboxProperty> {
     let is_given = |property: &MailboxProperty| match property {
         MailboxProperty::Name => true,
         MailboxProperty::ParentId => given.parent_id.is_some(),
@@ -108,7 +112,7 @@ pub(super) fn uses_of(
             return Err(wrong("role", "no mailbox can be given this role"));
         }
     };
-    let holder = logs.first().and_then(|(_, own)| own.mailbox_for(special_use));
+    let holder = logs.own().1.mailbox_for(special_use);
     match holder.is_none_or(|holder| Some(holder.id()) == of) {
         true => Ok(std::iter::once(special_use).collect()),
         false => Err(wrong("role", "another mailbox has this role")),

@@ -8,6 +8,7 @@ use sealpost_jmap::mailbox::{Mailbox, SortOrder};
 use sealpost_jmap::patch::PatchObject;
 use sealpost_jmap::standard::ObjectMap;
 use sealpost_jmap::{Id, SetError};
+use sealpost_mailbox::shared_accounts::Reach;
 
 use super::create::{check_sort_order, full_name, uses_of};
 use super::error::{Refused, exists, forbidden};
@@ -97,9 +98,12 @@ fn decide(scope: &Scope<'_>, logs: &Logs<'_>, id: &Id, changed: &Mailbox) -> Res
     if uses.is_some() && target.is_inbox {
         return Err(forbidden("the inbox stays the inbox"));
     }
+    if logs.reach() != Reach::Own && (to.is_some() || uses.is_some()) {
+        return Err(forbidden("only its owner gives it a name or a role"));
+    }
     let sort_order = changed.sort_order.map(SortOrder::value);
-    if let (Some(order), Some((_, own))) = (sort_order, logs.first()) {
-        check_sort_order(own, mailbox, order)?;
+    if let Some(order) = sort_order {
+        check_sort_order(logs.own().1, mailbox, order)?;
     }
     let is_subscribed = changed.is_subscribed.or(current.is_subscribed).unwrap_or(true);
     Ok(Change { mailbox, name: target.name, to, uses, sort_order, is_subscribed })

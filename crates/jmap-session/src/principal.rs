@@ -1,0 +1,16 @@
+//! Principals (RFC 9670 §2): the users of the caller's domain, and those that share something with the
+//! caller or that the caller shares something with. Nobody else is shown, whatever a client asks for.
+//!
+//! A state is a print of what is shown: a change cannot be told, only that there was one.
+
+mod directory;
+mod get;
+mod list;
+mod query;
+mod set;
+
+pub(crate) use directory::PrincipalDirectory;
+pub(crate) use get::{changes, get};
+pub(crate) use list::{id_of, state};
+pub(crate) use query::{query, query_changes};
+pub(crate) use set::set;
