@@ -47,6 +47,7 @@ use crate::cpu_gate::{self, LONG_ROWS};
 use crate::decoded::{Decoded, Span};
 use crate::env::AccountEnv;
 use crate::event::{Batch, Event, Message};
+use crate::grown::Touched;
 use crate::ingest::{Ingest, IngestBatch, Later, Resealed, Stored};
 use crate::log_end::LogEnd;
 use crate::share::Link;
@@ -452,7 +453,7 @@ impl Account {
             match appended {
                 Ok(Append::Done(tail)) => {
                     // Before the first wait, so that a cancelled caller has notified the others.
-                    self.head.appended(&mut known, tail);
+                    self.head.appended(&mut known, tail, Touched::of(&batch));
                     let applied = self.apply(&mut work, tail, keys.public().epoch(), &batch).await;
                     drop(known);
                     self.checkpoint_if_due(&work);
