@@ -74,7 +74,12 @@ impl<'a> Scope<'a> {
 
     /// The logs of the account, its own first, for [`at_once`] and to read messages from.
     pub(crate) async fn logs(&self) -> Result<Vec<Arc<Account>>> {
-        logs_of(self.resolver()).await
+        let logs = logs_of(self.resolver()).await?;
+        if let Some(push) = &self.user.shared.push {
+            let shares: Vec<_> = logs.iter().skip(1).map(|log| log.id()).collect();
+            push.follow_shares(self.account.id(), &shares);
+        }
+        Ok(logs)
     }
 
     /// What searches.
@@ -83,7 +88,7 @@ impl<'a> Scope<'a> {
     }
 
     /// The caller.
-    pub(crate) fn user(&self) -> &User {
+    pub(crate) fn user(&self) -> &'a User {
         self.user
     }
 

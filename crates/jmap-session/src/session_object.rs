@@ -12,10 +12,12 @@ use sealpost_jmap::blob::LookupType;
 use sealpost_jmap::capability::Capability;
 use sealpost_jmap::email::EmailSortKey;
 use sealpost_jmap::id;
+use sealpost_jmap::push::VapidCapability;
 use sealpost_jmap::session::{
     Account, BlobCapability, Capabilities, CoreCapability, MailCapability, NoDetails, Session, capability,
 };
 use sealpost_jmap::websocket::WebSocketCapability;
+use sealpost_push::Pusher;
 use sealpost_search::emails::Collation;
 use sealpost_vault::Hash;
 use serde_json::{Map, Value};
@@ -32,6 +34,7 @@ pub(crate) const USABLE: &[Capability] = &[
     Capability::Mdn,
     Capability::Quota,
     Capability::WebSocket,
+    Capability::WebPushVapid,
 ];
 
 /// The id of an account: `A` and the account. The letter keeps it from being taken for an id of
@@ -73,6 +76,11 @@ fn websocket(url: &str) -> (String, serde_json::Value) {
     capability(Capability::WebSocket, &details)
 }
 
+fn vapid(push: &Pusher) -> (String, serde_json::Value) {
+    let application_server_key = push.application_server_key().to_owned();
+    capability(Capability::WebPushVapid, &VapidCapability { application_server_key })
+}
+
 /// What can be done with an account.
 fn account_capabilities() -> Capabilities {
     let mail = MailCapability {
@@ -107,6 +115,7 @@ fn without_urls(user: &User) -> Session {
     let mut capabilities: Capabilities =
         names.map(|name| (name.clone(), Value::Object(Map::new()))).collect();
     capabilities.extend([capability(Capability::Core, &core), websocket("")]);
+    capabilities.extend(user.shared.push.as_ref().map(vapid));
     let account =
         Account { name: user.name.clone(), is_personal: true, is_read_only: false, account_capabilities };
     Session {

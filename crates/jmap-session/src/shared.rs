@@ -9,12 +9,15 @@ use sealpost_base::limits::{
 use sealpost_base::{AccountId, Budget, Permit};
 use sealpost_jmap::websocket::{ClientMessage, RequestError};
 use sealpost_jmap::{Problem, Request, json};
+use sealpost_push::Pusher;
 use sealpost_session::Context;
 use tokio::sync::Semaphore;
 
 /// What JMAP needs of the server.
 pub struct JmapShared {
     pub(crate) ctx: Arc<Context>,
+    /// What pushes to devices; `None`: this server does not.
+    pub(crate) push: Option<Pusher>,
     /// For what a request keeps beside the buffers of the domain: a part of the whole, so that a
     /// request that waits here leaves something for those that are further.
     pub(crate) kept: Budget,
@@ -34,12 +37,17 @@ pub(crate) struct UnderWay {
 }
 
 impl JmapShared {
-    /// Over the server's context.
+    /// Over the server's context; nothing is pushed to devices.
     pub fn new(ctx: Arc<Context>) -> Self {
+        Self::with_push(ctx, None)
+    }
+
+    /// Over the server's context, with what pushes to devices.
+    pub fn with_push(ctx: Arc<Context>, push: Option<Pusher>) -> Self {
         let kept = ctx.budget.share(ctx.budget.common() / 8);
         let referenced = ctx.budget.share(ctx.budget.common() / 8);
         let values = ctx.budget.share(ctx.budget.common() / HTTP_BUDGET_SHARE);
-        JmapShared { ctx, kept, referenced, values, under_way: Mutex::default() }
+        JmapShared { ctx, push, kept, referenced, values, under_way: Mutex::default() }
     }
 
     /// Bytes of one request, at most (`maxSizeRequest`): as many as HTTP holds, or fewer than

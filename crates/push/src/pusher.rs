@@ -15,7 +15,7 @@ use futures::FutureExt;
 use lru::LruCache;
 use sealpost_account::{Accounts, Grown, Touched};
 use sealpost_base::limits::{
-    DNS_LOOKUP_TIME, JMAP_PUSH_INTERVAL, PUSH_APPENDS_REMEMBERED, PUSH_CONNECTIONS,
+    JMAP_PUSH_INTERVAL, PUSH_APPENDS_REMEMBERED, PUSH_CONNECTIONS, PUSH_HOST_TIME,
 };
 use sealpost_base::{AccountId, Clock, Random, Result};
 use sealpost_delivery::dial::Dialer;
@@ -168,7 +168,7 @@ impl Pusher {
     /// Why not; `Dns` if it cannot be found out.
     pub async fn reaches(&self, url: &PushUrl) -> Result<(), ConnectProblem> {
         let addresses = https::addresses(&url.host, &*self.0.parts.resolver, Reach::Public);
-        timeout(DNS_LOOKUP_TIME, addresses).await.unwrap_or(Err(ConnectProblem::Dns)).map(drop)
+        timeout(PUSH_HOST_TIME, addresses).await.unwrap_or(Err(ConnectProblem::Dns)).map(drop)
     }
 
     /// The logs of an account's own shared mailboxes, from a process that can read the account. Costs
@@ -262,7 +262,9 @@ impl Inner {
         };
         if !touched.is_none() {
             let mut schedule = self.schedule();
-            opened.iter().for_each(|id| drop(schedule.add((account, *id), touched, now)));
+            for id in opened {
+                schedule.add((account, id), touched, now);
+            }
             drop(schedule);
             self.wake.notify_one();
         }
