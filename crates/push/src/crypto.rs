@@ -151,9 +151,9 @@ impl SigningKey {
 mod tests {
     use base64::Engine as _;
     use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-    use p256::elliptic_curve::sec1::ToEncodedPoint;
     use ring::signature::{ECDSA_P256_SHA256_FIXED, UnparsedPublicKey as VerifyingKey};
     use sealpost_base::{Kind, SeededRandom};
+    use sealpost_testkit::web_push::Device;
 
     use super::*;
 
@@ -166,78 +166,53 @@ mod tests {
     }
 
     /// The receiver of RFC 8291 §5.
-    fn receiver() -> (ClientKeys, p256::SecretKey) {
-        let keys = ClientKeys {
-            point: bytes(
-                "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4",
-            ),
-            secret: bytes("BTBZMqHH6r4Tts7J_aSIgg"),
-        };
-        let private = decode("q1dXpw3UpT5VOmu_cf_v6ih07Aems3njxI-JWgLcM94");
-        (keys, p256::SecretKey::from_slice(&private).unwrap())
-    }
-
-    /// What the device does, with a library of its own for the curve.
-    fn decrypt(body: &[u8], keys: &ClientKeys, private: &p256::SecretKey) -> Option<Vec<u8>> {
-        let (salt, rest) = body.split_at(SALT_BYTES);
-        assert_eq!(rest[..5], [0, 0, 16, 0, 65]);
-        let (own, sealed) = rest[5..].split_at(POINT_BYTES);
-        let peer = p256::PublicKey::from_sec1_bytes(own).unwrap();
-        let shared = p256::ecdh::diffie_hellman(private.to_nonzero_scalar(), peer.as_affine());
-        let mut combined = [0; 32];
-        let info: [&[u8]; 3] = [b"WebPush: info\0", &keys.point, own];
-        expand(&keys.secret, shared.raw_secret_bytes(), &info, &mut combined).unwrap();
-        let (mut key, mut nonce) = ([0; 16], [0; 12]);
-        expand(salt, &combined, &[b"Content-Encoding: aes128gcm\0"], &mut key).unwrap();
-        expand(salt, &combined, &[b"Content-Encoding: nonce\0"], &mut nonce).unwrap();
-        let key = aead::LessSafeKey::new(aead::UnboundKey::new(&aead::AES_128_GCM, &key).unwrap());
-        let mut record = sealed.to_vec();
-        let nonce = aead::Nonce::assume_unique_for_key(nonce);
-        let plain = key.open_in_place(nonce, aead::Aad::empty(), &mut record).ok()?;
-        let end = plain.iter().rposition(|byte| *byte != 0)?;
-        (plain[end] == 2).then(|| plain[..end].to_vec())
+    fn receiver() -> (ClientKeys, Device) {
+        let private = bytes("q1dXpw3UpT5VOmu_cf_v6ih07Aems3njxI-JWgLcM94");
+        let device = Device::new(private, bytes("BTBZMqHH6r4Tts7J_aSIgg"));
+        (ClientKeys { point: device.point, secret: device.secret }, device)
     }
 
     #[test]
     fn the_example_of_the_rfc_is_sealed_and_opened() {
-        let (keys, private) = receiver();
-        let own = "BP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27mlmlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8wEqKK6PBru3jl7A8";
-        // RFC 8291 appendix A: the secret that both private keys lead to.
-        let shared: [u8; 32] = bytes("kyrL1jIIOHEzg3sM2ZWRHDRB62YACZhhSlknJ672kSs");
-        let peer = p256::PublicKey::from_sec1_bytes(&decode(own)).unwrap();
-        let agreed = p256::ecdh::diffie_hellman(private.to_nonzero_scalar(), peer.as_affine());
-        assert_eq!(agreed.raw_secret_bytes()[..], shared);
+        let (keys, device) = receiver();
+        let point = "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4";
+        assert_eq!(keys.point[..], decode(point));
         let expected = decode(
             "DGv6ra1nlYgDCS1FRnbzlwAAEABBBP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27mlmlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8w
              EqKK6PBru3jl7A_yl95bQpu6cVPTpK4Mqgkf1CXztLVBSt2Ks3oZwbuwXPXLWyouBWLVWGNWQexSgSxsj_Qulcy4a-fN",
         );
         let plain = b"When I grow up, I want to be a watermelon";
-        assert_eq!(decrypt(&expected, &keys, &private).unwrap(), plain);
+        assert_eq!(device.decrypt(&expected).unwrap(), plain);
+        // RFC 8291 appendix A: the secret that both private keys lead to.
+        let shared: [u8; 32] = bytes("kyrL1jIIOHEzg3sM2ZWRHDRB62YACZhhSlknJ672kSs");
+        let own = "BP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27mlmlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8wEqKK6PBru3jl7A8";
         let salt: [u8; 16] = bytes("DGv6ra1nlYgDCS1FRnbzlw");
         let body = seal(plain, &keys, &bytes(own), &shared, &salt).unwrap();
-        // The example has no padding: all but the tag and what follows the delimiter is the same.
+        // The example has no padding: all but the tag and the padding is the same.
         let same = SALT_BYTES + 5 + POINT_BYTES + plain.len() + 1;
         assert_eq!(body[..same], expected[..same]);
-        assert_eq!(decrypt(&body, &keys, &private).unwrap(), plain);
+        assert_eq!(device.decrypt(&body).unwrap(), plain);
     }
 
     #[test]
     fn messages_of_any_length_fit_a_push_service() {
         let random = SeededRandom::new(1);
-        let (keys, private) = receiver();
+        let (keys, device) = receiver();
         for length in [0, 1, 126, 127, 128, 500, PUSH_BYTES - 1, PUSH_BYTES] {
             let plain = vec![b'x'; length];
             let body = encrypt(&plain, &keys, &random).unwrap();
             assert!(body.len() <= 4096, "{length}: {}", body.len());
-            assert_eq!(decrypt(&body, &keys, &private).unwrap(), plain);
+            assert_eq!(device.decrypt(&body).unwrap(), plain);
             let mut damaged = body.clone();
             *damaged.last_mut().unwrap() ^= 1;
-            assert_eq!(decrypt(&damaged, &keys, &private), None);
+            assert_eq!(device.decrypt(&damaged), None);
         }
         let size = |length| encrypt(&vec![b'x'; length], &keys, &random).unwrap().len();
         assert_eq!(size(10), size(100));
         let too_long = encrypt(&vec![0; PUSH_BYTES + 1], &keys, &random);
         assert!(too_long.is_err_and(|e| e.kind() == Kind::Limit));
+        let other = Device::new([9; 32], keys.secret);
+        assert_eq!(other.decrypt(&encrypt(b"x", &keys, &random).unwrap()), None);
     }
 
     #[test]
@@ -247,8 +222,7 @@ mod tests {
         keys.point[40] ^= 1;
         assert!(!is_usable(&keys));
         assert!(encrypt(b"x", &keys, &SeededRandom::new(1)).is_err_and(|e| e.kind() == Kind::Invalid));
-        let fresh = p256::SecretKey::from_slice(&[7; 32]).unwrap();
-        keys.point = fresh.public_key().to_encoded_point(false).as_bytes().try_into().unwrap();
+        keys.point = Device::new([7; 32], [0; 16]).point;
         assert!(is_usable(&keys));
     }
 
