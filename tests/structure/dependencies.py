@@ -30,6 +30,7 @@ MAY_USE = {
     "journal": "base vault",
     "directory": "base files mime vault journal",
     "account": "base mime vault journal directory",
+    "push": "base files dns delivery vault directory account",
     "queue": "base mime smtp vault journal delivery",
     "index": "base mime vault account",
     "mailbox": "base mime vault directory account index",
@@ -40,10 +41,10 @@ MAY_USE = {
     "session": "base files vault directory account index mailbox search auth",
     "http": "base auth session",
     "imap-session": "base mime imap vault directory account index mailbox search auth session",
-    "jmap-session": "base mime jmap vault directory account index mailbox search auth session",
+    "jmap-session": "base mime jmap push vault directory account index mailbox search auth session",
     "submission": "base mime smtp mailauth dns vault directory queue",
     "smtp-session": "base smtp vault directory account auth session queue submission",
-    "server": "base files mime smtp mailauth dns delivery vault queue submission directory account auth session http imap-session jmap jmap-session smtp-session",
+    "server": "base files mime smtp mailauth dns delivery push vault queue submission directory account auth session http imap-session jmap jmap-session smtp-session",
     "bench": "base mailformat",
     "rig": "base bench",
     "cli": "base dns files mime imap mailformat vault journal queue directory submission account index mailbox archive bench server",
@@ -59,8 +60,9 @@ TESTS_MAY_USE = {name: "testkit" for name in
 TESTS_MAY_USE["server"] = "testkit imap smtp index mailbox queue submission"
 TESTS_MAY_USE["submission"] = "testkit"
 # Clients of both protocols on one account.
-TESTS_MAY_USE["jmap-session"] = "testkit imap-session"
+TESTS_MAY_USE["jmap-session"] = "testkit imap-session delivery dns"
 TESTS_MAY_USE["http"] = "testkit vault"
+TESTS_MAY_USE["push"] = "testkit"
 # A queue whose mail goes nowhere.
 TESTS_MAY_USE["cli"] = "testkit delivery smtp"
 

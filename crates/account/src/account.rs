@@ -43,6 +43,7 @@ use crate::cache::Cache;
 use crate::cpu_gate::{self, LONG_ROWS};
 use crate::env::AccountEnv;
 use crate::event::{Batch, Event};
+use crate::grown::Touched;
 use crate::log_end::LogEnd;
 use crate::share::Link;
 use crate::share_keys::Openers;
@@ -408,8 +409,8 @@ impl Account {
             };
             match appended {
                 Ok(Append::Done(tail)) => {
-                    // Before the first await, so that a cancelled caller has notified the others.
-                    self.head.appended(&mut known, tail);
+                    // Before the first wait, so that a cancelled caller has notified the others.
+                    self.head.appended(&mut known, tail, Touched::of(&batch));
                     let applied = self.apply(&mut work, tail, keys.public().epoch(), &batch).await;
                     drop(known);
                     self.checkpoint_if_due(&work);

@@ -33,6 +33,7 @@ use crate::cpu_gate::CpuGate;
 use crate::derived::Derived;
 use crate::env::{self, AccountEnv, Evict};
 use crate::event::{Event, Flags, Message, Target};
+use crate::grown::Grown;
 use crate::ingest::{Ingest, Stored};
 use crate::log_end::LogEnd;
 use crate::metrics::AccountMetrics;
@@ -66,6 +67,8 @@ struct Shared {
     cached: Mutex<HashMap<AccountId, RootKeyWatch>>,
     /// What this process appends.
     appended: broadcast::Sender<(AccountId, Position)>,
+    /// What any process appends, as far as this one notices it.
+    grown: broadcast::Sender<Grown>,
     polls: Polls,
     /// How far logs had come.
     watermarks: OnceLock<Watermarks>,
@@ -189,6 +192,7 @@ impl Accounts {
             kept,
             cached: Mutex::default(),
             appended: broadcast::Sender::new(limits::APPENDED_QUEUE),
+            grown: broadcast::Sender::new(limits::APPENDED_QUEUE),
             polls: Polls::default(),
             watermarks: OnceLock::new(),
         }));
@@ -519,7 +523,8 @@ impl Accounts {
             let journal = Journal::new(env.store().clone(), id, &self.0.log_key, env.shared_random());
             journal.timed(env.shared_clock()).counted(env.metrics().journal.clone())
         };
-        let head = || Arc::new(LogEnd::new(journal(), self.0.appended.clone(), self.watermarks()));
+        let (appended, grown) = (self.0.appended.clone(), self.0.grown.clone());
+        let head = || Arc::new(LogEnd::new(journal(), appended, grown, self.watermarks()));
         by_account.entry(id).or_insert_with(head).clone()
     }
 

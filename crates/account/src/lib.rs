@@ -18,6 +18,7 @@ mod env;
 pub mod event;
 #[doc(hidden)]
 pub mod fuzz;
+mod grown;
 pub mod ingest;
 mod log_end;
 pub mod metadata;
@@ -43,6 +44,7 @@ pub use cache::{Cache, CacheCounts};
 pub use cpu_gate::CpuGate;
 pub use derived::Derived;
 pub use event::{Event, FlagAction, Flags, Message, SpecialUse, SystemFlags, Target};
+pub use grown::{Grown, Touched};
 pub use ingest::{Ingest, IngestBatch, Later, Stored};
 pub use metrics::AccountMetrics;
 pub use share_keys::newest_key;

@@ -14,6 +14,7 @@ use sealpost_vault::PublicKey;
 use tokio::sync::{Mutex as AsyncMutex, broadcast, oneshot, watch};
 
 use crate::event::{Batch, Event};
+use crate::grown::{Grown, Touched};
 
 /// How often a delivery is retried because the log was trimmed at its former end.
 const TRIMMED_ATTEMPTS: usize = 8;
@@ -30,6 +31,8 @@ pub(crate) struct LogEnd {
     pub(crate) weight: AtomicUsize,
     /// The receiver of the positions that this process appends.
     appended: broadcast::Sender<(AccountId, Position)>,
+    /// The receiver of what those entries touch.
+    grown: broadcast::Sender<Grown>,
     /// When the log was last read from the store, by the monotonic clock; `None` if the account is
     /// known to be behind.
     looked: Mutex<Option<Duration>>,
@@ -50,11 +53,13 @@ impl LogEnd {
     pub(crate) fn new(
         journal: Journal,
         appended: broadcast::Sender<(AccountId, Position)>,
+        grown: broadcast::Sender<Grown>,
         watermarks: Watermarks,
     ) -> Self {
         LogEnd {
             watermarks,
             appended,
+            grown,
             looked: Mutex::new(None),
             journal,
             tail: AsyncMutex::new(None),
@@ -110,11 +115,13 @@ impl LogEnd {
     }
 
     /// This process appended the entry at `tail`. The caller holds the tail's lock.
-    pub(crate) fn appended(&self, tail: &mut Option<Tail>, to: Tail) {
+    pub(crate) fn appended(&self, tail: &mut Option<Tail>, to: Tail, touched: Touched) {
         self.advance(tail, to);
         self.saw(to.position);
         // There may be no listeners.
         let _ = self.appended.send((self.journal.account(), to.position));
+        let (log, position) = (self.journal.account(), to.position);
+        let _ = self.grown.send(Grown { log, position, touched: Some(touched) });
     }
 
     /// There is an entry of ours, or one that was read and is authentic.
@@ -176,7 +183,7 @@ impl LogEnd {
     }
 
     async fn append(&self, tail: &mut Option<Tail>, to: &PublicKey, batch: Batch) -> Result<(), Failure> {
-        let plaintext = batch.encode();
+        let (plaintext, touched) = (batch.encode(), Touched::of(&batch));
         let outcome = async {
             let mut known = match *tail {
                 Some(known) if known.position >= *self.known_end.borrow() => known,
@@ -200,7 +207,7 @@ impl LogEnd {
         };
         match outcome.await {
             Ok(end) => {
-                self.appended(tail, end);
+                self.appended(tail, end, touched);
                 Ok(())
             }
             Err(e) => {

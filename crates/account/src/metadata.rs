@@ -16,7 +16,7 @@ use sealpost_base::{Error, limits};
 use crate::event::Event;
 use crate::state::AccountState;
 
-use entry::PREFIX;
+pub(crate) use entry::PREFIX;
 pub use entry::{Change, Holder, SPECIAL_USE};
 
 /// The prefix of the names of entries that all users of a mailbox see (RFC 5464 §3.1).

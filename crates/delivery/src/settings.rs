@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use sealpost_dns::DnsName;
 use sealpost_smtp::types::ClientName;
 
+use crate::public_address::is_public;
 use crate::timeouts::Timeouts;
 
 /// Settings of delivery.
@@ -110,59 +111,6 @@ impl Family {
             Family::PreferIpv4 => &[false, true],
             Family::Ipv4Only => &[false],
             Family::Ipv6Only => &[true],
-        }
-    }
-}
-
-/// Whether `address` can be a mail server on the internet (RFC 6890).
-fn is_public(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(v4) => is_public_v4(v4),
-        IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
-            Some(v4) => is_public_v4(v4),
-            None => {
-                let local = v6.is_unique_local() || v6.is_unicast_link_local() || v6.is_multicast();
-                !(v6.is_loopback() || v6.is_unspecified() || local)
-            }
-        },
-    }
-}
-
-fn is_public_v4(v4: Ipv4Addr) -> bool {
-    // 0.0.0.0/8, 100.64.0.0/10 (RFC 6598) and 240.0.0.0/4 have no predicates of their own in the
-    // standard library.
-    let [a, b, ..] = v4.octets();
-    let special = a == 0 || a >= 240 || (a == 100 && b & 0xc0 == 64);
-    !(special || v4.is_loopback() || v4.is_private() || v4.is_link_local() || v4.is_multicast())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn dns_cannot_point_behind_this_node() {
-        for address in [
-            "127.0.0.1",
-            "0.0.0.0",
-            "10.1.2.3",
-            "172.16.0.1",
-            "192.168.1.1",
-            "169.254.169.254",
-            "100.64.0.1",
-            "224.0.0.1",
-            "255.255.255.255",
-            "::",
-            "::1",
-            "fe80::1",
-            "fd00::1",
-            "ff02::1",
-            "::ffff:127.0.0.1",
-        ] {
-            assert!(!is_public(address.parse().unwrap()), "{address}");
-        }
-        for address in ["8.8.8.8", "100.128.0.1", "172.32.0.1", "2001:4860:4860::8888"] {
-            assert!(is_public(address.parse().unwrap()), "{address}");
         }
     }
 }

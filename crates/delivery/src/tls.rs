@@ -23,7 +23,8 @@ use crate::dane;
 use crate::dial::Stream;
 use crate::outcome::Reason;
 
-/// Makes and judges TLS connections.
+/// Makes and judges TLS connections. Cheap to clone.
+#[derive(Clone)]
 pub struct TlsClient {
     connector: TlsConnector,
     provider: Arc<CryptoProvider>,

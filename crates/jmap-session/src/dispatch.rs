@@ -20,7 +20,7 @@ use crate::scope::Scope;
 use crate::session_object::{self, USABLE};
 use crate::user::User;
 use crate::{
-    blob, email, mailbox, mdn, principal, quota, share_notification, shared_accounts, snippet, thread, upload,
+    blob, email, mailbox, mdn, principal, push, quota, share_notification, shared_accounts, snippet, thread, upload,
 };
 
 /// Runs a request.
@@ -134,6 +134,8 @@ async fn run_call<'a>(
         "Mailbox/query" => mailbox::query(scope, responder, arguments, &call_id).await,
         "Mailbox/queryChanges" => mailbox::query_changes(scope, responder, arguments, &call_id).await,
         "Mailbox/set" => mailbox::set(scope, responder, arguments, &call_id).await,
+        "PushSubscription/get" => push::get(scope, responder, arguments, &call_id).await,
+        "PushSubscription/set" => push::set(scope, responder, arguments, &call_id).await,
         "Quota/get" => quota::get(scope, responder, arguments, &call_id).await,
         "Quota/changes" => quota::changes(scope, responder, arguments, &call_id).await,
         "Quota/query" => quota::query(scope, responder, arguments, &call_id).await,

@@ -127,7 +127,14 @@ impl<'a> Scope<'a> {
     pub(crate) async fn logs(&self) -> Result<OpenLogs> {
         let own = self.account.clone();
         Ok(match self.reach {
-            Reach::Own => OpenLogs::of_own(own, logs_of(self.resolver()).await?),
+            Reach::Own => {
+                let logs = logs_of(self.resolver()).await?;
+                if let Some(push) = &self.user.shared.push {
+                    let shares: Vec<_> = logs.iter().skip(1).map(|log| log.id()).collect();
+                    push.follow_shares(self.account.id(), &shares);
+                }
+                OpenLogs::of_own(own, logs)
+            }
             Reach::SharedBy(owner) => {
                 OpenLogs::shared_by(owner, own, logs_shared_by(self.resolver(), owner).await?)
             }
@@ -140,7 +147,7 @@ impl<'a> Scope<'a> {
     }
 
     /// The caller.
-    pub(crate) fn user(&self) -> &User {
+    pub(crate) fn user(&self) -> &'a User {
         self.user
     }
 

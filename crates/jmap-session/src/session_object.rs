@@ -13,11 +13,13 @@ use sealpost_jmap::capability::Capability;
 use sealpost_jmap::email::EmailSortKey;
 use sealpost_jmap::id;
 use sealpost_jmap::principal::{OwnerCapability, PrincipalsCapability};
+use sealpost_jmap::push::VapidCapability;
 use sealpost_jmap::session::{
     Account, BlobCapability, Capabilities, CoreCapability, MailCapability, NoDetails, Session, capability,
 };
 use sealpost_jmap::websocket::WebSocketCapability;
 use sealpost_mailbox::shared_accounts::SharedAccount;
+use sealpost_push::Pusher;
 use sealpost_search::emails::Collation;
 use sealpost_vault::Hash;
 use serde_json::{Map, Value};
@@ -35,6 +37,7 @@ pub(crate) const USABLE: &[Capability] = &[
     Capability::Quota,
     Capability::Principals,
     Capability::WebSocket,
+    Capability::WebPushVapid,
 ];
 
 /// The id of an account: `A` and the account. The letter distinguishes it from other ids and from numbers
@@ -74,6 +77,11 @@ fn state_of(session: &Session) -> State {
 fn websocket(url: &str) -> (String, serde_json::Value) {
     let details = WebSocketCapability { url: url.to_owned(), supports_push: true };
     capability(Capability::WebSocket, &details)
+}
+
+fn vapid(push: &Pusher) -> (String, serde_json::Value) {
+    let application_server_key = push.application_server_key().to_owned();
+    capability(Capability::WebPushVapid, &VapidCapability { application_server_key })
 }
 
 /// What can be done with an account: the user's own, or one that another owner shares with the user.
@@ -122,6 +130,7 @@ fn without_urls(user: &User, shared: &[SharedAccount]) -> Session {
     let mut capabilities: Capabilities =
         names.map(|name| (name.clone(), Value::Object(Map::new()))).collect();
     capabilities.extend([capability(Capability::Core, &core), websocket("")]);
+    capabilities.extend(user.shared.push.as_ref().map(vapid));
     let account = own_account(user);
     // RFC 9670 §1.4: of other owners only those with something that the user has subscribed to.
     let subscribed = shared.iter().filter(|shared| shared.is_subscribed());

@@ -9,6 +9,7 @@ use sealpost_base::limits::{
 use sealpost_base::{AccountId, Budget, Permit};
 use sealpost_jmap::websocket::{ClientMessage, RequestError};
 use sealpost_jmap::{Problem, Request, json};
+use sealpost_push::Pusher;
 use sealpost_session::Context;
 use tokio::sync::Semaphore;
 
@@ -17,8 +18,10 @@ use crate::principal::PrincipalDirectory;
 /// What JMAP needs of the server.
 pub struct JmapShared {
     pub(crate) ctx: Arc<Context>,
-    /// Memory that requests hold beside the buffers of the domain. It is a part of the whole budget, so that
-    /// requests waiting here leave memory for those in progress.
+    /// What pushes to devices; `None`: this server does not.
+    pub(crate) push: Option<Pusher>,
+    /// For what a request keeps beside the buffers of the domain: a part of the whole, so that a
+    /// request that waits here leaves something for those that are further.
     pub(crate) kept: Budget,
     /// Memory for responses that later calls of a request refer to. A request may hold some while it waits
     /// for memory of `kept`, but holds none of `kept` while it waits for this. So requests never deadlock.
@@ -36,13 +39,19 @@ pub(crate) struct UnderWay {
 }
 
 impl JmapShared {
-    /// Creates the shared state for a server context.
+    /// Over the server's context; nothing is pushed to devices.
     pub fn new(ctx: Arc<Context>) -> Self {
+        Self::with_push(ctx, None)
+    }
+
+    /// Over the server's context, with what pushes to devices.
+    pub fn with_push(ctx: Arc<Context>, push: Option<Pusher>) -> Self {
         let kept = ctx.budget.share(ctx.budget.common() / 8);
         let referenced = ctx.budget.share(ctx.budget.common() / 8);
         let values = ctx.budget.share(ctx.budget.common() / HTTP_BUDGET_SHARE);
         JmapShared {
             ctx,
+            push,
             kept,
             referenced,
             values,

@@ -1,5 +1,8 @@
 //! Runs the transcript of each method against an account in memory.
 
+#[path = "support/push_service.rs"]
+#[allow(dead_code, reason = "other tests use it too")]
+mod push_service;
 #[path = "support/server.rs"]
 #[allow(dead_code, reason = "other tests use it too")]
 mod server;
@@ -37,6 +40,8 @@ transcripts![
     mailbox_query_changes,
     mailbox_set,
     mdn_parse,
+    push_subscription_get,
+    push_subscription_set,
     quota_changes,
     quota_get,
     quota_query,

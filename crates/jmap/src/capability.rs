@@ -17,6 +17,8 @@ string_enum! {
         Blob = "urn:ietf:params:jmap:blob",
         /// RFC 8887; it has no methods.
         WebSocket = "urn:ietf:params:jmap:websocket",
+        /// RFC 9749; it has no methods.
+        WebPushVapid = "urn:ietf:params:jmap:webpush-vapid",
         /// RFC 9007.
         Mdn = "urn:ietf:params:jmap:mdn",
         /// RFC 9425.

@@ -9,7 +9,7 @@ use serde::ser::{SerializeMap, Serializer};
 use serde_json::Value;
 pub use subscription::{
     PushKeys, PushProperty, PushSubscription, PushSubscriptionGet, PushSubscriptionGetResponse,
-    PushSubscriptionSet, PushSubscriptionSetResponse,
+    PushSubscriptionSet, PushSubscriptionSetResponse, VapidCapability,
 };
 
 use crate::id::{AccountId, Id};

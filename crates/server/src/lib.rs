@@ -14,6 +14,7 @@ mod housekeeping;
 mod http;
 mod listener;
 pub mod metrics;
+mod push;
 pub mod sending;
 mod server;
 mod sockets;

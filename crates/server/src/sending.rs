@@ -36,6 +36,7 @@ use sealpost_vault::Store;
 use sealpost_vault::entry::LogKey;
 use sealpost_vault::mail_key::MailKeys;
 use sealpost_vault::server_key::ServerKeys;
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -68,6 +69,9 @@ struct Inner {
     policies: Arc<PolicyFile>,
     tls_sessions: Arc<TlsSessions>,
     transport: Arc<LocalTransport>,
+    network: Network,
+    /// Rings when another node is found to be lost.
+    lost: Arc<Notify>,
     queue_sending: QueueSending,
     outbox: Outbox,
     own: RunningQueue,
@@ -108,9 +112,9 @@ impl Sending {
         let deliverer = Deliverer::new(Parts {
             settings: convert::settings(&ctx)?,
             routes: convert::routes(&ctx.settings.sending.routes)?,
-            resolver: network.resolver,
-            dialer: network.dialer,
-            tls: network.tls,
+            resolver: network.resolver.clone(),
+            dialer: network.dialer.clone(),
+            tls: network.tls.clone(),
             policies: policies.clone(),
             reports: Arc::new(recorder),
             clock: ctx.clock.clone(),
@@ -136,6 +140,8 @@ impl Sending {
             policies,
             tls_sessions,
             transport,
+            network,
+            lost: Arc::default(),
             queue_sending,
             outbox,
             own,
@@ -163,6 +169,16 @@ impl Sending {
     /// What queued mail is sealed under.
     pub fn mail_keys(&self) -> &MailKeys {
         &self.0.keys
+    }
+
+    /// What delivery reaches the world by.
+    pub fn network(&self) -> &Network {
+        &self.0.network
+    }
+
+    /// Rings when another node is found to be lost: it may have owed more than mail.
+    pub fn lost_nodes(&self) -> Arc<Notify> {
+        self.0.lost.clone()
     }
 
     /// What the runners of this node's queue and of adopted ones count.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use sealpost_base::limits::{DATABASE_START_TIME, OPERATOR_CONNECTIONS};
 use sealpost_base::{Clock, Error, MemoryDivision, Random, Result, Timestamp};
+use sealpost_push::Pusher;
 use sealpost_vault::Store;
 use sealpost_vault::server_key::ServerKeys;
 use sealpost_vault::store::Extent;
@@ -42,6 +43,7 @@ pub struct Server {
     bus: JoinSet<()>,
     bus_ends: Shutdown,
     sending: Option<Sending>,
+    push: Option<Pusher>,
 }
 
 impl Server {
@@ -117,21 +119,26 @@ impl Server {
             },
             false => None,
         };
+        let push = crate::push::start(&ctx, &key, sending.as_ref()).await;
         let (plaintext, tls_only) = (admission.places(), admission.places_with_tls());
         tracing::info!(plaintext, tls = tls_only, "connection limits");
         let mut addresses = Listen::default();
         let serve = session_services(&ctx, &key, sending.as_ref());
         let bound = bind_all(&listen, &mut addresses, serve, &ctx).and_then(|mut users| {
-            users.extend(bind_http(&listen, &mut addresses, &ctx, tls.as_deref(), sending.as_ref())?);
-            Ok((users, bind_operators(&listen, &mut addresses, sending.as_ref())?))
+            users.extend(bind_http(&listen, &mut addresses, &ctx, tls.as_deref(), sending.as_ref(), push.as_ref())?);
+            Ok((users, bind_operators(&listen, &mut addresses, sending.as_ref(), push.as_ref())?))
         });
-        let (users, operators) = match (bound, &sending) {
-            (Ok(bound), _) => bound,
-            (Err(error), Some(sending)) => {
-                sending.stop(Instant::now()).await;
+        let (users, operators) = match bound {
+            Ok(bound) => bound,
+            Err(error) => {
+                if let Some(sending) = &sending {
+                    sending.stop(Instant::now()).await;
+                }
+                if let Some(push) = &push {
+                    push.stop().await;
+                }
                 return Err(error);
             }
-            (Err(error), None) => return Err(error),
         };
         let mut listeners = JoinSet::new();
         for (socket, service) in users {
@@ -163,7 +170,7 @@ impl Server {
                 crate::bus::run(settings.clone(), ears, ctx.random.clone(), ends.clone())
             }));
         }
-        Ok(Server { addresses, ctx, tls, admission, listeners, housekeeping, bus, bus_ends, sending })
+        Ok(Server { addresses, ctx, tls, admission, listeners, housekeeping, bus, bus_ends, sending, push })
     }
 
     /// The addresses it listens on, with the port that the system chose for port 0.
@@ -228,7 +235,10 @@ impl Server {
         if let Some(sending) = &self.sending {
             sending.stop(deadline).await;
         }
-        // All sessions and deliveries have ended: usage no longer changes.
+        // All sessions and deliveries have ended: nothing is appended any more.
+        if let Some(push) = &self.push {
+            push.stop().await;
+        }
         if tokio::time::timeout(WRITE_DOWN, self.ctx.usage.write_down()).await.is_err() {
             tracing::warn!("cannot write all usage records before the exit");
         }

@@ -6,6 +6,7 @@ use futures::FutureExt;
 use sealpost_base::Result;
 use sealpost_http::HttpShared;
 use sealpost_imap_session::ImapShared;
+use sealpost_push::Pusher;
 use sealpost_session::Context;
 use sealpost_session::settings::Listen;
 use sealpost_smtp_session::{Service as SmtpService, SmtpShared};
@@ -70,8 +71,9 @@ pub(crate) fn bind_http(
     ctx: &Arc<Context>,
     tls: Option<&Tls>,
     sending: Option<&Sending>,
+    push: Option<&Pusher>,
 ) -> Result<Vec<(Listener, Service)>> {
-    let jmap = Arc::new(Jmap::new(ctx.clone()));
+    let jmap = Arc::new(Jmap::new(ctx.clone(), push.cloned()));
     let shared = Arc::new(HttpShared::new(ctx.clone(), http::router(ctx.clone(), sending.cloned(), &jmap)));
     let serve: Serve = Arc::new(move |stream, _| sealpost_http::serve(stream, shared.clone()).boxed());
     let mut bound = Vec::new();
@@ -97,9 +99,10 @@ pub(crate) fn bind_operators(
     listen: &Listen,
     addresses: &mut Listen,
     sending: Option<&Sending>,
+    push: Option<&Pusher>,
 ) -> Result<Vec<(Listener, Service)>> {
     let mut bound = Vec::new();
-    let (sending, watched) = (sending.cloned(), sending.cloned());
+    let (sending, watched) = (sending.cloned(), (sending.cloned(), push.cloned()));
     let serve_metrics = move |stream, ctx| crate::metrics::http::serve(stream, ctx, watched.clone()).boxed();
     let refusal = http::REFUSAL.into();
     let service = Service { protocol: "metrics", tls: None, refusal, serve: Arc::new(serve_metrics) };

@@ -10,12 +10,13 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use futures::StreamExt;
-use sealpost_base::{AccountId, Position};
+use sealpost_base::{AccountId, Position, Result};
 use sealpost_vault::store::Mark;
 use tokio::sync::{Notify, broadcast};
 use tokio::time::{sleep, timeout};
 
 use super::{Accounts, Shared, lock};
+use crate::grown::Grown;
 use crate::log_end::LogEnd;
 
 /// The polling interval without notifications.
@@ -68,6 +69,24 @@ impl Accounts {
     /// some.
     pub fn appended(&self) -> broadcast::Receiver<(AccountId, Position)> {
         self.0.appended.subscribe()
+    }
+
+    /// New entries in logs, for a task without keys: all that this process appends, and those of
+    /// other processes where the store reports them. A slow receiver misses some.
+    pub fn grown(&self) -> broadcast::Receiver<Grown> {
+        self.0.grown.subscribe()
+    }
+
+    /// The position of the last entry in the log of an account or a shared mailbox, as the store
+    /// has it now. Needs no key; takes one listing.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn log_position(&self, log: AccountId) -> Result<Position> {
+        let head = self.head(log);
+        head.look(self.0.env.clock().monotonic()).await?;
+        let position = *head.known_end.borrow();
+        Ok(position)
     }
 
     /// Sets the polling interval: short, or long while notifications arrive ([`Accounts::look`]).

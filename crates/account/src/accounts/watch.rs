@@ -11,6 +11,7 @@ use sealpost_vault::Store;
 use sealpost_vault::store::Mark;
 
 use super::{Accounts, Shared, lock};
+use crate::grown::Grown;
 use crate::log_end::LogEnd;
 
 /// Rings bells for as long as there are accounts.
@@ -40,6 +41,8 @@ async fn notify(accounts: &Accounts, mark: &mut Mark) -> Result<()> {
             return look_everywhere(accounts).await;
         };
         for (id, position) in newer.entries.iter().filter_map(|path| sealpost_journal::log_entry(path)) {
+            // This process reports what it appends by itself, and knows more of it.
+            let _ = accounts.0.grown.send(Grown { log: id, position, touched: None });
             let head = lock(&accounts.0.heads).by_account.get(&id).cloned();
             // A path alone rings nothing: it may be of no entry.
             if let Some(head) = head

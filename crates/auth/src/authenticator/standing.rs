@@ -155,6 +155,11 @@ impl Standings {
 }
 
 impl Standing {
+    /// The slot that the session logged in with.
+    pub fn slot(&self) -> SlotId {
+        self.slot
+    }
+
     /// Whether the login is still valid.
     pub fn holds(&self) -> bool {
         self.known.borrow().admits(self)

@@ -1,20 +1,16 @@
 //! Fetches a policy: one GET over HTTPS (RFC 8461 §3.3), no redirects, everything bounded.
 
-use std::net::{IpAddr, SocketAddr};
-
 use bytes::BytesMut;
-use rustls::pki_types::ServerName;
 use sealpost_base::Timestamp;
 use sealpost_base::limits::{STS_HEAD_BYTES, STS_POLICY_BYTES};
-use sealpost_dns::{DnsName, Resolver, ResolverExt};
+use sealpost_dns::{DnsName, Resolver};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::{Policy, StsProblem};
 use crate::dial::{Dialer, Stream};
-use crate::tls::{Judge, TlsClient};
+use crate::https::{self, ConnectProblem, Reach, Web, WebHost};
+use crate::tls::TlsClient;
 
-/// Addresses of the web site that are tried.
-const ADDRESSES: usize = 4;
 /// Header fields of a response.
 const FIELDS: usize = 64;
 
@@ -28,40 +24,21 @@ pub(super) async fn fetch(
     now: Timestamp,
 ) -> Result<Policy, StsProblem> {
     let host = domain.below("mta-sts").ok_or(StsProblem::FetchError)?;
-    let mut stream = connect(&host, port, resolver, dialer, tls, now).await?;
+    // RFC 8461 §3.3: the certificate has to be good for "mta-sts" below the domain.
+    let site = WebHost::Name(host.clone());
+    let web = Web { resolver, dialer, tls };
+    let mut stream = https::connect(&site, port, web, Reach::All, now).await.map_err(problem)?;
     let request =
         format!("GET /.well-known/mta-sts.txt HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
     let body = exchange(stream.as_mut(), request.as_bytes()).await.ok_or(StsProblem::FetchError)?;
     Policy::parse(&body).ok_or(StsProblem::Invalid)
 }
 
-async fn connect(
-    host: &DnsName,
-    port: u16,
-    resolver: &dyn Resolver,
-    dialer: &dyn Dialer,
-    tls: &TlsClient,
-    now: Timestamp,
-) -> Result<Box<dyn Stream>, StsProblem> {
-    let name = ServerName::try_from(host.as_str().to_owned()).map_err(|_| StsProblem::FetchError)?;
-    let mut addresses: Vec<IpAddr> = Vec::new();
-    if let Ok(answer) = resolver.ipv4(host).await {
-        addresses.extend(answer.records.into_iter().map(IpAddr::V4));
+fn problem(problem: ConnectProblem) -> StsProblem {
+    match problem {
+        ConnectProblem::Certificate => StsProblem::WebPkiInvalid,
+        _ => StsProblem::FetchError,
     }
-    if let Ok(answer) = resolver.ipv6(host).await {
-        addresses.extend(answer.records.into_iter().map(IpAddr::V6));
-    }
-    for address in addresses.into_iter().take(ADDRESSES) {
-        let Ok(stream) = dialer.dial(SocketAddr::new(address, port), None).await else { continue };
-        let Ok(secured) = tls.handshake(stream, &name).await else { continue };
-        // RFC 8461 §3.3: the certificate has to be good for "mta-sts" below the domain.
-        let names = std::slice::from_ref(&name);
-        return match tls.verify(&Judge::Roots, &secured.certificates, names, now) {
-            Ok(()) => Ok(secured.stream),
-            Err(_) => Err(StsProblem::WebPkiInvalid),
-        };
-    }
-    Err(StsProblem::FetchError)
 }
 
 /// Sends the request; the body of a response 200 with a text. `None` if it is anything else.

@@ -13,14 +13,22 @@
 //! and quota.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use sealpost_jmap_session::Caller;
+use rustls::RootCertStore;
+use sealpost_jmap_session::{Caller, JmapShared};
 use serde_json::{Value, json};
 
+use crate::push_service::pusher;
 use crate::server::{TestServer, api};
 
 pub async fn play(name: &str, text: &str) {
-    let server = TestServer::new().await;
+    let mut server = TestServer::new().await;
+    if name.starts_with("push_") {
+        // Nothing answers: what is pushed is the matter of other tests.
+        let push = pusher(&server.ctx, None, RootCertStore::empty(), None).await;
+        server.jmap = Arc::new(JmapShared::with_push(server.ctx.clone(), Some(push)));
+    }
     let caller = server.caller().await;
     let mut kept = BTreeMap::from([("account".to_owned(), json!(format!("A{}", server.record.id)))]);
     let mut lines = text.lines().enumerate().peekable();

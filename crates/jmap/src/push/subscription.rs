@@ -6,7 +6,8 @@ use base64::Engine as _;
 use base64::alphabet::URL_SAFE;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use sealpost_base::limits::{
-    JMAP_DEVICE_ID_BYTES, JMAP_GET_OBJECTS, JMAP_PUSH_TYPES, JMAP_PUSH_URL_BYTES, JMAP_SET_OBJECTS,
+    JMAP_DEVICE_ID_BYTES, JMAP_GET_OBJECTS, JMAP_PUSH_TYPE_BYTES, JMAP_PUSH_TYPES, JMAP_PUSH_URL_BYTES,
+    JMAP_SET_OBJECTS,
 };
 use serde::Serialize;
 
@@ -25,6 +26,14 @@ object! {
         p256dh: String = "p256dh" [required],
         /// A secret for authentication, in URL-safe base64.
         auth: String = "auth" [required],
+    }
+}
+
+object! {
+    /// `urn:ietf:params:jmap:webpush-vapid`, of the server (RFC 9749 §3).
+    pub struct VapidCapability {
+        /// The public key that signs pushes: an uncompressed point on P-256, in URL-safe base64.
+        application_server_key: String = "applicationServerKey" [required],
     }
 }
 
@@ -101,8 +110,15 @@ impl PushSubscription {
 
     /// What is wrong with the types, also in an update.
     pub fn too_many_types(&self) -> Option<Mismatch> {
-        let is_too_many = self.types.iter().flatten().any(|types| types.len() > JMAP_PUSH_TYPES);
-        is_too_many.then(|| Mismatch::because(format!("more than {JMAP_PUSH_TYPES}")).within("types"))
+        let mut all = self.types.iter().flatten();
+        let wrong = |types: &Vec<String>| {
+            if types.len() > JMAP_PUSH_TYPES {
+                return Some(format!("more than {JMAP_PUSH_TYPES}"));
+            }
+            let is_long = types.iter().any(|name| name.len() > JMAP_PUSH_TYPE_BYTES);
+            is_long.then(|| format!("a name of more than {JMAP_PUSH_TYPE_BYTES} bytes"))
+        };
+        Some(Mismatch::because(all.find_map(wrong)?).within("types"))
     }
 }
 

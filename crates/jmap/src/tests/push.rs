@@ -63,6 +63,7 @@ fn a_subscription_is_checked() {
         (json!({"keys": {"p256dh": keys("")["p256dh"], "auth": "AA"}}), "keys"),
         (json!({"keys": {"p256dh": keys("")["p256dh"]}}), "keys"),
         (json!({"types": vec!["Email"; JMAP_PUSH_TYPES + 1]}), "types"),
+        (json!({"types": ["x".repeat(JMAP_PUSH_TYPE_BYTES + 1)]}), "types"),
         (json!({"id": "P1"}), "id"),
     ] {
         assert_eq!(subscription(wrong.clone()).unwrap_err(), [property], "{wrong}");

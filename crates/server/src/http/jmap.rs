@@ -18,6 +18,7 @@ use futures::future::BoxFuture;
 use sealpost_base::limits::JMAP_UPLOAD_BYTES;
 use sealpost_http::{Body, Handler, Method, Request, Response, Route};
 use sealpost_jmap_session::JmapShared;
+use sealpost_push::Pusher;
 use sealpost_session::{Context, Shutdown};
 
 /// Answers requests of JMAP.
@@ -27,9 +28,9 @@ pub(crate) struct Jmap {
 }
 
 impl Jmap {
-    /// Over the server's context.
-    pub(crate) fn new(ctx: Arc<Context>) -> Self {
-        Jmap { shutdown: ctx.shutdown.clone(), shared: Arc::new(JmapShared::new(ctx)) }
+    /// Over the server's context, with what pushes to devices.
+    pub(crate) fn new(ctx: Arc<Context>, push: Option<Pusher>) -> Self {
+        Jmap { shutdown: ctx.shutdown.clone(), shared: Arc::new(JmapShared::with_push(ctx, push)) }
     }
 }
 

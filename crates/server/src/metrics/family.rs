@@ -1,6 +1,7 @@
 //! One metric: its description, and how its lines are written.
 
 use sealpost_base::metrics::Counter;
+use sealpost_push::Pusher;
 use sealpost_session::Context;
 use sealpost_vault::StoreStats;
 
@@ -66,6 +67,8 @@ pub(super) struct View<'a> {
     pub(super) ctx: &'a Context,
     /// `None` if the server sends nothing: then there are no series about it.
     pub(super) sending: Option<&'a Sending>,
+    /// `None` if the server pushes nothing to devices.
+    pub(super) push: Option<&'a Pusher>,
     pub(super) process: Process,
     pub(super) store: StoreStats,
     pub(super) sessions: [sealpost_session::sessions::Count; Protocol::ALL.len()],
@@ -73,12 +76,13 @@ pub(super) struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    pub(super) fn of(ctx: &'a Context, sending: Option<&'a Sending>) -> Self {
+    pub(super) fn of(ctx: &'a Context, sending: Option<&'a Sending>, push: Option<&'a Pusher>) -> Self {
         let loaded = ctx.accounts.all_loaded();
         let bytes = loaded.iter().map(|account| account.state().memory()).sum();
         View {
             ctx,
             sending,
+            push,
             process: Process::read(),
             store: ctx.store.stats(),
             sessions: Protocol::ALL.map(|protocol| ctx.sessions.count(protocol)),

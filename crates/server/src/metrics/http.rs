@@ -15,6 +15,7 @@ use super::families;
 use super::family::View;
 use super::openmetrics;
 use crate::sending::Sending;
+use sealpost_push::Pusher;
 use sealpost_session::Context;
 use sealpost_session::net::Stream;
 
@@ -40,10 +41,15 @@ enum Request {
 }
 
 /// Answers one request.
-pub(crate) async fn serve(mut stream: Stream, ctx: Arc<Context>, sending: Option<Sending>) {
+pub(crate) async fn serve(
+    mut stream: Stream,
+    ctx: Arc<Context>,
+    (sending, push): (Option<Sending>, Option<Pusher>),
+) {
+    let running = (sending.as_ref(), push.as_ref());
     let answered = tokio::select! {
         () = ctx.shutdown.wait() => Ok(Ok(())),
-        answered = tokio::time::timeout(TIMEOUT, answer(&mut stream, &ctx, sending.as_ref())) => answered,
+        answered = tokio::time::timeout(TIMEOUT, answer(&mut stream, &ctx, running)) => answered,
     };
     match answered {
         Ok(Ok(())) => stream.close().await,
@@ -67,7 +73,11 @@ async fn request(stream: &mut Stream) -> std::io::Result<Option<Request>> {
     }
 }
 
-async fn answer(stream: &mut Stream, ctx: &Context, sending: Option<&Sending>) -> std::io::Result<()> {
+async fn answer(
+    stream: &mut Stream,
+    ctx: &Context,
+    (sending, push): (Option<&Sending>, Option<&Pusher>),
+) -> std::io::Result<()> {
     let Some(request) = tokio::time::timeout(ASKING, request(stream)).await?? else { return Ok(()) };
     match request {
         Request::Refused(status) => {
@@ -87,7 +97,7 @@ async fn answer(stream: &mut Stream, ctx: &Context, sending: Option<&Sending>) -
         Request::Metrics { body } => {
             let mut out = begin("200 OK", openmetrics::MEDIA_TYPE, "");
             if body {
-                let view = View::of(ctx, sending);
+                let view = View::of(ctx, sending, push);
                 for piece in families::pieces(&view) {
                     out.push_str(&piece);
                     if out.len() >= PAGE_BYTES {

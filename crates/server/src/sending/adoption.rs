@@ -44,7 +44,9 @@ async fn adopt_all(inner: &Arc<Inner>, expired: &[AccountId], looked: &mut HashM
         if is_left_alone || inner.adopted().contains_key(node) {
             continue;
         }
-        looked.insert(*node, Instant::now());
+        if looked.insert(*node, Instant::now()).is_none() {
+            inner.lost.notify_one();
+        }
         match adopt(inner, *node).await {
             Ok(()) => {}
             // Another node was first.
@@ -188,7 +190,7 @@ mod tests {
         assert!(lost.queue().accept(later(&clock)).await.is_err());
         let problem = lost.problem().unwrap();
         assert!(problem.contains(&other.0.node.name), "{problem}");
-        let jmap = std::sync::Arc::new(crate::http::jmap::Jmap::new(lost.0.ctx.clone()));
+        let jmap = std::sync::Arc::new(crate::http::jmap::Jmap::new(lost.0.ctx.clone(), None));
         let router = crate::http::router(lost.0.ctx.clone(), Some(lost.clone()), &jmap);
         let health = crate::http::tests::get(router, &lost.0.ctx, "GET /healthz").await;
         assert!(health.starts_with("HTTP/1.1 503 ") && health.ends_with(&format!("{problem}\n")), "{health}");

@@ -27,7 +27,8 @@ const CACHE_SHARE: usize = 64;
 /// Where the system names its name servers.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
-/// Names, connections, certificates.
+/// Names, connections, certificates. Cheap to clone.
+#[derive(Clone)]
 pub struct Network {
     /// DNS.
     pub resolver: Arc<dyn Resolver>,

@@ -12,7 +12,7 @@ use sealpost_base::{Error, limits};
 use super::ListedObject;
 
 /// Where records are.
-const RECORDS: [&str; 6] = ["server", "accounts", "aliases", "shares", "usage", "domains"];
+const RECORDS: [&str; 7] = ["server", "accounts", "aliases", "shares", "usage", "domains", "push"];
 
 /// The most bytes of an object to read; part of a request.
 #[derive(Debug, Clone, Copy)]
@@ -94,6 +94,7 @@ mod tests {
             ("server/key/0000000000000001", Some(limits::RECORD_BYTES)),
             ("accounts/me@x/ffffffffffffffff", Some(limits::RECORD_BYTES)),
             ("domains/example.org/dkim/rsa-1", Some(limits::RECORD_BYTES)),
+            ("push/accounts/1/0000000000000001", Some(limits::RECORD_BYTES)),
             ("acct/1/log/0000000000000001", Some(limits::ENTRY_BYTES + limits::SEALING_BYTES)),
             ("queue/1/log/0000000000000001", Some(limits::ENTRY_BYTES + limits::SEALING_BYTES)),
             ("acct/1/manifest/0000000000000001", Some(limits::MANIFEST_BYTES)),

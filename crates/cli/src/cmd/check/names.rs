@@ -16,6 +16,8 @@ pub fn is_known(path: &str) -> bool {
         ("acct", [id, kind, rest @ ..]) => id.parse::<AccountId>().is_ok() && is_of_kind(kind, rest),
         ("queue", [node, rest @ ..]) => node.parse::<AccountId>().is_ok() && is_of_queue(rest),
         ("domains", [_, kind, _]) => matches!(*kind, "dkim" | "active" | "retired"),
+        ("push", ["key"]) => true,
+        ("push", ["accounts", id, version]) => id.parse::<AccountId>().is_ok() && version.len() == 16,
         (top, [_, ..]) => FOLDERS.contains(&top),
         _ => false,
     }
@@ -65,6 +67,8 @@ mod tests {
             format!("queue/{id}/history/0000000000000001-0000000000000009"),
             format!("queue/{id}/copy"),
             "domains/example.org/dkim/rsa-20261126bcdf".to_owned(),
+            "push/key".to_owned(),
+            format!("push/accounts/{id}/0000000000000001"),
             "accounts/jane@example.org/0000000000000001".to_owned(),
             "store/appends/conditional".to_owned(),
         ] {
@@ -78,6 +82,8 @@ mod tests {
             format!("acct/{id}/msg/{id}/x"),
             format!("queue/{id}/msg/{id}"),
             "domains/example.org/dkin/rsa-20261126bcdf".to_owned(),
+            "push/kex".to_owned(),
+            format!("push/accountr/{id}/0000000000000001"),
             format!("aCct/{id}/log/0000000000000001"),
             format!("salvaged/7/acct/{id}/log/0000000000000001"),
             "alone".to_owned(),
