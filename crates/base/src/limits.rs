@@ -420,6 +420,8 @@ pub const CARD_UID_BYTES: usize = 1024;
 pub const CARD_MEDIA: usize = 16;
 /// Bytes of one of them.
 pub const CARD_MEDIA_BYTES: u64 = 5_000_000;
+/// Languages that a contact card is localized to.
+pub const CARD_LANGUAGES: usize = 32;
 /// Bytes of the changes of contact cards that one log entry takes; more are several entries.
 pub const CARDS_ENTRY_BYTES: usize = 512 * 1024;
 /// Bytes of the keys by which contact cards are sorted, of each card.

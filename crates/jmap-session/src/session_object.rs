@@ -13,7 +13,7 @@ use sealpost_jmap::capability::Capability;
 use sealpost_jmap::email::EmailSortKey;
 use sealpost_jmap::id;
 use sealpost_jmap::session::{
-    Account, BlobCapability, Capabilities, CoreCapability, MailCapability, NoDetails, Session, capability,
+    Account, BlobCapability, Capabilities, ContactsCapability, CoreCapability, MailCapability, NoDetails, Session, capability,
 };
 use sealpost_jmap::websocket::WebSocketCapability;
 use sealpost_search::emails::Collation;
@@ -31,6 +31,7 @@ pub(crate) const USABLE: &[Capability] = &[
     Capability::Blob,
     Capability::Mdn,
     Capability::Quota,
+    Capability::Contacts,
     Capability::WebSocket,
 ];
 
@@ -89,8 +90,11 @@ fn account_capabilities() -> Capabilities {
         supported_type_names: LookupType::ALL.iter().map(|name| name.name().to_owned()).collect(),
         supported_digest_algorithms: DIGESTS.iter().map(|(name, _)| (*name).to_owned()).collect(),
     };
+    // Each card may be in all address books.
+    let contacts = ContactsCapability { max_address_books_per_card: None, may_create_address_book: true };
     Capabilities::from([
         capability(Capability::Mail, &mail),
+        capability(Capability::Contacts, &contacts),
         capability(Capability::Blob, &blob),
         capability(Capability::Quota, &NoDetails {}),
     ])

@@ -101,7 +101,7 @@ impl StateChanges {
         let (watchers, (found, now)) = {
             let work = pin!(look(self.caller.user(), |logs| {
                 let found = known.map(|known| since::<ObjectId>(logs, known, JMAP_CHANGES));
-                (found.flatten(), positions(logs))
+                ((found.flatten(), contacts_changed(logs, known)), positions(logs))
             }));
             fair_scheduler::run(self.caller.queue(), work).await?
         };
@@ -113,10 +113,23 @@ impl StateChanges {
         let account = self.caller.account();
         let state = state_of(account, &now);
         self.known = Some(now);
-        let types = changed_types(found.as_ref()).map(|name| (name.to_owned(), state.clone()));
+        let (emails, (books, cards)) = found;
+        let contacts = [("AddressBook", books), ("ContactCard", cards)];
+        let contacts = contacts.into_iter().filter_map(|(name, has_changed)| has_changed.then_some(name));
+        let types = changed_types(emails.as_ref()).chain(contacts).map(|name| (name.to_owned(), state.clone()));
         let changed = BTreeMap::from([(account_id(account), types.collect::<TypeState>())]);
         Ok(Some(StateChange { changed }))
     }
+}
+
+/// Whether address books changed, and cards, or may have. They are in the account's own log.
+fn contacts_changed(
+    logs: &[(AccountId, &sealpost_account::AccountState)],
+    known: Option<&LogPositions>,
+) -> (bool, bool) {
+    let Some((own, state)) = logs.first() else { return (false, false) };
+    let at = known.and_then(|known| known.iter().find(|(log, _)| log == own)).map(|(_, at)| at);
+    at.map_or((true, true), |at| state.contacts().changed_since(at))
 }
 
 /// The types that may have changed with these emails; `None`: more than can be told.

@@ -21,6 +21,8 @@ string_enum! {
         Mdn = "urn:ietf:params:jmap:mdn",
         /// RFC 9425.
         Quota = "urn:ietf:params:jmap:quota",
+        /// RFC 9610: AddressBook, ContactCard.
+        Contacts = "urn:ietf:params:jmap:contacts",
     }
 }
 
@@ -39,6 +41,7 @@ impl Capability {
             "Blob" => Capability::Blob,
             "MDN" => Capability::Mdn,
             "Quota" => Capability::Quota,
+            "AddressBook" | "ContactCard" => Capability::Contacts,
             _ => return None,
         })
     }

@@ -7,6 +7,7 @@
 mod changes;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use minicbor::{Decode, Encode};
 use sealpost_base::{ModSeq, ObjectId, Position, Timestamp, Uid, limits};
@@ -128,6 +129,19 @@ impl Contacts {
         self.cards.values()
     }
 
+    /// The cards from there on.
+    pub fn cards_from(&self, begin: Bound<CardId>) -> impl Iterator<Item = &Card> {
+        self.cards.range((begin, Bound::Unbounded)).map(|(_, card)| card)
+    }
+
+    /// Whether an address book was made, changed or deleted after that position, and whether a card was.
+    pub fn changed_since(&self, position: Position) -> (bool, bool) {
+        let goes = |gone: &Bounded<3>| gone.since(position).is_none_or(|mut gone| gone.next().is_some());
+        let books = goes(&self.gone_books) || self.books.values().any(|book| book.changed > position);
+        let cards = goes(&self.gone_cards) || self.cards.values().any(|card| card.changed > position);
+        (books, cards)
+    }
+
     /// The card of that number.
     pub fn card(&self, id: CardId) -> Option<&Card> {
         self.cards.get(&id)
@@ -239,6 +253,14 @@ impl AccountState {
         let numbers = self.contacts.cards().flat_map(|card| &card.media);
         let mut media = numbers.filter(|number| self.messages.object(**number) == Some(object));
         media.next().and_then(|number| self.messages.get(*number))
+    }
+
+    /// The cards that have it.
+    pub fn cards_with_medium(&self, object: ObjectId) -> impl Iterator<Item = CardId> {
+        let has = move |card: &&Card| {
+            card.media.iter().any(|number| self.messages.object(*number) == Some(object))
+        };
+        self.contacts.cards().filter(has).map(|card| card.id)
     }
 
     /// The pictures and sounds of a card.

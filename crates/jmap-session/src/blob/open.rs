@@ -70,9 +70,15 @@ async fn open_message(scope: &Scope<'_>, object: ObjectId) -> Result<Option<Blob
         Some((email.stored.0, email.message(states)?))
     })
     .await?;
-    let Some((log, message)) = found else { return Ok(None) };
+    let Some((log, message)) = found else { return Ok(open_card_medium(scope, object)) };
     let Some(account) = logs.iter().find(|account| account.id() == log) else { return Ok(None) };
     Ok(Some(Blob::message(account.clone(), message)))
+}
+
+/// The picture or sound of a contact card that this object holds.
+fn open_card_medium(scope: &Scope<'_>, object: ObjectId) -> Option<Blob> {
+    let medium = scope.account().state().card_medium(object)?;
+    Some(Blob::message(scope.account().clone(), medium))
 }
 
 /// The upload of that text, unless it was collected.

@@ -11,11 +11,11 @@ use sealpost_jmap::quota::{Quota, QuotaScope, ResourceType};
 use crate::scope::Scope;
 
 /// What JMAP has a type for, and so a quota: the resource, a letter for it in states, its id, its
-/// name, what is counted, and the type.
-const KINDS: [(Resource, char, &str, &str, ResourceType, &str); 3] = [
-    (Resource::Storage, 's', "storage", "Storage", ResourceType::Octets, "Email"),
-    (Resource::Messages, 'm', "messages", "Messages", ResourceType::Count, "Email"),
-    (Resource::Mailboxes, 'x', "mailboxes", "Mailboxes", ResourceType::Count, "Mailbox"),
+/// name, what is counted, and the types.
+const KINDS: [(Resource, char, &str, &str, ResourceType, &[&str]); 3] = [
+    (Resource::Storage, 's', "storage", "Storage", ResourceType::Octets, &["Email", "ContactCard"]),
+    (Resource::Messages, 'm', "messages", "Messages", ResourceType::Count, &["Email"]),
+    (Resource::Mailboxes, 'x', "mailboxes", "Mailboxes", ResourceType::Count, &["Mailbox"]),
 ];
 
 /// Of each kind how much is used, and the limit; `None` if there is none.
@@ -83,7 +83,7 @@ impl Values {
                 hard_limit: Some(hard_limit),
                 scope: Some(QuotaScope::Account),
                 name: Some((*name).to_owned()),
-                types: Some(vec![(*of).to_owned()]),
+                types: Some(of.iter().map(|name| (*name).to_owned()).collect()),
                 warn_limit: Some(None),
                 soft_limit: Some(None),
                 description: Some(None),

@@ -1,0 +1,151 @@
+//! Stores prepared cards by one entry: each is decided by itself, where the log ends.
+
+use std::collections::HashSet;
+
+use sealpost_account::contacts::CardId;
+use sealpost_account::{AccountState, Applied, Event};
+use sealpost_base::limits::{CARDS, CARDS_BYTES};
+use sealpost_base::{Error, Kind};
+use sealpost_directory::Usage;
+use sealpost_jmap::SetError;
+use sealpost_jmap::error::{SetErrorDetail, SetErrorType};
+use sealpost_mailbox::quota_headroom::QuotaHeadroom;
+use serde_json::{Map, Value};
+
+use super::prepare::Prepared;
+use crate::contact::object::{BOOK_IDS, id_of_card};
+use crate::entries::Entries;
+use crate::method::Failure;
+use crate::scope::Scope;
+
+/// What became of a card.
+pub(super) enum Done {
+    /// It is stored, with these properties that the client does not know.
+    Stored(CardId, Map<String, Value>),
+    /// It is not.
+    Refused(SetError),
+    /// Others changed the card since it was read.
+    Overtaken,
+}
+
+/// Why a card is not stored.
+enum Refusal {
+    Error(SetError),
+    Overtaken,
+}
+
+pub(super) async fn commit(
+    scope: &Scope<'_>,
+    entries: &mut Entries,
+    cards: Vec<Prepared>,
+) -> Result<Vec<Done>, Failure> {
+    if cards.is_empty() {
+        return Ok(Vec::new());
+    }
+    let headroom = scope.headroom().await?;
+    let committed = scope.account().commit(|state| decide(state, &cards, &headroom)).await;
+    let committed = match committed {
+        Ok(committed) => committed,
+        // The account would be too large to be loaded.
+        Err(error) if error.kind() == Kind::Limit => {
+            let refused = || SetError::from(SetErrorType::OverQuota).describe(error.to_string());
+            return Ok(cards.iter().map(|_| Done::Refused(refused())).collect());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    entries.committed(scope.account().id(), &committed);
+    let mut applied = committed.applied.into_iter();
+    let done = cards.into_iter().zip(committed.value).map(|(card, decided)| match decided {
+        Err(Refusal::Error(error)) => Done::Refused(error),
+        Err(Refusal::Overtaken) => Done::Overtaken,
+        Ok(()) => match applied.next() {
+            Some(Applied::Card(id)) => Done::Stored(id, card.reply),
+            _ => Done::Overtaken,
+        },
+    });
+    Ok(done.collect())
+}
+
+type Decided = (Vec<Event>, Vec<Result<(), Refusal>>);
+
+fn decide(state: &AccountState, cards: &[Prepared], headroom: &QuotaHeadroom) -> Result<Decided, Error> {
+    let mut room = Room { state, headroom, uids: HashSet::new(), ids: HashSet::new(), cards: 0, bytes: 0, media: 0 };
+    let (mut events, mut decided) = (Vec::new(), Vec::new());
+    for prepared in cards {
+        prepared.media.stored.iter().try_for_each(sealpost_account::Stored::check_age)?;
+        let taken = room.take(prepared);
+        if taken.is_ok() {
+            let card = prepared.card.as_ref().map(|(id, _)| *id);
+            events.push(Event::CardStored { card, content: prepared.content.clone() });
+        }
+        decided.push(taken);
+    }
+    Ok((events, decided))
+}
+
+/// What the account has, and the cards before in the same entry.
+struct Room<'a> {
+    state: &'a AccountState,
+    headroom: &'a QuotaHeadroom,
+    uids: HashSet<&'a str>,
+    ids: HashSet<CardId>,
+    cards: usize,
+    bytes: usize,
+    media: u64,
+}
+
+impl<'a> Room<'a> {
+    fn take(&mut self, prepared: &'a Prepared) -> Result<(), Refusal> {
+        let (contacts, content) = (self.state.contacts(), &prepared.content);
+        let before = match &prepared.card {
+            None => None,
+            Some((id, changed)) => match contacts.card(*id) {
+                None => return Err(SetErrorType::NotFound.into()),
+                Some(card) if card.changed != *changed || self.ids.contains(id) => {
+                    return Err(Refusal::Overtaken);
+                }
+                Some(card) => Some(card),
+            },
+        };
+        if content.books.iter().any(|book| contacts.book(*book).is_none()) {
+            let why = "there is no such address book";
+            return Err(SetError::invalid_properties(vec![BOOK_IDS.to_owned()], why).into());
+        }
+        // RFC 9610 §3: no two cards of an account have the same uid.
+        let other = contacts.with_uid(&content.uid).filter(|other| Some(other.id) != before.map(|card| card.id));
+        if let Some(other) = other {
+            let error = SetError::from(SetErrorType::AlreadyExists).describe("a card has this uid");
+            return Err(error.with(SetErrorDetail::ExistingId(id_of_card(other.id))).into());
+        }
+        if !self.uids.insert(&content.uid) {
+            return Err(SetError::invalid_properties(vec!["uid".to_owned()], "used twice in this call").into());
+        }
+        let cards = self.cards + usize::from(before.is_none());
+        let replaced = before.map_or(0, |card| card.uid.len() + card.json.len());
+        let bytes = self.bytes + (content.uid.len() + content.json.len()).saturating_sub(replaced);
+        let media = self.media + prepared.media.new_bytes();
+        if contacts.len() + cards > CARDS || contacts.text_bytes() + bytes > CARDS_BYTES {
+            let why = format!("an account has at most {CARDS} cards of {CARDS_BYTES} bytes together");
+            return Err(SetError::from(SetErrorType::OverQuota).describe(why).into());
+        }
+        let more = Usage { storage: media + bytes as u64, ..Usage::default() };
+        if self.headroom.check(self.state, more).is_err() {
+            return Err(SetErrorType::OverQuota.into());
+        }
+        (self.cards, self.bytes, self.media) = (cards, bytes, media);
+        self.ids.extend(before.map(|card| card.id));
+        Ok(())
+    }
+}
+
+impl From<SetError> for Refusal {
+    fn from(error: SetError) -> Self {
+        Refusal::Error(error)
+    }
+}
+
+impl From<SetErrorType> for Refusal {
+    fn from(error: SetErrorType) -> Self {
+        Refusal::Error(error.into())
+    }
+}
