@@ -411,7 +411,12 @@ impl AccountState {
         let subscriptions: usize = self.subscriptions.iter().map(|name| NAME_BYTES + name.len()).sum();
         let packed = self.messages.heap_bytes() + self.tombstones.heap_bytes();
         let packed = packed + self.departed.heap_bytes() + self.thread_links.heap_bytes() + self.maps_bytes();
-        rows + subscriptions + packed + self.flags.heap_bytes() + self.objects_bytes() + self.contacts.memory() + 4096
+        rows + subscriptions
+            + packed
+            + self.flags.heap_bytes()
+            + self.objects_bytes()
+            + self.contacts.memory()
+            + 4096
     }
 
     /// The most rows that applying these events reads.

@@ -13,7 +13,8 @@ use sealpost_jmap::capability::Capability;
 use sealpost_jmap::email::EmailSortKey;
 use sealpost_jmap::id;
 use sealpost_jmap::session::{
-    Account, BlobCapability, Capabilities, ContactsCapability, CoreCapability, MailCapability, NoDetails, Session, capability,
+    Account, BlobCapability, Capabilities, ContactsCapability, CoreCapability, MailCapability, NoDetails,
+    Session, capability,
 };
 use sealpost_jmap::websocket::WebSocketCapability;
 use sealpost_search::emails::Collation;

@@ -116,7 +116,8 @@ impl StateChanges {
         let (emails, (books, cards)) = found;
         let contacts = [("AddressBook", books), ("ContactCard", cards)];
         let contacts = contacts.into_iter().filter_map(|(name, has_changed)| has_changed.then_some(name));
-        let types = changed_types(emails.as_ref()).chain(contacts).map(|name| (name.to_owned(), state.clone()));
+        let types =
+            changed_types(emails.as_ref()).chain(contacts).map(|name| (name.to_owned(), state.clone()));
         let changed = BTreeMap::from([(account_id(account), types.collect::<TypeState>())]);
         Ok(Some(StateChange { changed }))
     }

@@ -182,7 +182,8 @@ impl Contacts {
     /// Whether a card can be stored, replacing `card` or as a new one, within the limits of the account.
     pub fn has_room(&self, card: Option<CardId>, content: &CardContent) -> bool {
         let old = card.and_then(|id| self.cards.get(&id));
-        let bytes = self.text_bytes - old.map_or(0, Card::text_bytes) + content.uid.len() + content.json.len();
+        let bytes =
+            self.text_bytes - old.map_or(0, Card::text_bytes) + content.uid.len() + content.json.len();
         (old.is_some() || self.cards.len() < limits::CARDS) && bytes <= limits::CARDS_BYTES
     }
 
@@ -257,9 +258,8 @@ impl AccountState {
 
     /// The cards that have it.
     pub fn cards_with_medium(&self, object: ObjectId) -> impl Iterator<Item = CardId> {
-        let has = move |card: &&Card| {
-            card.media.iter().any(|number| self.messages.object(*number) == Some(object))
-        };
+        let has =
+            move |card: &&Card| card.media.iter().any(|number| self.messages.object(*number) == Some(object));
         self.contacts.cards().filter(has).map(|card| card.id)
     }
 

@@ -126,7 +126,8 @@ async fn create_one(scope: &Scope<'_>, entries: &mut Entries, object: ObjectMap)
     let state = scope.account().state();
     let contacts = state.contacts();
     let made = contacts.book(*id).map(|book| address_book(book, contacts.default_book()));
-    let mut book = made.unwrap_or_else(|| AddressBook { id: Some(id_of_book(*id).into()), ..AddressBook::default() });
+    let mut book =
+        made.unwrap_or_else(|| AddressBook { id: Some(id_of_book(*id).into()), ..AddressBook::default() });
     book.select(&not_given(&given));
     Ok(Ok(book))
 }
@@ -263,10 +264,11 @@ fn wrong(property: &str, why: impl Into<String>) -> SetError {
 }
 
 fn check(fields: &AddressBookFields) -> Result<(), SetError> {
-    let property = match fields.name.is_empty() || fields.name.len() > sealpost_base::limits::ADDRESS_BOOK_NAME_BYTES {
-        true => "name",
-        false => "description",
-    };
+    let property =
+        match fields.name.is_empty() || fields.name.len() > sealpost_base::limits::ADDRESS_BOOK_NAME_BYTES {
+            true => "name",
+            false => "description",
+        };
     fields.check().map_err(|error| wrong(property, error.to_string()))
 }
 

@@ -38,16 +38,18 @@ pub(crate) async fn get(
         })
         .await?;
     let wanted: Vec<(Option<GivenId>, Option<CardId>)> = match (request.ids, all) {
-        (Some(ids), _) => {
-            ids.into_iter().map(|id| (Some(id.clone()), id.id().and_then(|_| named_card(&id, &scope.created)))).collect()
-        }
+        (Some(ids), _) => ids
+            .into_iter()
+            .map(|id| (Some(id.clone()), id.id().and_then(|_| named_card(&id, &scope.created))))
+            .collect(),
         (None, Ok(all)) => all.into_iter().map(|id| (None, Some(id))).collect(),
         (None, Err(many)) => {
             return Err(MethodError::too_large("maxObjectsInGet", JMAP_GET_OBJECTS, many).into());
         }
     };
     let properties: Option<HashSet<String>> = request.properties.map(|names| names.into_iter().collect());
-    let is_wanted = |name: &String| properties.as_ref().is_none_or(|names| name == "id" || names.contains(name));
+    let is_wanted =
+        |name: &String| properties.as_ref().is_none_or(|names| name == "id" || names.contains(name));
     let mut not_found = Vec::new();
     let mut response = responder.open("ContactCard/get", call_id);
     response.argument("accountId", scope.id()).await?;

@@ -95,11 +95,7 @@ impl<N> Batch<N> {
     }
 
     /// Stores them; what became of each.
-    async fn commit(
-        &mut self,
-        scope: &Scope<'_>,
-        entries: &mut Entries,
-    ) -> Result<Vec<(N, Done)>, Failure> {
+    async fn commit(&mut self, scope: &Scope<'_>, entries: &mut Entries) -> Result<Vec<(N, Done)>, Failure> {
         let Batch { names, cards, .. } = std::mem::take(self);
         Ok(names.into_iter().zip(commit(scope, entries, cards).await?).collect())
     }
@@ -162,7 +158,9 @@ async fn update(
             for ((given, patch), done) in batch.commit(scope, entries).await? {
                 match done {
                     Done::Stored(card, reply) => {
-                        response.updated.insert(id_of_card(card), Some(reply).filter(|reply| !reply.is_empty()));
+                        response
+                            .updated
+                            .insert(id_of_card(card), Some(reply).filter(|reply| !reply.is_empty()));
                     }
                     Done::Refused(error) => refuse.push((given, error)),
                     Done::Overtaken if attempt < ATTEMPTS => again.push((given, patch)),

@@ -49,8 +49,10 @@ async fn changes<T: Send>(
     let request = ContactChanges::from_arguments(arguments)?;
     scope.require(&request.account_id)?;
     let most = request.most(JMAP_CHANGES);
-    let found = scope.look(|logs| since(scope, logs, &request.since_state, |state, at| find(state, at, most)));
-    let (new_state, found) = found.await?.ok_or_else(|| cannot_calculate("the state is unknown or too old"))?;
+    let found =
+        scope.look(|logs| since(scope, logs, &request.since_state, |state, at| find(state, at, most)));
+    let (new_state, found) =
+        found.await?.ok_or_else(|| cannot_calculate("the state is unknown or too old"))?;
     let ids = |objects: Vec<T>| objects.into_iter().map(id_of).collect();
     let response = ContactChangesResponse {
         account_id: request.account_id,

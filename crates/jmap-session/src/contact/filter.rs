@@ -116,7 +116,10 @@ impl Wanted {
             (Place::Values("organizations", &["name"]), &condition.organization),
             (Place::Values("emails", &["address", "label"]), &condition.email),
             (Place::Values("phones", &["number", "label"]), &condition.phone),
-            (Place::Values("onlineServices", &["service", "uri", "user", "label"]), &condition.online_service),
+            (
+                Place::Values("onlineServices", &["service", "uri", "user", "label"]),
+                &condition.online_service,
+            ),
             (Place::Address, &condition.address),
             (Place::Values("notes", &["note"]), &condition.note),
         ];
@@ -217,7 +220,9 @@ fn texts(place: Place, object: &Map<String, Value>, each: &mut impl FnMut(&str))
             }
         }
         Place::Address => {
-            for address in object.get("addresses").and_then(Value::as_object).into_iter().flat_map(Map::values) {
+            for address in
+                object.get("addresses").and_then(Value::as_object).into_iter().flat_map(Map::values)
+            {
                 components(address, None, each);
                 address.get("full").and_then(Value::as_str).into_iter().for_each(&mut *each);
             }
@@ -244,7 +249,9 @@ fn strings(value: &Value, each: &mut impl FnMut(&str)) {
             Value::String(text) => each(text),
             Value::Array(items) => left.extend(items),
             Value::Object(members) => {
-                left.extend(members.iter().filter(|(name, _)| !NOT_TEXT.contains(&name.as_str())).map(|(_, v)| v));
+                left.extend(
+                    members.iter().filter(|(name, _)| !NOT_TEXT.contains(&name.as_str())).map(|(_, v)| v),
+                );
             }
             _ => {}
         }

@@ -41,7 +41,10 @@ enum Source {
     /// The card has it already.
     Known(Message),
     Blob(Blob),
-    Data { bytes: Vec<u8>, media_type: String },
+    Data {
+        bytes: Vec<u8>,
+        media_type: String,
+    },
 }
 
 /// Stores what the media of a card refer to, and puts ids of blobs into the card; `known` is what it had.
@@ -129,7 +132,11 @@ async fn store_one(
         Source::Blob(blob) => {
             let _permit = scope.permit(READER_BYTES).await;
             let size = blob.size();
-            let picture = if size <= CARD_MEDIA_BYTES { picture_type(&blob.read(0..HEAD_BYTES as u64).await?) } else { None };
+            let picture = if size <= CARD_MEDIA_BYTES {
+                picture_type(&blob.read(0..HEAD_BYTES as u64).await?)
+            } else {
+                None
+            };
             if size > CARD_MEDIA_BYTES || !suits(medium, picture) {
                 return Ok(Err(wrong(String::new())));
             }
@@ -194,7 +201,8 @@ fn picture_type(head: &[u8]) -> Option<&'static str> {
 /// The bytes and the media type of a "data:" URI (RFC 2397), without its scheme.
 fn read_data(data: &str) -> Option<(Vec<u8>, String)> {
     let (header, body) = data.split_once(',')?;
-    let (media_type, is_base64) = match header.len().checked_sub(7).and_then(|at| header.split_at_checked(at)) {
+    let (media_type, is_base64) = match header.len().checked_sub(7).and_then(|at| header.split_at_checked(at))
+    {
         Some((media_type, ";base64" | ";BASE64" | ";Base64")) => (media_type, true),
         _ => (header, false),
     };

@@ -85,6 +85,7 @@ fn sorted_as<'a>(object: &'a Map<String, Value>, kind: &str) -> Option<&'a str> 
     let name = object.get("name")?;
     let said = name.get("sortAs").and_then(|sort_as| sort_as.get(kind)).and_then(Value::as_str);
     let mut components = name.get("components").and_then(Value::as_array).into_iter().flatten();
-    let mut first = || components.find(|component| component.get("kind").and_then(Value::as_str) == Some(kind));
+    let mut first =
+        || components.find(|component| component.get("kind").and_then(Value::as_str) == Some(kind));
     said.or_else(|| first()?.get("value")?.as_str())
 }

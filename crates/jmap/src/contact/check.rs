@@ -185,12 +185,16 @@ fn is_padded(date: &Value) -> bool {
 fn is_uri(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once(':') else { return false };
     let is_scheme = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
-    let is_plain = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | '<' | '>' | '\\' | '^' | '`' | '{' | '|' | '}');
-    scheme.starts_with(|c: char| c.is_ascii_alphabetic()) && scheme.chars().all(is_scheme) && rest.chars().all(is_plain)
+    let is_plain =
+        |c: char| c.is_ascii_graphic() && !matches!(c, '"' | '<' | '>' | '\\' | '^' | '`' | '{' | '|' | '}');
+    scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme.chars().all(is_scheme)
+        && rest.chars().all(is_plain)
 }
 
 fn is_language(text: &str) -> bool {
-    let is_subtag = |tag: &str| (1..=8).contains(&tag.len()) && tag.chars().all(|c| c.is_ascii_alphanumeric());
+    let is_subtag =
+        |tag: &str| (1..=8).contains(&tag.len()) && tag.chars().all(|c| c.is_ascii_alphanumeric());
     text.split('-').all(is_subtag)
 }
 
@@ -222,7 +226,9 @@ impl Kind {
             Kind::Id => text_that(|text| Id::new(text).is_some(), "an id"),
             Kind::Language => text_that(is_language, "a language tag"),
             Kind::Uri => text_that(is_uri, "a URI"),
-            Kind::Geo => text_that(|text| is_uri(text) && text.starts_with("geo:"), "a URI of the scheme geo"),
+            Kind::Geo => {
+                text_that(|text| is_uri(text) && text.starts_with("geo:"), "a URI of the scheme geo")
+            }
             Kind::CountryCode => {
                 let is_code = |text: &str| text.len() == 2 && text.chars().all(|c| c.is_ascii_alphabetic());
                 text_that(is_code, "two letters")

@@ -4,8 +4,8 @@ use super::check::{Kind, Object, Property};
 use super::rules;
 
 use Kind::{
-    AnniversaryDate, CountryCode, Date, Enumerated, Flag, Geo, Id, Language, List, Mailbox, Map, MapByUid, Number,
-    One, Patches, Set, Text, TextMap, Uri, Version, WithText,
+    AnniversaryDate, CountryCode, Date, Enumerated, Flag, Geo, Id, Language, List, Mailbox, Map, MapByUid,
+    Number, One, Patches, Set, Text, TextMap, Uri, Version, WithText,
 };
 
 /// `contexts` of most objects (RFC 9553 §1.5.1).
@@ -14,7 +14,6 @@ const CONTEXTS: Property = Property::optional("contexts", Set(&["private", "work
 const PREF: Property = Property::optional("pref", Number(1, 100));
 /// `label` (RFC 9553 §1.5.2).
 const LABEL: Property = Property::optional("label", Text);
-/// What is a text or a number is in the way of no rule.
 const LIST_AS: Property = Property::optional("listAs", Number(1, crate::read::MAX_INT));
 const PHONETIC_SYSTEM: Property = Property::optional("phoneticSystem", Enumerated(&["ipa", "jyut", "piny"]));
 const PHONETIC_SCRIPT: Property = Property::optional("phoneticScript", WithText);
@@ -132,8 +131,11 @@ static NAME_COMPONENT: Object = Object {
 };
 
 /// RFC 9553 §2.2.2.
-static NICKNAME: Object =
-    Object { name: "Nickname", properties: &[Property::required("name", Text), CONTEXTS, PREF], rule: rules::none };
+static NICKNAME: Object = Object {
+    name: "Nickname",
+    properties: &[Property::required("name", Text), CONTEXTS, PREF],
+    rule: rules::none,
+};
 
 /// RFC 9553 §2.2.3.
 static ORGANIZATION: Object = Object {

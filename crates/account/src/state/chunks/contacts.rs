@@ -81,7 +81,8 @@ impl Restore {
     pub(super) fn cards(&mut self, cards: Vec<Card>) -> Option<()> {
         for mut card in cards {
             let messages = &mut self.state.messages;
-            let media: Vec<_> = card.media.iter().copied().filter(|number| messages.retain(*number)).collect();
+            let media: Vec<_> =
+                card.media.iter().copied().filter(|number| messages.retain(*number)).collect();
             if media.len() < card.media.len() {
                 if !self.lenient {
                     return None;

@@ -69,7 +69,8 @@ pub(super) async fn commit(
 type Decided = (Vec<Event>, Vec<Result<(), Refusal>>);
 
 fn decide(state: &AccountState, cards: &[Prepared], headroom: &QuotaHeadroom) -> Result<Decided, Error> {
-    let mut room = Room { state, headroom, uids: HashSet::new(), ids: HashSet::new(), cards: 0, bytes: 0, media: 0 };
+    let mut room =
+        Room { state, headroom, uids: HashSet::new(), ids: HashSet::new(), cards: 0, bytes: 0, media: 0 };
     let (mut events, mut decided) = (Vec::new(), Vec::new());
     for prepared in cards {
         prepared.media.stored.iter().try_for_each(sealpost_account::Stored::check_age)?;
@@ -112,13 +113,16 @@ impl<'a> Room<'a> {
             return Err(SetError::invalid_properties(vec![BOOK_IDS.to_owned()], why).into());
         }
         // RFC 9610 §3: no two cards of an account have the same uid.
-        let other = contacts.with_uid(&content.uid).filter(|other| Some(other.id) != before.map(|card| card.id));
+        let other =
+            contacts.with_uid(&content.uid).filter(|other| Some(other.id) != before.map(|card| card.id));
         if let Some(other) = other {
             let error = SetError::from(SetErrorType::AlreadyExists).describe("a card has this uid");
             return Err(error.with(SetErrorDetail::ExistingId(id_of_card(other.id))).into());
         }
         if !self.uids.insert(&content.uid) {
-            return Err(SetError::invalid_properties(vec!["uid".to_owned()], "used twice in this call").into());
+            return Err(
+                SetError::invalid_properties(vec!["uid".to_owned()], "used twice in this call").into()
+            );
         }
         let cards = self.cards + usize::from(before.is_none());
         let replaced = before.map_or(0, |card| card.uid.len() + card.json.len());
