@@ -32,7 +32,7 @@ impl Unplaced {
 
     /// Takes all of them for placing: from here on an event may refer to them, whatever the outcome
     /// of the append.
-    pub(super) fn into_messages(mut self) -> Vec<NewMessage> {
+    pub fn into_messages(mut self) -> Vec<NewMessage> {
         std::mem::take(&mut self.messages)
     }
 }

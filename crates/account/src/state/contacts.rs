@@ -210,16 +210,18 @@ impl Contacts {
         self.gone_books.forget_up_to(position);
     }
 
-    /// Adds a card as a checkpoint holds it; whether it fits those before it.
+    /// Adds a card as a checkpoint holds it; whether it fits those before it, and the limits.
     pub(super) fn restore_push(&mut self, card: Card, media_bytes: u64) -> bool {
-        let is_next = self.cards.last_key_value().is_none_or(|(last, _)| *last < card.id);
+        let last = self.cards.last_key_value().map_or(0, |(last, _)| last.0);
+        let is_next = (last + 1..self.next_card).contains(&card.id.0);
+        let is_sorted = card.books.is_sorted_by(|a, b| a < b);
         let has_books = !card.books.is_empty() && card.books.iter().all(|book| self.books.contains_key(book));
-        if !is_next
-            || !has_books
-            || card.id.0 >= self.next_card
-            || self.cards.len() >= limits::CARDS
-            || self.with_uid(&card.uid).is_some()
-        {
+        let fits = (1..=limits::CARD_UID_BYTES).contains(&card.uid.len())
+            && card.json.len() <= limits::CARD_BYTES
+            && card.media.len() <= limits::CARD_MEDIA
+            && self.cards.len() < limits::CARDS
+            && self.text_bytes + card.text_bytes() <= limits::CARDS_BYTES;
+        if !is_next || !is_sorted || !has_books || !fits || self.with_uid(&card.uid).is_some() {
             return false;
         }
         self.insert(card, media_bytes);

@@ -1,12 +1,14 @@
 //! Pictures and sounds of cards (RFC 9610 §3): a blob, or the bytes of a "data:" URI, becomes an object
 //! of the card, and is a blob from then on.
 
+use std::sync::Arc;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures::TryStreamExt;
-use sealpost_account::{Message, Stored};
-use sealpost_base::Result;
+use sealpost_account::{Message, NewMessage, Stored, Unplaced};
 use sealpost_base::limits::{CARD_MEDIA, CARD_MEDIA_BYTES};
+use sealpost_base::{Result, Timestamp};
 use sealpost_jmap::error::{SetErrorDetail, SetErrorType};
 use sealpost_jmap::{GivenId, SetError};
 use sealpost_vault::message::READER_BYTES;
@@ -21,18 +23,19 @@ const HEAD_BYTES: usize = 64;
 const ANY_TYPE: &str = "application/octet-stream";
 
 /// What a card refers to.
-#[derive(Default)]
 pub(super) struct CardMedia {
     /// All of it.
     pub(super) messages: Vec<Message>,
-    /// What of it is new.
-    pub(super) stored: Vec<Stored>,
+    /// What of it is new: removed from the store if the card is refused.
+    pub(super) unplaced: Unplaced,
 }
 
 impl CardMedia {
-    /// Bytes of what is new.
-    pub(super) fn new_bytes(&self) -> u64 {
-        self.stored.iter().map(Stored::size).sum()
+    /// Notes an object that is new.
+    fn push(&mut self, stored: Stored, now: Timestamp) -> Message {
+        let message = stored.message(now);
+        self.unplaced.push(NewMessage { stored, flags: Arc::default(), received: now });
+        message
     }
 }
 
@@ -54,7 +57,8 @@ pub(super) async fn store(
     card: &mut Map<String, Value>,
     known: &[Message],
 ) -> Result<Result<CardMedia, SetError>> {
-    let mut media = CardMedia::default();
+    let unplaced = Unplaced::of(scope.account().clone());
+    let mut media = CardMedia { messages: Vec::new(), unplaced };
     let Some(Value::Object(entries)) = card.get_mut("media") else { return Ok(Ok(media)) };
     let holds_bytes = |medium: &&Value| medium.get("blobId").is_some() || data_of(medium).is_some();
     if entries.values().filter(holds_bytes).count() > CARD_MEDIA {
@@ -125,9 +129,7 @@ async fn store_one(
             let mut ingest = scope.account().ingest().await?;
             ingest.write(&bytes).await?;
             let stored = ingest.finish().await?;
-            let message = stored.message(scope.composer().now);
-            media.stored.push(stored);
-            (message, Some(media_type))
+            (media.push(stored, scope.composer().now), Some(media_type))
         }
         Source::Blob(blob) => {
             let _permit = scope.permit(READER_BYTES).await;
@@ -146,9 +148,7 @@ async fn store_one(
                 ingest.write(&piece).await?;
             }
             let stored = ingest.finish().await?;
-            let message = stored.message(scope.composer().now);
-            media.stored.push(stored);
-            (message, picture.map(str::to_owned))
+            (media.push(stored, scope.composer().now), picture.map(str::to_owned))
         }
     };
     if let Value::Object(medium) = medium {

@@ -67,6 +67,7 @@ impl Restore {
         let is_whole = self.state.contacts.is_untouched()
             && books.len() == count
             && count <= limits::ADDRESS_BOOKS
+            && books.values().all(|book| book.fields.check().is_ok())
             && books.contains_key(&head.default)
             && books.keys().all(|id| (1..head.next_book).contains(&id.0));
         let [gone_cards, gone_books] = head.gone_floors.map(Bounded::restore);

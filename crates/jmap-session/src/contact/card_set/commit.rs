@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use sealpost_account::contacts::CardId;
-use sealpost_account::{AccountState, Applied, Event};
+use sealpost_account::contacts::{CardContent, CardId};
+use sealpost_account::{AccountState, Applied, Event, NewMessage, Unplaced};
 use sealpost_base::limits::{CARDS, CARDS_BYTES};
-use sealpost_base::{Error, Kind};
+use sealpost_base::{Error, Kind, Position};
 use sealpost_directory::Usage;
 use sealpost_jmap::SetError;
 use sealpost_jmap::error::{SetErrorDetail, SetErrorType};
@@ -43,37 +43,71 @@ pub(super) async fn commit(
         return Ok(Vec::new());
     }
     let headroom = scope.headroom().await?;
+    // From here on an entry may refer to the media, whatever becomes of the append.
+    let cards: Vec<Placing> = cards.into_iter().map(Placing::new).collect();
     let committed = scope.account().commit(|state| decide(state, &cards, &headroom)).await;
     let committed = match committed {
         Ok(committed) => committed,
         // The account would be too large to be loaded.
         Err(error) if error.kind() == Kind::Limit => {
             let refused = || SetError::from(SetErrorType::OverQuota).describe(error.to_string());
+            cards.iter().for_each(|card| card.remove_media(scope));
             return Ok(cards.iter().map(|_| Done::Refused(refused())).collect());
         }
         Err(error) => return Err(error.into()),
     };
     entries.committed(scope.account().id(), &committed);
     let mut applied = committed.applied.into_iter();
-    let done = cards.into_iter().zip(committed.value).map(|(card, decided)| match decided {
-        Err(Refusal::Error(error)) => Done::Refused(error),
-        Err(Refusal::Overtaken) => Done::Overtaken,
-        Ok(()) => match applied.next() {
-            Some(Applied::Card(id)) => Done::Stored(id, card.reply),
-            _ => Done::Overtaken,
-        },
+    let done = cards.into_iter().zip(committed.value).map(|(card, decided)| {
+        if decided.is_err() {
+            card.remove_media(scope);
+        }
+        match decided {
+            Err(Refusal::Error(error)) => Done::Refused(error),
+            Err(Refusal::Overtaken) => Done::Overtaken,
+            Ok(()) => match applied.next() {
+                Some(Applied::Card(id)) => Done::Stored(id, card.reply),
+                _ => Done::Overtaken,
+            },
+        }
     });
     Ok(done.collect())
 }
 
+/// A card on its way into the log.
+struct Placing {
+    card: Option<(CardId, Position)>,
+    content: CardContent,
+    reply: Map<String, Value>,
+    /// Media that are new.
+    stored: Vec<NewMessage>,
+}
+
+impl Placing {
+    fn new(prepared: Prepared) -> Self {
+        let Prepared { card, content, media, reply } = prepared;
+        Placing { card, content, reply, stored: media.unplaced.into_messages() }
+    }
+
+    /// Removes the media of a card that is refused: no entry refers to them.
+    fn remove_media(&self, scope: &Scope<'_>) {
+        let mut unplaced = Unplaced::of(scope.account().clone());
+        self.stored.iter().for_each(|new| unplaced.push(new.clone()));
+    }
+
+    fn media_bytes(&self) -> u64 {
+        self.stored.iter().map(|new| new.stored.size()).sum()
+    }
+}
+
 type Decided = (Vec<Event>, Vec<Result<(), Refusal>>);
 
-fn decide(state: &AccountState, cards: &[Prepared], headroom: &QuotaHeadroom) -> Result<Decided, Error> {
+fn decide(state: &AccountState, cards: &[Placing], headroom: &QuotaHeadroom) -> Result<Decided, Error> {
     let mut room =
         Room { state, headroom, uids: HashSet::new(), ids: HashSet::new(), cards: 0, bytes: 0, media: 0 };
     let (mut events, mut decided) = (Vec::new(), Vec::new());
     for prepared in cards {
-        prepared.media.stored.iter().try_for_each(sealpost_account::Stored::check_age)?;
+        prepared.stored.iter().try_for_each(|new| new.stored.check_age())?;
         let taken = room.take(prepared);
         if taken.is_ok() {
             let card = prepared.card.as_ref().map(|(id, _)| *id);
@@ -96,7 +130,7 @@ struct Room<'a> {
 }
 
 impl<'a> Room<'a> {
-    fn take(&mut self, prepared: &'a Prepared) -> Result<(), Refusal> {
+    fn take(&mut self, prepared: &'a Placing) -> Result<(), Refusal> {
         let (contacts, content) = (self.state.contacts(), &prepared.content);
         let before = match &prepared.card {
             None => None,
@@ -127,7 +161,7 @@ impl<'a> Room<'a> {
         let cards = self.cards + usize::from(before.is_none());
         let replaced = before.map_or(0, |card| card.uid.len() + card.json.len());
         let bytes = self.bytes + (content.uid.len() + content.json.len()).saturating_sub(replaced);
-        let media = self.media + prepared.media.new_bytes();
+        let media = self.media + prepared.media_bytes();
         if contacts.len() + cards > CARDS || contacts.text_bytes() + bytes > CARDS_BYTES {
             let why = format!("an account has at most {CARDS} cards of {CARDS_BYTES} bytes together");
             return Err(SetError::from(SetErrorType::OverQuota).describe(why).into());
