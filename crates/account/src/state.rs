@@ -8,6 +8,8 @@ mod apply;
 mod bounded;
 mod changes;
 mod chunks;
+mod contact_changes;
+mod contact_events;
 mod contacts;
 mod deliver;
 mod flag_room;

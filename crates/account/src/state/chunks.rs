@@ -28,7 +28,6 @@ use crate::event::{Message, SpecialUse};
 use crate::share::Link;
 use crate::special_use::SpecialUses;
 use crate::thread::ThreadId;
-use contacts::CARDS_CHUNK_BYTES;
 use content::{Content, Kind};
 
 /// UIDs in one chunk of rows.
@@ -40,6 +39,8 @@ const TOMBSTONES_PER_CHUNK: usize = 4096;
 
 /// Tombstones of one kind in one chunk.
 const GONE_PER_CHUNK: usize = 4096;
+/// About what the contact cards of one chunk take, in bytes.
+const CARDS_CHUNK_BYTES: usize = 128 * 1024;
 /// Links with known threads in one chunk.
 const LINKS_PER_CHUNK: u64 = 4096;
 

@@ -14,8 +14,6 @@ use crate::state::contacts::{AddressBook, Card, Contacts};
 
 /// Cards in one chunk, by their numbers.
 const CARDS_PER_CHUNK: u32 = 128;
-/// About what the cards of one chunk take, in bytes.
-pub(super) const CARDS_CHUNK_BYTES: usize = 128 * 1024;
 
 /// What there is of contacts besides the cards and the tombstones.
 #[derive(Encode, Decode)]

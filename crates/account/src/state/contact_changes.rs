@@ -2,10 +2,10 @@
 
 use sealpost_base::Position;
 
-use super::Contacts;
+use super::AccountState;
+use super::changes::{ChangeCollector, Changes};
+use super::contacts::Contacts;
 use crate::contacts::{AddressBookId, CardId};
-use crate::state::AccountState;
-use crate::state::changes::{ChangeCollector, Changes};
 
 impl AccountState {
     /// The changes of contact cards after `since`, up to a position before which at most `most` of them
