@@ -11,6 +11,7 @@ mod card_query;
 mod card_query_changes;
 mod card_set;
 mod changes;
+mod commit;
 mod filter;
 mod media;
 mod object;

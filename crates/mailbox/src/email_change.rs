@@ -128,7 +128,7 @@ pub struct Written {
 
 impl Written {
     /// Whether the log is where it has to be: at its expected position, or behind an own entry.
-    fn may_follow(&self, log: AccountId, state: &AccountState) -> bool {
+    pub fn may_follow(&self, log: AccountId, state: &AccountState) -> bool {
         let Some(expected) = &self.expected else { return true };
         let own = self.entries.iter().rev().find(|(other, _)| *other == log).map(|(_, at)| *at);
         let before = || expected.iter().find(|(other, _)| *other == log).map(|(_, at)| at);

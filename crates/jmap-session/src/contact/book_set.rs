@@ -6,7 +6,6 @@ use std::collections::HashSet;
 use sealpost_account::contacts::{AddressBookFields, AddressBookId};
 use sealpost_account::state::Contacts;
 use sealpost_account::{Applied, Event};
-use sealpost_base::Error;
 use sealpost_base::limits::ADDRESS_BOOKS;
 use sealpost_jmap::contact::{AddressBook, AddressBookProperty, AddressBookSet, AddressBookSetResponse};
 use sealpost_jmap::error::SetErrorType;
@@ -16,6 +15,7 @@ use sealpost_jmap::standard::{ObjectMap, SetRequest, SetResponse};
 use sealpost_jmap::{GivenId, SetError};
 use serde_json::{Map, Value};
 
+use super::commit::commit_in_state;
 use super::object::{address_book, id_of_book, named_book};
 use crate::entries::Entries;
 use crate::method::{Failure, Outcome};
@@ -23,7 +23,7 @@ use crate::responder::Responder;
 use crate::scope::Scope;
 
 /// An address book that was not changed, or a server that failed.
-type Done<T> = Result<Result<T, SetError>, Error>;
+type Done<T> = Result<Result<T, SetError>, Failure>;
 
 pub(crate) async fn set(
     scope: &mut Scope<'_>,
@@ -112,13 +112,12 @@ async fn create_one(scope: &Scope<'_>, entries: &mut Entries, object: ObjectMap)
     if let Err(error) = check(&fields) {
         return Ok(Err(error));
     }
-    let committed = scope.account().commit(|state| {
+    let committed = commit_in_state(scope, entries, |state| {
         let has_room = state.contacts().books().len() < ADDRESS_BOOKS;
         let event = Event::AddressBookCreated { fields: fields.clone() };
         Ok((has_room.then_some(event).into_iter().collect(), ()))
     });
-    let committed = committed.await?;
-    entries.committed(scope.account().id(), &committed);
+    let committed = committed.await??;
     let Some(Applied::AddressBook(id)) = committed.applied.first() else {
         let why = format!("an account has at most {ADDRESS_BOOKS} address books");
         return Ok(Err(SetError::from(SetErrorType::OverQuota).describe(why)));
@@ -155,15 +154,14 @@ async fn update_one(
         Ok(changed) => changed,
         Err(error) => return Ok(Err(error)),
     };
-    let committed = scope.account().commit(|state| {
+    let committed = commit_in_state(scope, entries, |state| {
         Ok(match changed_fields(state.contacts(), id, &changed) {
             Ok(Some(fields)) => (vec![Event::AddressBookChanged { book: id, fields }], Ok(())),
             Ok(None) => (Vec::new(), Ok(())),
             Err(error) => (Vec::new(), Err(error)),
         })
     });
-    let committed = committed.await?;
-    entries.committed(scope.account().id(), &committed);
+    let committed = committed.await??;
     Ok(committed.value)
 }
 
@@ -205,14 +203,13 @@ async fn destroy_one(
             (!with_contents && contacts.has_cards(id)).then(|| SetErrorType::AddressBookHasContents.into())
         })
     };
-    let committed = scope.account().commit(|state| {
+    let committed = commit_in_state(scope, entries, |state| {
         Ok(match refuses(state.contacts()) {
             Some(refused) => (Vec::new(), Err(refused)),
             None => (vec![Event::AddressBookDeleted { book: id }], Ok(())),
         })
     });
-    let committed = committed.await?;
-    entries.committed(scope.account().id(), &committed);
+    let committed = committed.await??;
     Ok(committed.value)
 }
 
@@ -225,14 +222,13 @@ async fn set_default(
     response: &mut AddressBookSetResponse,
 ) -> Result<(), Failure> {
     let Some(book) = named_book(given, &scope.created) else { return Ok(()) };
-    let committed = scope.account().commit(|state| {
+    let committed = commit_in_state(scope, entries, |state| {
         let contacts = state.contacts();
         let before = contacts.default_book();
         let changes = before != book && contacts.book(book).is_some();
         Ok((changes.then_some(Event::DefaultAddressBookSet { book }).into_iter().collect(), before))
     });
-    let committed = committed.await?;
-    entries.committed(scope.account().id(), &committed);
+    let committed = committed.await??;
     if committed.applied.is_empty() {
         return Ok(());
     }

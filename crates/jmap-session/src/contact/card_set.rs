@@ -9,17 +9,19 @@ use std::collections::HashSet;
 
 use sealpost_account::contacts::CardId;
 use sealpost_account::{Applied, Event};
-use sealpost_base::limits::CARDS_ENTRY_BYTES;
+use sealpost_base::limits::{CARD_BYTES, CARDS_ENTRY_BYTES};
 use sealpost_jmap::contact::CardSetResponse;
 use sealpost_jmap::error::SetErrorType;
 use sealpost_jmap::id::CreationId;
 use sealpost_jmap::patch::PatchObject;
 use sealpost_jmap::standard::{ObjectMap, SetRequest, SetResponse};
 use sealpost_jmap::{GivenId, SetError};
+use sealpost_vault::message::READER_BYTES;
 use serde_json::{Map, Value};
 
 use self::commit::{Done, commit};
 use self::prepare::{Prepared, prepare_new, prepare_update};
+use super::commit::commit_in_state;
 use super::object::{id_of_card, named_card};
 use crate::entries::Entries;
 use crate::method::{Failure, Outcome};
@@ -28,6 +30,8 @@ use crate::scope::Scope;
 
 /// How often an update is made anew that others came before.
 const ATTEMPTS: usize = 4;
+/// Memory for each byte of a card: as values, as text, in the event and in the entry.
+const MEMORY_FACTOR: usize = 4;
 
 pub(crate) async fn set(
     scope: &mut Scope<'_>,
@@ -40,11 +44,20 @@ pub(crate) async fn set(
     let mut entries = Entries::begin(scope, request.if_in_state.as_ref()).await?;
     let mut response: CardSetResponse =
         SetResponse::new(request.account_id.clone(), entries.old_state(scope));
+    let _permit = scope.permit(memory_for(&request)).await;
     let done = run(scope, &mut entries, request, &mut response).await;
     done.map_err(|failure| entries.failed(failure))?;
     (response.old_state, response.new_state) = entries.states(scope).await?;
     responder.respond("ContactCard/set", &response, call_id).await?;
     Ok(())
+}
+
+/// Memory for the cards of one entry, and for a medium while it is stored.
+fn memory_for(request: &SetRequest) -> usize {
+    let cards = (request.create.len() + request.update.len()) * CARD_BYTES;
+    let has_media = request.create.values().any(|card| card.contains_key("media"))
+        || request.update.values().any(|patch| patch.keys().any(|path| path.starts_with("media")));
+    cards.min(CARDS_ENTRY_BYTES + CARD_BYTES) * MEMORY_FACTOR + if has_media { READER_BYTES } else { 0 }
 }
 
 async fn run(
@@ -194,7 +207,7 @@ async fn destroy(
     if named.is_empty() {
         return Ok(());
     }
-    let committed = scope.account().commit(|state| {
+    let committed = commit_in_state(scope, entries, |state| {
         // Two names may be of one card, which then exists for the first of them.
         let mut gone = HashSet::new();
         let exists = |card: &Option<CardId>| card.filter(|card| state.contacts().card(*card).is_some());
@@ -203,8 +216,7 @@ async fn destroy(
         let events = cards.iter().flatten().map(|card| Event::CardDeleted { card: *card }).collect();
         Ok((events, cards))
     });
-    let committed = committed.await?;
-    entries.committed(scope.account().id(), &committed);
+    let committed = committed.await??;
     debug_assert!(committed.applied.iter().all(|applied| *applied != Applied::Nothing));
     for ((given, _), card) in named.into_iter().zip(committed.value) {
         match card {

@@ -11,7 +11,6 @@ use sealpost_base::limits::{CARD_MEDIA, CARD_MEDIA_BYTES};
 use sealpost_base::{Result, Timestamp};
 use sealpost_jmap::error::{SetErrorDetail, SetErrorType};
 use sealpost_jmap::{GivenId, SetError};
-use sealpost_vault::message::READER_BYTES;
 use serde_json::{Map, Value};
 
 use crate::blob::{self, Blob, BlobName};
@@ -51,7 +50,7 @@ enum Source {
 }
 
 /// Stores what the media of a card refer to, and puts ids of blobs into the card; `known` is what it had.
-/// The card is valid.
+/// The card is valid, and the caller holds memory for reading a blob.
 pub(super) async fn store(
     scope: &Scope<'_>,
     card: &mut Map<String, Value>,
@@ -100,8 +99,6 @@ async fn source(
     if let Some(message) = known.iter().find(has) {
         return Ok(Ok(Some(Source::Known(message.clone()))));
     }
-    // A part may have to be decoded to be found.
-    let _permit = scope.permit(READER_BYTES).await;
     Ok(match blob::open(scope, &given).await? {
         Some(blob) => Ok(Some(Source::Blob(blob))),
         None => {
@@ -132,7 +129,6 @@ async fn store_one(
             (media.push(stored, scope.composer().now), Some(media_type))
         }
         Source::Blob(blob) => {
-            let _permit = scope.permit(READER_BYTES).await;
             let size = blob.size();
             let picture = if size <= CARD_MEDIA_BYTES {
                 picture_type(&blob.read(0..HEAD_BYTES as u64).await?)

@@ -13,6 +13,7 @@ use sealpost_mailbox::quota_headroom::QuotaHeadroom;
 use serde_json::{Map, Value};
 
 use super::prepare::Prepared;
+use crate::contact::commit::commit_in_state;
 use crate::contact::object::{BOOK_IDS, id_of_card};
 use crate::entries::Entries;
 use crate::method::Failure;
@@ -45,9 +46,13 @@ pub(super) async fn commit(
     let headroom = scope.headroom().await?;
     // From here on an entry may refer to the media, whatever becomes of the append.
     let cards: Vec<Placing> = cards.into_iter().map(Placing::new).collect();
-    let committed = scope.account().commit(|state| decide(state, &cards, &headroom)).await;
+    let committed = commit_in_state(scope, entries, |state| decide(state, &cards, &headroom)).await;
     let committed = match committed {
-        Ok(committed) => committed,
+        Ok(Ok(committed)) => committed,
+        Ok(Err(mismatch)) => {
+            cards.iter().for_each(|card| card.remove_media(scope));
+            return Err(mismatch.into());
+        }
         // The account would be too large to be loaded.
         Err(error) if error.kind() == Kind::Limit => {
             let refused = || SetError::from(SetErrorType::OverQuota).describe(error.to_string());
@@ -56,7 +61,6 @@ pub(super) async fn commit(
         }
         Err(error) => return Err(error.into()),
     };
-    entries.committed(scope.account().id(), &committed);
     let mut applied = committed.applied.into_iter();
     let done = cards.into_iter().zip(committed.value).map(|(card, decided)| {
         if decided.is_err() {
