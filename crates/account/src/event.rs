@@ -10,6 +10,7 @@ use minicbor::{Decode, Encode};
 use sealpost_base::{AccountId, Error, MailboxId, ModSeq, ObjectId, Result, Timestamp, Uid, UidSet};
 use sealpost_vault::message::{Layout, MessageKey};
 
+use crate::contacts::{AddressBookFields, AddressBookId, CardContent, CardId};
 use crate::share::{Link, UnacceptedLinks};
 pub use crate::special_use::SpecialUse;
 use crate::thread::ThreadId;
@@ -301,6 +302,54 @@ pub enum Event {
         #[n(0)]
         link: Link,
     },
+    /// An address book was made. It gets the next id.
+    #[n(39)]
+    AddressBookCreated {
+        /// What the client set.
+        #[n(0)]
+        fields: AddressBookFields,
+    },
+    /// An address book was changed.
+    #[n(40)]
+    AddressBookChanged {
+        /// Which.
+        #[n(0)]
+        book: AddressBookId,
+        /// What it has from now on.
+        #[n(1)]
+        fields: AddressBookFields,
+    },
+    /// An address book was deleted, which is not the default one; cards that are in no other go too.
+    #[n(41)]
+    AddressBookDeleted {
+        /// Which.
+        #[n(0)]
+        book: AddressBookId,
+    },
+    /// Another address book is the default one.
+    #[n(42)]
+    DefaultAddressBookSet {
+        /// Which.
+        #[n(0)]
+        book: AddressBookId,
+    },
+    /// A contact card was made, and gets the next id, or replaced as a whole.
+    #[n(43)]
+    CardStored {
+        /// Which one is replaced; `None`: a new one.
+        #[n(0)]
+        card: Option<CardId>,
+        /// What it has from now on.
+        #[n(1)]
+        content: CardContent,
+    },
+    /// A contact card was deleted.
+    #[n(44)]
+    CardDeleted {
+        /// Which.
+        #[n(0)]
+        card: CardId,
+    },
 }
 
 /// Which mailbox a delivery is for.
@@ -377,6 +426,8 @@ impl Event {
             | Event::MailboxDeleted { .. }
             | Event::Purged { .. }
             | Event::ObjectRemoved { .. }
+            | Event::AddressBookDeleted { .. }
+            | Event::CardDeleted { .. }
             // Clients move to the trash what they remove.
             | Event::Moved { .. } => true,
             Event::FlagsStored { action: FlagAction::Add | FlagAction::Replace, flags, .. } => {

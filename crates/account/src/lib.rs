@@ -11,6 +11,7 @@ pub mod accounts;
 pub mod acl;
 pub mod bodies;
 mod cache;
+pub mod contacts;
 pub mod cpu_gate;
 pub mod decoded;
 mod derived;

@@ -12,6 +12,7 @@
 use sealpost_base::{AccountId, ObjectId, UidValidity};
 use sealpost_vault::Hash;
 
+use crate::contacts::{AddressBookId, CardId};
 use crate::event::Message;
 use crate::state::Mailbox;
 
@@ -50,6 +51,32 @@ pub fn nonexistent_parent_id(account: AccountId, name: &str) -> String {
     let mut first = [0; 8];
     first.copy_from_slice(&Hash::of(name.as_bytes()).0[..8]);
     format!("P{account}-{:016x}", u64::from_be_bytes(first))
+}
+
+/// The id of an address book: `K` and its number.
+pub fn address_book_id(book: AddressBookId) -> String {
+    format!("K{:x}", book.0)
+}
+
+/// The address book that an id names; `None` if none can have it.
+pub fn address_book_of(id: &str) -> Option<AddressBookId> {
+    number_of(id, 'K').map(AddressBookId)
+}
+
+/// The id of a contact card: `C` and its number.
+pub fn card_id(card: CardId) -> String {
+    format!("C{:x}", card.0)
+}
+
+/// The contact card that an id names; `None` if none can have it.
+pub fn card_of(id: &str) -> Option<CardId> {
+    number_of(id, 'C').map(CardId)
+}
+
+/// The number behind that letter, in its one spelling.
+fn number_of(id: &str, letter: char) -> Option<u32> {
+    let number = u32::from_str_radix(id.strip_prefix(letter)?, 16).ok()?;
+    (id[1..] == format!("{number:x}")).then_some(number)
 }
 
 #[cfg(test)]

@@ -8,6 +8,9 @@ mod apply;
 mod bounded;
 mod changes;
 mod chunks;
+mod contact_changes;
+mod contact_events;
+mod contacts;
 mod deliver;
 mod flag_room;
 mod flags;
@@ -37,6 +40,7 @@ pub use apply::Applied;
 pub use changes::{Changes, MailboxChanged};
 pub(crate) use chunks::expected_bytes;
 pub use chunks::{ChunkNames, Restore};
+pub use contacts::{AddressBook, Card, Contacts};
 pub use flag_room::FlagRoom;
 pub use flags::{FlagSet, FlagSetId, KeywordId};
 pub use hierarchy::Parent;
@@ -103,6 +107,7 @@ pub struct AccountState {
     objects: Objects,
     thread_links: ThreadLinks,
     departed: Departed,
+    contacts: Contacts,
     /// When a nonexistent parent came or went last.
     parents_changed: Position,
     /// Computed from the rest on demand, and no part of a checkpoint.
@@ -131,6 +136,7 @@ impl AccountState {
             objects: Objects::default(),
             thread_links: ThreadLinks::default(),
             departed: Departed::default(),
+            contacts: Contacts::default(),
             parents_changed: Position::ZERO,
             maps: None,
         };
@@ -386,6 +392,11 @@ impl AccountState {
         self.objects.bytes()
     }
 
+    /// The address books of the account and the contact cards in them.
+    pub fn contacts(&self) -> &Contacts {
+        &self.contacts
+    }
+
     /// The id that the next mailbox to be made will get.
     pub fn next_mailbox_id(&self) -> MailboxId {
         MailboxId(self.next_mailbox)
@@ -402,7 +413,12 @@ impl AccountState {
         let subscriptions: usize = self.subscriptions.iter().map(|name| NAME_BYTES + name.len()).sum();
         let packed = self.messages.heap_bytes() + self.tombstones.heap_bytes();
         let packed = packed + self.departed.heap_bytes() + self.thread_links.heap_bytes() + self.maps_bytes();
-        rows + subscriptions + packed + self.flags.heap_bytes() + self.objects_bytes() + 4096
+        rows + subscriptions
+            + packed
+            + self.flags.heap_bytes()
+            + self.objects_bytes()
+            + self.contacts.memory()
+            + 4096
     }
 
     /// The most rows that applying these events reads.
@@ -422,6 +438,7 @@ impl AccountState {
             | Event::Linked { mailbox, .. }
             | Event::UidValidityRaised { mailbox: Some(mailbox), .. } => all_of(mailbox),
             Event::Purged { .. } | Event::Restored { .. } => self.tombstones.len(),
+            Event::AddressBookDeleted { .. } => self.contacts.len(),
             _ => 1,
         }
     }
@@ -440,6 +457,7 @@ impl AccountState {
     fn growth_by(&self, event: &Event) -> usize {
         match event {
             Event::Appended { .. } | Event::Replaced { .. } => Self::growth_by_messages(1),
+            Event::CardStored { content, .. } => content.memory() + content.media.len() * MESSAGE_BYTES,
             Event::Copied { from, uids, .. } => self.mailboxes.get(from).map_or(0, |from| {
                 let copied =
                     uids.ranges().map(|(first, last)| from.rows(first..=last).count()).sum::<usize>();

@@ -25,6 +25,7 @@ pub fn of(state: &AccountState) -> Usage {
         (bytes.saturating_add(mailbox.bytes()), messages.saturating_add(mailbox.len() as u64))
     });
     let (mailboxes, annotations) = (state.mailbox_count() as u64, metadata::bytes(state) as u64);
+    let storage = storage.saturating_add(state.contacts().bytes());
     Usage { storage, messages, mailboxes, annotations }
 }
 

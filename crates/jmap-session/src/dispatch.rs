@@ -20,7 +20,8 @@ use crate::scope::Scope;
 use crate::session_object::{self, USABLE};
 use crate::user::User;
 use crate::{
-    blob, email, mailbox, mdn, principal, push, quota, share_notification, shared_accounts, snippet, thread, upload,
+    blob, contact, email, mailbox, mdn, principal, push, quota, share_notification, shared_accounts, snippet,
+    thread, upload,
 };
 
 /// Runs a request.
@@ -117,10 +118,19 @@ async fn run_call<'a>(
         return Err(MethodErrorType::AccountNotSupportedByMethod.into());
     }
     match name.as_str() {
+        "AddressBook/get" => contact::get_books(scope, responder, arguments, &call_id).await,
+        "AddressBook/changes" => contact::book_changes(scope, responder, arguments, &call_id).await,
+        "AddressBook/set" => contact::set_books(scope, responder, arguments, &call_id).await,
         "Blob/get" => blob::get(scope, responder, arguments, &call_id).await,
         "Blob/lookup" => blob::lookup(scope, responder, arguments, &call_id).await,
         "Blob/copy" => upload::copy(scope, responder, arguments, &call_id).await,
         "Blob/upload" => upload::create(scope, responder, arguments, &call_id).await,
+        "ContactCard/get" => contact::get_cards(scope, responder, arguments, &call_id).await,
+        "ContactCard/changes" => contact::card_changes(scope, responder, arguments, &call_id).await,
+        "ContactCard/query" => contact::query(scope, responder, arguments, &call_id).await,
+        "ContactCard/queryChanges" => contact::query_changes(scope, responder, arguments, &call_id).await,
+        "ContactCard/set" => contact::set_cards(scope, responder, arguments, &call_id).await,
+        "ContactCard/copy" => contact::copy(scope, arguments),
         "Email/import" => email::import(scope, responder, arguments, &call_id).await,
         "Email/set" => email::set(scope, responder, arguments, &call_id).await,
         "Email/get" => email::get(scope, responder, arguments, &call_id).await,

@@ -15,6 +15,7 @@
 mod blob;
 mod caller;
 mod collation;
+mod contact;
 mod dispatch;
 mod email;
 mod entries;

@@ -15,7 +15,8 @@ use sealpost_jmap::id;
 use sealpost_jmap::principal::{OwnerCapability, PrincipalsCapability};
 use sealpost_jmap::push::VapidCapability;
 use sealpost_jmap::session::{
-    Account, BlobCapability, Capabilities, CoreCapability, MailCapability, NoDetails, Session, capability,
+    Account, BlobCapability, Capabilities, ContactsCapability, CoreCapability, MailCapability, NoDetails,
+    Session, capability,
 };
 use sealpost_jmap::websocket::WebSocketCapability;
 use sealpost_mailbox::shared_accounts::SharedAccount;
@@ -36,6 +37,7 @@ pub(crate) const USABLE: &[Capability] = &[
     Capability::Mdn,
     Capability::Quota,
     Capability::Principals,
+    Capability::Contacts,
     Capability::WebSocket,
     Capability::WebPushVapid,
 ];
@@ -114,7 +116,13 @@ fn account_capabilities(user: &User, owner: AccountId) -> Capabilities {
     ]);
     if is_own {
         let principals = PrincipalsCapability { current_user_principal_id: Some(principal::id_of(user.id)) };
-        capabilities.extend([capability(Capability::Principals, &principals)]);
+        // Each card may be in all address books.
+        let contacts =
+            ContactsCapability { max_address_books_per_card: None, may_create_address_book: true };
+        capabilities.extend([
+            capability(Capability::Principals, &principals),
+            capability(Capability::Contacts, &contacts),
+        ]);
     }
     capabilities
 }

@@ -151,7 +151,7 @@ impl StateChanges {
                 }
                 let found = before.map(|before| since::<ObjectId>(logs, &before.positions, JMAP_CHANGES));
                 let (found, state) = (found.flatten(), now.state());
-                let types = changed_types(found.as_ref());
+                let types = changed_types(found.as_ref()).chain(changed_contacts(logs, before));
                 let mut types: TypeState = types.map(|name| (name.to_owned(), state.clone())).collect();
                 if before.map_or(0, |before| before.notices) != now.notices {
                     types.insert("ShareNotification".to_owned(), share_notification::state_of(now.notices));
@@ -192,6 +192,17 @@ fn own_part(state: &State) -> State {
 
 fn others_part(state: &State) -> Option<String> {
     state.as_str().split_once(OTHERS).map(|(_, print)| print.to_owned())
+}
+
+/// The types of contacts that changed, or may have: they are in the caller's own log.
+fn changed_contacts(logs: &Logs<'_>, before: Option<&KnownAccount>) -> impl Iterator<Item = &'static str> {
+    let (log, state) = logs.own();
+    let known = before.and_then(|before| before.positions.iter().find(|(known, _)| *known == log));
+    let (books, cards) = known.map_or((true, true), |(_, at)| state.contacts().changed_since(at));
+    let is_own = logs.reach() == Reach::Own;
+    [("AddressBook", is_own && books), ("ContactCard", is_own && cards)]
+        .into_iter()
+        .filter_map(|(name, has_changed)| has_changed.then_some(name))
 }
 
 /// The types that may have changed with these emails; `None`: more than can be told.

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use server::{BASIC, Sink, TestServer, api};
 
 const BLOB: &str = "urn:ietf:params:jmap:blob";
+const CONTACTS: &str = "urn:ietf:params:jmap:contacts";
 const CORE: &str = "urn:ietf:params:jmap:core";
 const MAIL: &str = "urn:ietf:params:jmap:mail";
 const PRINCIPALS: &str = "urn:ietf:params:jmap:principals";
@@ -55,15 +56,18 @@ async fn the_session_object_has_what_works() {
     let caller = server.caller().await;
     let session = serde_json::to_value(caller.session("https://mail.example.org").await.unwrap()).unwrap();
     let account = format!("A{}", server.record.id);
-    let of_account = [BLOB, MAIL, PRINCIPALS, QUOTA].map(str::to_owned).to_vec();
+    let of_account = [BLOB, CONTACTS, MAIL, PRINCIPALS, QUOTA].map(str::to_owned).to_vec();
     let names = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-    assert_eq!(names(&session["capabilities"]), [BLOB, CORE, MAIL, PRINCIPALS, QUOTA, WEBSOCKET]);
+    assert_eq!(names(&session["capabilities"]), [BLOB, CONTACTS, CORE, MAIL, PRINCIPALS, QUOTA, WEBSOCKET]);
     let usable = &session["accounts"][&account]["accountCapabilities"];
     assert_eq!(names(&session["primaryAccounts"]), of_account);
     // RFC 9670 §1.5.2: a key of accounts alone.
-    assert_eq!(names(usable), [BLOB, MAIL, PRINCIPALS, OWNER, QUOTA]);
+    assert_eq!(names(usable), [BLOB, CONTACTS, MAIL, PRINCIPALS, OWNER, QUOTA]);
     assert_eq!(usable[OWNER]["accountIdForPrincipal"], json!(account));
     assert_eq!(usable[OWNER]["principalId"], usable[PRINCIPALS]["currentUserPrincipalId"]);
+    // RFC 9610 §1.4.1.
+    assert_eq!(usable[CONTACTS], json!({ "maxAddressBooksPerCard": null, "mayCreateAddressBook": true }));
+    assert_eq!(session["capabilities"][CONTACTS], json!({}));
     assert_eq!(session["capabilities"][WEBSOCKET]["url"], "wss://mail.example.org/jmap/ws");
     assert_eq!(session["capabilities"][CORE]["maxCallsInRequest"], 16);
     assert_eq!(session["accounts"][&account]["isPersonal"], true);

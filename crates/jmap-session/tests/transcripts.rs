@@ -20,9 +20,19 @@ macro_rules! transcripts {
 }
 
 transcripts![
+    address_book_changes,
+    address_book_get,
+    address_book_set,
     blob_get,
     blob_lookup,
     blob_upload,
+    contact_card_changes,
+    contact_card_copy,
+    contact_card_get,
+    contact_card_media,
+    contact_card_query,
+    contact_card_query_changes,
+    contact_card_set,
     core_echo,
     email_changes,
     email_get,

@@ -27,6 +27,8 @@ string_enum! {
         Principals = "urn:ietf:params:jmap:principals",
         /// RFC 9670 §1.5.2: a key of accounts only, which no request uses.
         PrincipalsOwner = "urn:ietf:params:jmap:principals:owner",
+        /// RFC 9610: AddressBook, ContactCard.
+        Contacts = "urn:ietf:params:jmap:contacts",
     }
 }
 
@@ -46,6 +48,7 @@ impl Capability {
             "MDN" => Capability::Mdn,
             "Quota" => Capability::Quota,
             "Principal" | "ShareNotification" => Capability::Principals,
+            "AddressBook" | "ContactCard" => Capability::Contacts,
             _ => return None,
         })
     }

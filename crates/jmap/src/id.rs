@@ -113,6 +113,10 @@ typed_ids! {
     SubmissionId,
     /// The id of an Identity.
     IdentityId,
+    /// The id of an AddressBook.
+    AddressBookId,
+    /// The id of a ContactCard.
+    CardId,
 }
 
 /// What a client sent where the id of an object belongs.

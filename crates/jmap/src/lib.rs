@@ -1,5 +1,5 @@
 //! JMAP (RFC 8620) for mail (RFC 8621), blobs (RFC 9404), quotas (RFC 9425) and
-//! dispositions (RFC 9007), WebSockets (RFC 8887): values, parser and
+//! dispositions (RFC 9007), contacts (RFC 9610), WebSockets (RFC 8887): values, parser and
 //! serializer; no I/O.
 //!
 //! A request is read in three steps, each usable alone: [`json`] (bytes to JSON values, strictly
@@ -17,6 +17,7 @@
 
 pub mod blob;
 pub mod capability;
+pub mod contact;
 mod data_type;
 pub mod date;
 pub mod email;

@@ -12,6 +12,8 @@ pub const MAX_INT: u64 = (1 << 53) - 1;
 /// A value that is not what an argument has to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mismatch {
+    /// The outermost part of the path, which may have dots in it.
+    argument: String,
     path: String,
     reason: String,
 }
@@ -19,24 +21,33 @@ pub struct Mismatch {
 impl Mismatch {
     /// `expected` is a noun: "a date".
     pub fn new(expected: impl fmt::Display, found: &Value) -> Self {
-        Mismatch { path: String::new(), reason: format!("expected {expected}, found {}", name_of(found)) }
+        Mismatch {
+            argument: String::new(),
+            path: String::new(),
+            reason: format!("expected {expected}, found {}", name_of(found)),
+        }
     }
 
     /// Another reason than a wrong type: "unknown property".
     pub fn because(reason: impl Into<String>) -> Self {
-        Mismatch { path: String::new(), reason: reason.into() }
+        Mismatch { argument: String::new(), path: String::new(), reason: reason.into() }
     }
 
     /// A required argument that is not there.
     pub fn missing(expected: impl fmt::Display) -> Self {
-        Mismatch { path: String::new(), reason: format!("missing; expected {expected}") }
+        Mismatch {
+            argument: String::new(),
+            path: String::new(),
+            reason: format!("missing; expected {expected}"),
+        }
     }
 
     /// The same, in the member `name` of an object.
     #[must_use]
     pub fn within(mut self, name: &str) -> Self {
         let dot = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
-        self.path = format!("{}{dot}{}", shortened(name), self.path);
+        self.argument = shortened(name);
+        self.path = format!("{}{dot}{}", self.argument, self.path);
         self
     }
 
@@ -44,14 +55,14 @@ impl Mismatch {
     #[must_use]
     pub fn at(mut self, index: usize) -> Self {
         let dot = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
+        self.argument = String::new();
         self.path = format!("[{index}]{dot}{}", self.path);
         self
     }
 
     /// The outermost argument or property that is wrong.
     pub fn argument(&self) -> &str {
-        let end = self.path.find(['.', '[']).unwrap_or(self.path.len());
-        &self.path[..end]
+        &self.argument
     }
 }
 

@@ -145,3 +145,13 @@ object! {
         supported_digest_algorithms: Vec<String> = "supportedDigestAlgorithms" [required],
     }
 }
+
+object! {
+    /// `urn:ietf:params:jmap:contacts`, of an account (RFC 9610 §1.4.1).
+    pub struct ContactsCapability {
+        /// Address books of a card; none is no limit but that of address books.
+        max_address_books_per_card: Option<u64> = "maxAddressBooksPerCard" [nullable],
+        /// Whether the user may create address books.
+        may_create_address_book: bool = "mayCreateAddressBook" [required],
+    }
+}

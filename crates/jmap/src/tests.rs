@@ -2,6 +2,7 @@
 
 mod any;
 mod blob;
+mod contact;
 mod core;
 mod email;
 mod examples;

@@ -3,7 +3,7 @@
 #[path = "fuzz/jmap.rs"]
 mod fuzz;
 
-use fuzz::{fuzz_patch, fuzz_request, fuzz_words};
+use fuzz::{fuzz_card, fuzz_patch, fuzz_request, fuzz_words};
 use sealpost_base::SeededRandom;
 use sealpost_testkit::corpus;
 
@@ -52,6 +52,11 @@ fn requests() {
 #[test]
 fn patches() {
     replay("jmap_patch", fuzz_patch);
+}
+
+#[test]
+fn cards() {
+    replay("jmap_card", fuzz_card);
 }
 
 #[test]

@@ -129,8 +129,8 @@ pub struct Written {
 }
 
 impl Written {
-    /// Whether the log is at its expected position, or directly after an entry of this call.
-    fn may_follow(&self, log: AccountId, state: &AccountState) -> bool {
+    /// Whether the log is where it has to be: at its expected position, or behind an own entry.
+    pub fn may_follow(&self, log: AccountId, state: &AccountState) -> bool {
         let Some(expected) = &self.expected else { return true };
         let own = self.entries.iter().rev().find(|(other, _)| *other == log).map(|(_, at)| *at);
         let before = || expected.iter().find(|(other, _)| *other == log).map(|(_, at)| at);

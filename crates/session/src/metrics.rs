@@ -171,10 +171,19 @@ const HTTP: &[&str] =
 
 /// The same for JMAP: methods.
 const JMAP: &[&str] = &[
+    "AddressBook/changes",
+    "AddressBook/get",
+    "AddressBook/set",
     "Blob/copy",
     "Blob/get",
     "Blob/lookup",
     "Blob/upload",
+    "ContactCard/changes",
+    "ContactCard/copy",
+    "ContactCard/get",
+    "ContactCard/query",
+    "ContactCard/queryChanges",
+    "ContactCard/set",
     "Core/echo",
     "Email/changes",
     "Email/copy",

@@ -30,9 +30,9 @@ impl Unplaced {
         &self.messages
     }
 
-    /// Takes all messages for placing. From here on an event may refer to them, whatever the outcome of the
-    /// append.
-    pub(super) fn into_messages(mut self) -> Vec<NewMessage> {
+    /// Takes all of them for placing: from here on an event may refer to them, whatever the outcome
+    /// of the append.
+    pub fn into_messages(mut self) -> Vec<NewMessage> {
         std::mem::take(&mut self.messages)
     }
 }

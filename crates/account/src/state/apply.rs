@@ -16,6 +16,7 @@ use super::placements::Placements;
 use super::tombstones::Tombstones;
 use super::visible::{Visibility, shows};
 use super::{AccountState, Tombstone, deliver};
+use crate::contacts::{AddressBookId, CardId};
 use crate::event::{Batch, Event, FlagAction, Flags, Message, SystemFlags};
 use crate::name;
 
@@ -49,6 +50,10 @@ pub enum Applied {
     },
     /// Messages went away.
     Removed(UidSet),
+    /// An address book was made.
+    AddressBook(AddressBookId),
+    /// A contact card was made or replaced.
+    Card(CardId),
 }
 
 impl AccountState {
@@ -125,6 +130,12 @@ impl AccountState {
             Event::Replaced { from, uid, to, message, flags } => {
                 self.replace((*from, *uid), *to, message, flags, at)
             }
+            Event::AddressBookCreated { fields } => self.create_address_book(fields),
+            Event::AddressBookChanged { book, fields } => self.change_address_book(*book, fields),
+            Event::AddressBookDeleted { book } => self.delete_address_book(*book, at),
+            Event::DefaultAddressBookSet { book } => self.set_default_address_book(*book),
+            Event::CardStored { card, content } => self.store_card(*card, content, at),
+            Event::CardDeleted { card } => self.delete_card(*card, at),
             Event::UidValidityRaised { above, mailbox } => {
                 self.last_uid_validity = self.last_uid_validity.max(*above);
                 let lower =

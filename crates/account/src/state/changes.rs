@@ -59,7 +59,7 @@ impl AccountState {
     pub fn email_changes(&self, since: Position, most: usize) -> Option<Changes<ObjectId>> {
         let mut found = ChangeCollector::new(since, most);
         for departure in self.departed.messages.since(since)?.map(Departure::unpack) {
-            found.departed(departure.object, &departure);
+            found.departed(departure.object, departure.appeared, departure.at);
         }
         let parted = self.departed.parted.since(since)?;
         let parted = parted.map(|[at, number]| (MessageNumber(number as u32), Position(at)));
@@ -92,7 +92,7 @@ impl AccountState {
         let maps = self.maps()?;
         let mut found = ChangeCollector::new(since, most);
         for departure in self.departed.messages.since(since)?.map(Departure::unpack) {
-            found.departed(departure.thread, &departure);
+            found.departed(departure.thread, departure.appeared, departure.at);
         }
         for row in self.changed_rows(since) {
             if let (Some(appeared), Some(thread)) =
@@ -214,7 +214,7 @@ struct Change<T> {
 }
 
 /// What changed, with what has to be known to tell how; of too much, what changed first.
-struct ChangeCollector<T> {
+pub(super) struct ChangeCollector<T> {
     since: Position,
     most: usize,
     changes: Vec<Change<T>>,
@@ -225,19 +225,19 @@ struct ChangeCollector<T> {
 }
 
 impl<T: Copy + Ord> ChangeCollector<T> {
-    fn new(since: Position, most: usize) -> Self {
+    pub(super) fn new(since: Position, most: usize) -> Self {
         ChangeCollector { since, most, changes: Vec::new(), departed: BTreeMap::new(), cut: None }
     }
 
-    /// Something was there and went.
-    fn departed(&mut self, what: T, departure: &Departure) {
-        self.departed.entry(what).or_default().push((departure.appeared, departure.at));
-        let at = if departure.appeared > self.since { departure.appeared } else { departure.at };
-        self.changed(what, at, None);
+    /// Something was there from `appeared` on, and went at `at`.
+    pub(super) fn departed(&mut self, what: T, appeared: Position, at: Position) {
+        self.departed.entry(what).or_default().push((appeared, at));
+        let first = if appeared > self.since { appeared } else { at };
+        self.changed(what, first, None);
     }
 
     /// Something changed at a position after `since`, and is there since `now`.
-    fn changed(&mut self, what: T, at: Position, now: Option<Position>) {
+    pub(super) fn changed(&mut self, what: T, at: Position, now: Option<Position>) {
         let appeared = now.filter(|appeared| *appeared > self.since);
         let at = appeared.map_or(at, |appeared| appeared.min(at));
         // Left out or not, whether it is there now has to be known of what went before.
@@ -270,7 +270,7 @@ impl<T: Copy + Ord> ChangeCollector<T> {
     }
 
     /// `since_when` says since when something is there that is there now, given what was found of that.
-    fn finish(
+    pub(super) fn finish(
         mut self,
         now: Position,
         since_when: impl Fn(T, Option<Position>) -> Option<Position>,

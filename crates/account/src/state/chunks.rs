@@ -4,6 +4,9 @@
 //! to be handled one at a time, and named so that a block in which nothing changed has the same
 //! name and the same bytes in the next checkpoint. `docs/format/checkpoint.md` gives the bytes.
 
+mod contacts;
+mod content;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use minicbor::{Decode, Encode};
@@ -25,6 +28,7 @@ use crate::event::{Message, SpecialUse};
 use crate::share::Link;
 use crate::special_use::SpecialUses;
 use crate::thread::ThreadId;
+use content::{Content, Kind};
 
 /// UIDs in one chunk of rows.
 const UIDS_PER_CHUNK: u32 = 2048;
@@ -35,6 +39,8 @@ const TOMBSTONES_PER_CHUNK: usize = 4096;
 
 /// Tombstones of one kind in one chunk.
 const GONE_PER_CHUNK: usize = 4096;
+/// About what the contact cards of one chunk take, in bytes.
+const CARDS_CHUNK_BYTES: usize = 128 * 1024;
 /// Links with known threads in one chunk.
 const LINKS_PER_CHUNK: u64 = 4096;
 
@@ -134,74 +140,6 @@ impl IntoIterator for ChunkNames {
     }
 }
 
-/// What a chunk's name says it holds.
-#[derive(Debug, PartialEq, Eq)]
-enum Content {
-    StateHeader,
-    Messages(u32),
-    Rows(MailboxId, u32),
-    Vanished(MailboxId),
-    Buried(usize),
-    RemovedPlacement(Kind, usize),
-    Links(u64),
-    Objects,
-}
-
-/// What tombstones are of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Messages,
-    Placements,
-    Mailboxes,
-}
-
-impl Kind {
-    const ALL: [(Kind, &str); 3] =
-        [(Kind::Messages, "messages"), (Kind::Placements, "placements"), (Kind::Mailboxes, "mailboxes")];
-
-    fn name(self) -> &'static str {
-        Self::ALL.into_iter().find(|(kind, _)| *kind == self).map_or("", |(_, name)| name)
-    }
-
-    fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|(_, known)| *known == name).map(|(kind, _)| kind)
-    }
-}
-
-impl Content {
-    fn name(&self) -> String {
-        match self {
-            Content::StateHeader => "head".to_owned(),
-            Content::Messages(block) => format!("messages-{block:08x}"),
-            Content::Rows(mailbox, block) => format!("rows-{:08x}-{block:08x}", mailbox.0),
-            Content::Vanished(mailbox) => format!("vanished-{:08x}", mailbox.0),
-            Content::Buried(block) => format!("buried-{block:08x}"),
-            Content::RemovedPlacement(kind, block) => format!("gone-{}-{block:08x}", kind.name()),
-            Content::Links(block) => format!("links-{block:08x}"),
-            Content::Objects => "objects".to_owned(),
-        }
-    }
-
-    fn parse(name: &str) -> Option<Content> {
-        let hex = |s: &str| u32::from_str_radix(s, 16).ok();
-        let mut parts = name.split('-');
-        let content = match (parts.next()?, parts.next(), parts.next()) {
-            ("head", None, _) => Content::StateHeader,
-            ("objects", None, _) => Content::Objects,
-            ("messages", Some(block), None) => Content::Messages(hex(block)?),
-            ("vanished", Some(mailbox), None) => Content::Vanished(MailboxId(hex(mailbox)?)),
-            ("buried", Some(block), None) => Content::Buried(hex(block)? as usize),
-            ("gone", Some(kind), Some(block)) => {
-                Content::RemovedPlacement(Kind::named(kind)?, hex(block)? as usize)
-            }
-            ("links", Some(block), None) => Content::Links(hex(block)?.into()),
-            ("rows", Some(mailbox), Some(block)) => Content::Rows(MailboxId(hex(mailbox)?), hex(block)?),
-            _ => return None,
-        };
-        Some(content)
-    }
-}
-
 impl AccountState {
     /// The names of the chunks that this state consists of.
     pub fn chunk_names(&self) -> ChunkNames {
@@ -212,6 +150,10 @@ impl AccountState {
             if !mailbox.vanished.is_empty() {
                 contents.push(Content::Vanished(mailbox.id));
             }
+        }
+        if !self.contacts.is_untouched() {
+            contents.push(Content::Contacts);
+            contents.extend(self.card_blocks().into_iter().map(Content::Cards));
         }
         contents.extend((0..self.tombstones.len().div_ceil(TOMBSTONES_PER_CHUNK)).map(Content::Buried));
         for (kind, _) in Kind::ALL {
@@ -260,6 +202,8 @@ impl AccountState {
                     Kind::Messages => gone_chunk(departed.messages.iter_from(from)),
                     Kind::Placements => gone_chunk(departed.parted.iter_from(from)),
                     Kind::Mailboxes => gone_chunk(departed.mailboxes.iter_from(from)),
+                    Kind::Cards => gone_chunk(self.contacts.gone_cards.iter_from(from)),
+                    Kind::AddressBooks => gone_chunk(self.contacts.gone_books.iter_from(from)),
                 }
             }
             Some(Content::Links(block)) => {
@@ -267,6 +211,8 @@ impl AccountState {
                 let count = (begin + LINKS_PER_CHUNK).saturating_sub(links.first().max(begin));
                 minicbor::to_vec(links.from(begin).take(count as usize).collect::<Vec<_>>())
             }
+            Some(Content::Contacts) => minicbor::to_vec(self.contacts_head()),
+            Some(Content::Cards(block)) => minicbor::to_vec(self.card_block(block)),
             Some(Content::Objects) => {
                 let objects = self
                     .objects
@@ -284,6 +230,8 @@ impl AccountState {
             Kind::Messages => self.departed.messages.len(),
             Kind::Placements => self.departed.parted.len(),
             Kind::Mailboxes => self.departed.mailboxes.len(),
+            Kind::Cards => self.contacts.gone_cards.len(),
+            Kind::AddressBooks => self.contacts.gone_books.len(),
         }
     }
 
@@ -361,6 +309,7 @@ pub(crate) fn expected_bytes<'a>(names: impl Iterator<Item = &'a str>, entries: 
         Some(Content::Buried(_)) => TOMBSTONES_PER_CHUNK * TOMBSTONE_BYTES,
         Some(Content::RemovedPlacement(..)) => GONE_PER_CHUNK * GONE_BYTES,
         Some(Content::Links(_)) => LINKS_PER_CHUNK as usize * LINK_BYTES,
+        Some(Content::Cards(_)) => CARDS_CHUNK_BYTES,
         _ => 4096,
     });
     LEAST_BYTES + bytes.sum::<usize>() + entries * (MESSAGE_BYTES + ROW_BYTES)
@@ -434,6 +383,14 @@ impl Restore {
             Content::RemovedPlacement(Kind::Mailboxes, _) => {
                 restore_gone(&mut self.state.departed.mailboxes, bytes)?
             }
+            Content::RemovedPlacement(Kind::Cards, _) => {
+                restore_gone(&mut self.state.contacts.gone_cards, bytes)?
+            }
+            Content::RemovedPlacement(Kind::AddressBooks, _) => {
+                restore_gone(&mut self.state.contacts.gone_books, bytes)?
+            }
+            Content::Contacts => self.contacts(decode(bytes)?).ok_or_else(bad)?,
+            Content::Cards(_) => self.cards(decode(bytes)?).ok_or_else(bad)?,
             Content::Links(_) => {
                 for [link, thread] in decode::<Vec<[ThreadId; 2]>>(bytes)? {
                     if !self.state.thread_links.restore_push(link, thread) {

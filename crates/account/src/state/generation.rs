@@ -80,6 +80,13 @@ impl AccountState {
             | Event::Found { .. }
             | Event::ObjectPut { .. }
             | Event::Purged { .. }
+            // Ids of address books and cards are never given again.
+            | Event::AddressBookCreated { .. }
+            | Event::AddressBookChanged { .. }
+            | Event::AddressBookDeleted { .. }
+            | Event::DefaultAddressBookSet { .. }
+            | Event::CardStored { .. }
+            | Event::CardDeleted { .. }
             | Event::HierarchyRenamed { .. } => Some(event.clone()),
             Event::MailboxRenamed { .. }
             | Event::MailboxDeleted { .. }
@@ -122,6 +129,7 @@ impl AccountState {
             }
         }
         self.forget_departed();
+        self.contacts.apply_damage(position);
     }
 
     /// Mailboxes have other ids: what clients know of before is too long ago.

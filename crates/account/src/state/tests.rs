@@ -1,5 +1,6 @@
 //! The state against a naive model, and against itself: replay twice, checkpoint and tail, through chunks.
 
+mod contacts;
 mod delivery;
 mod emails;
 

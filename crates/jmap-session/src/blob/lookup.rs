@@ -1,8 +1,11 @@
-//! Blob/lookup (RFC 9404 §4.3): the emails that contain a blob, with their threads and mailboxes.
+//! Blob/lookup (RFC 9404 §4.3): the emails that a blob is in, their threads and mailboxes, and the
+//! contact cards that have it.
 
 use std::collections::BTreeMap;
 
-use sealpost_account::object_id::{email_id_of, mailbox_id};
+use sealpost_account::AccountState;
+use sealpost_account::object_id::{card_id, email_id_of, mailbox_id};
+use sealpost_base::ObjectId;
 use sealpost_jmap::blob::{BlobInfo, BlobLookup, BlobLookupResponse, LookupType};
 use sealpost_jmap::capability::Capability;
 use sealpost_jmap::error::MethodErrorType;
@@ -25,7 +28,11 @@ pub(crate) async fn lookup(
 ) -> Outcome {
     let request = BlobLookup::from_arguments(arguments)?;
     scope.require(&request.account_id)?;
-    if !request.type_names.is_empty() && !scope.uses(Capability::Mail) {
+    let needed = |name: &LookupType| match name {
+        LookupType::Mailbox | LookupType::Thread | LookupType::Email => Capability::Mail,
+        LookupType::ContactCard => Capability::Contacts,
+    };
+    if !request.type_names.iter().all(|name| scope.uses(needed(name))) {
         let text = "typeNames: the request does not use the capability of these types";
         return Err(MethodError::from(MethodErrorType::UnknownDataType).describe(text).into());
     }
@@ -44,7 +51,11 @@ pub(crate) async fn lookup(
         };
         let found = match name {
             Some(BlobName { base: BlobBase::Message(object), .. }) => {
-                scope.look(|logs| Email::find(logs, object).map(|email| matches(logs, &email))).await?
+                let found = |logs: &Logs<'_>| match Email::find(logs, object) {
+                    Some(email) => Some(matches(logs, &email)),
+                    None => logs.first().map(|(_, own)| cards_with(own, object)),
+                };
+                scope.look(found).await?
             }
             // An upload is in no email.
             Some(_) | None => None,
@@ -61,6 +72,12 @@ pub(crate) async fn lookup(
 
 fn name_of(scope: &Scope<'_>, id: &GivenId) -> Option<BlobName> {
     id.resolve(&scope.created).and_then(|id| BlobName::parse(id.as_str()))
+}
+
+/// The contact cards that a picture or sound belongs to.
+fn cards_with(own: &AccountState, object: ObjectId) -> BTreeMap<LookupType, Vec<Id>> {
+    let cards = own.cards_with_medium(object).filter_map(|card| Id::new(card_id(card)));
+    BTreeMap::from([(LookupType::ContactCard, cards.collect())])
 }
 
 fn matches(logs: &Logs<'_>, email: &Email) -> BTreeMap<LookupType, Vec<Id>> {

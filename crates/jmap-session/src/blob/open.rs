@@ -11,6 +11,7 @@ use sealpost_account::{Account, Message};
 use sealpost_base::{Error, Kind, ObjectId, Result};
 use sealpost_jmap::GivenId;
 use sealpost_mailbox::emails::Email;
+use sealpost_mailbox::shared_accounts::Reach;
 use sealpost_mime::decode::Encoding;
 use sealpost_mime::text::NoText;
 use sealpost_mime::{Layer, Outline, Scanner, Structure};
@@ -72,12 +73,21 @@ async fn open_message(scope: &Scope<'_>, object: ObjectId) -> Result<Option<Blob
         Some((email.stored.0, email.message(states)?))
     });
     let found = found.await?;
-    let Some((log, message)) = found else { return Ok(None) };
+    let Some((log, message)) = found else { return Ok(open_card_medium(scope, object)) };
     let Some(account) = logs.iter().find(|account| account.id() == log) else { return Ok(None) };
     Ok(Some(Blob::message(account.clone(), message)))
 }
 
-/// The upload that `text` names, unless the account has collected it.
+/// The picture or sound of a contact card that this object holds.
+fn open_card_medium(scope: &Scope<'_>, object: ObjectId) -> Option<Blob> {
+    if scope.reach() != Reach::Own {
+        return None;
+    }
+    let medium = scope.account().state().card_medium(object)?;
+    Some(Blob::message(scope.account().clone(), medium))
+}
+
+/// The upload of that text, unless it was collected.
 async fn open_upload(scope: &Scope<'_>, text: &str) -> Result<Option<Blob>> {
     let account = scope.account();
     let Some(upload) = account.uploaded(text) else { return Ok(None) };

@@ -11,11 +11,12 @@ use sealpost_mailbox::shared_accounts::Reach;
 
 use crate::scope::Scope;
 
-/// The resources that JMAP has a type for: resource, letter in states, id, name, unit of count, and type.
-const KINDS: [(Resource, char, &str, &str, ResourceType, &str); 3] = [
-    (Resource::Storage, 's', "storage", "Storage", ResourceType::Octets, "Email"),
-    (Resource::Messages, 'm', "messages", "Messages", ResourceType::Count, "Email"),
-    (Resource::Mailboxes, 'x', "mailboxes", "Mailboxes", ResourceType::Count, "Mailbox"),
+/// What JMAP has a type for, and so a quota: the resource, a letter for it in states, its id, its
+/// name, what is counted, and the types.
+const KINDS: [(Resource, char, &str, &str, ResourceType, &[&str]); 3] = [
+    (Resource::Storage, 's', "storage", "Storage", ResourceType::Octets, &["Email", "ContactCard"]),
+    (Resource::Messages, 'm', "messages", "Messages", ResourceType::Count, &["Email"]),
+    (Resource::Mailboxes, 'x', "mailboxes", "Mailboxes", ResourceType::Count, &["Mailbox"]),
 ];
 
 /// For each kind the used amount and the limit; `None` without a limit.
@@ -84,7 +85,7 @@ impl Values {
                 hard_limit: Some(hard_limit),
                 scope: Some(QuotaScope::Account),
                 name: Some((*name).to_owned()),
-                types: Some(vec![(*of).to_owned()]),
+                types: Some(of.iter().map(|name| (*name).to_owned()).collect()),
                 warn_limit: Some(None),
                 soft_limit: Some(None),
                 description: Some(None),

@@ -19,6 +19,8 @@ string_enum! {
         Thread = "Thread",
         /// An email, by itself or a part.
         Email = "Email",
+        /// A contact card, by a picture or sound of it (RFC 9610 §7.3).
+        ContactCard = "ContactCard",
     }
 }
 

@@ -35,6 +35,8 @@ string_enum! {
         MailboxHasChild = "mailboxHasChild",
         /// The mailbox has emails (RFC 8621 §2.5).
         MailboxHasEmail = "mailboxHasEmail",
+        /// The address book has cards (RFC 9610 §2.3).
+        AddressBookHasContents = "addressBookHasContents",
         /// Blobs do not exist; `notFound` lists them (RFC 8621 §4.6).
         BlobNotFound = "blobNotFound",
         /// More keywords than the server takes (RFC 8621 §4.6).

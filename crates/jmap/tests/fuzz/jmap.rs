@@ -1,5 +1,6 @@
 //! What a fuzzer calls: any bytes, and what must hold for them. Panics are findings.
 
+use sealpost_jmap::contact::{AddressBook, AddressBookSet, CardQuery, CardQueryChanges, check_card};
 use sealpost_jmap::email::{EmailImport, EmailUpdate, for_create};
 use sealpost_jmap::identity::Identity;
 use sealpost_jmap::mailbox::{Mailbox, MailboxGet, MailboxQuery, MailboxQueryChanges, MailboxSet};
@@ -62,6 +63,9 @@ fn read_as_all_methods(arguments: &Arguments) {
     stays(arguments, SubmissionSet::from_arguments);
     stays(arguments, SubmissionQuery::from_arguments);
     stays(arguments, QuotaQuery::from_arguments);
+    stays(arguments, AddressBookSet::from_arguments);
+    stays(arguments, CardQuery::from_arguments);
+    stays(arguments, CardQueryChanges::from_arguments);
     stays(arguments, PushSubscriptionGet::from_arguments);
     stays(arguments, PushSubscriptionSet::from_arguments);
     stays(arguments, blob::BlobGet::from_arguments);
@@ -76,6 +80,8 @@ fn read_as_all_methods(arguments: &Arguments) {
 
 fn create_all_types(object: &Arguments) {
     let _ = Mailbox::for_create(object.clone());
+    let _ = AddressBook::for_create(object.clone());
+    let _ = check_card(object);
     let _ = Identity::new(object.clone());
     let _ = EmailSubmission::new(object.clone());
     let _ = PushSubscription::new(object.clone());
@@ -112,11 +118,25 @@ pub fn fuzz_patch(data: &[u8]) {
         }
     }
     let _ = Identity::for_update(patch.clone());
+    let _ = AddressBook::for_update(patch.clone());
     let _ = EmailSubmission::for_update(patch.clone());
     let _ = VacationResponse::for_update(patch.clone());
     let _ = PushSubscription::for_update(patch.clone());
     if let Ok(update) = Mailbox::for_update(patch) {
         assert!(update.conflicts(&update).is_empty());
+    }
+}
+
+/// A card: checking it always ends, whatever it is, and one that is valid is so as it is written.
+pub fn fuzz_card(data: &[u8]) {
+    let Ok(Value::Object(card)) = json::parse(data) else { return };
+    let checked = check_card(&card);
+    let written = serde_json::to_vec(&card).unwrap();
+    let Ok(Value::Object(read)) = json::parse(&written) else { panic!("no object") };
+    assert_eq!(check_card(&read), checked);
+    if checked.is_ok() {
+        let needed = ["uid", "version"];
+        assert!(needed.iter().all(|name| card.get(*name).is_some_and(Value::is_string)));
     }
 }
 

@@ -1,0 +1,89 @@
+//! AddressBook/changes and ContactCard/changes (RFC 9610 §2.2, §3.2).
+
+use sealpost_account::AccountState;
+use sealpost_account::state::Changes;
+use sealpost_base::limits::JMAP_CHANGES;
+use sealpost_base::{AccountId, Position};
+use sealpost_jmap::State;
+use sealpost_jmap::contact::{ContactChanges, ContactChangesResponse};
+use sealpost_jmap::id::Id;
+use sealpost_mailbox::account_changes::{LogPositions, positions};
+use serde_json::{Map, Value};
+
+use super::object::{id_of_book, id_of_card};
+use crate::method::{Outcome, cannot_calculate};
+use crate::responder::Responder;
+use crate::scope::{Logs, Scope};
+use crate::state_string::positions_in;
+
+pub(crate) async fn book_changes(
+    scope: &Scope<'_>,
+    responder: &mut Responder<'_>,
+    arguments: Map<String, Value>,
+    call_id: &str,
+) -> Outcome {
+    let of = AccountState::address_book_changes;
+    changes(scope, responder, arguments, ("AddressBook/changes", call_id), (of, id_of_book)).await
+}
+
+pub(crate) async fn card_changes(
+    scope: &Scope<'_>,
+    responder: &mut Responder<'_>,
+    arguments: Map<String, Value>,
+    call_id: &str,
+) -> Outcome {
+    let of = AccountState::card_changes;
+    changes(scope, responder, arguments, ("ContactCard/changes", call_id), (of, id_of_card)).await
+}
+
+/// Finds the changes of one type in the account's own log, since a position and so many at most.
+type Find<T> = fn(&AccountState, Position, usize) -> Option<Changes<T>>;
+
+async fn changes<T: Send>(
+    scope: &Scope<'_>,
+    responder: &mut Responder<'_>,
+    arguments: Map<String, Value>,
+    (name, call_id): (&str, &str),
+    (find, id_of): (Find<T>, fn(T) -> Id),
+) -> Outcome {
+    let request = ContactChanges::from_arguments(arguments)?;
+    scope.require(&request.account_id)?;
+    let most = request.most(JMAP_CHANGES);
+    let found =
+        scope.look(|logs| since(scope, logs, &request.since_state, |state, at| find(state, at, most)));
+    let (new_state, found) =
+        found.await?.ok_or_else(|| cannot_calculate("the state is unknown or too old"))?;
+    let ids = |objects: Vec<T>| objects.into_iter().map(id_of).collect();
+    let response = ContactChangesResponse {
+        account_id: request.account_id,
+        old_state: request.since_state,
+        new_state,
+        has_more_changes: found.more,
+        created: ids(found.created),
+        updated: ids(found.updated),
+        destroyed: ids(found.destroyed),
+    };
+    responder.respond(name, &response, call_id).await?;
+    Ok(())
+}
+
+/// The changes since that state, and the state that they lead to. `None` if the state is unknown or
+/// too long ago.
+pub(super) fn since<T>(
+    scope: &Scope<'_>,
+    logs: &Logs<'_>,
+    state: &State,
+    find: impl Fn(&AccountState, Position) -> Option<Changes<T>>,
+) -> Option<(State, Changes<T>)> {
+    let ids: Vec<AccountId> = logs.iter().map(|(log, _)| *log).collect();
+    let known = positions_in(state, &ids)?;
+    let (own, now) = logs.first()?;
+    let at = known.iter().find(|(log, _)| log == own).map(|(_, at)| at)?;
+    let found = if at <= now.position() { find(now, at)? } else { return None };
+    let upto: LogPositions = match found.more {
+        false => positions(logs),
+        // Contacts are in no other log, so what the client knows of those does not matter to it.
+        true => known.iter().map(|(log, at)| (log, if log == *own { found.upto } else { at })).collect(),
+    };
+    Some((scope.state(&upto), found))
+}
