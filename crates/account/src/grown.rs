@@ -24,7 +24,7 @@ pub struct Grown {
 
 /// The kinds of objects that entries touch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Touched(u8);
+pub struct Touched(u16);
 
 impl Touched {
     /// None: a client sees no difference.
@@ -37,8 +37,12 @@ impl Touched {
     pub const DELIVERIES: Touched = Touched(4);
     /// Small objects of other kinds.
     pub const OBJECTS: Touched = Touched(8);
+    /// Address books.
+    pub const ADDRESS_BOOKS: Touched = Touched(16);
+    /// Contact cards.
+    pub const CARDS: Touched = Touched(32);
     /// Any of them.
-    pub const ALL: Touched = Touched(15);
+    pub const ALL: Touched = Touched(63);
 
     /// Both.
     #[must_use]
@@ -89,6 +93,12 @@ fn of_event(event: &Event) -> Touched {
         | Event::Moved { .. }
         | Event::FlagsStored { .. }
         | Event::Expunged { .. } => CHANGED,
+        Event::AddressBookCreated { .. }
+        | Event::AddressBookChanged { .. }
+        | Event::DefaultAddressBookSet { .. } => Touched::ADDRESS_BOOKS,
+        // Its cards go with it, or leave it.
+        Event::AddressBookDeleted { .. } => Touched::ADDRESS_BOOKS.and(Touched::CARDS),
+        Event::CardStored { .. } | Event::CardDeleted { .. } => Touched::CARDS,
         Event::RecentTaken { .. } | Event::Purged { .. } | Event::UidValidityRaised { .. } => Touched::NONE,
         Event::ObjectPut { name, .. } | Event::ObjectRemoved { name } => of_object(name),
     }

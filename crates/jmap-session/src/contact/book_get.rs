@@ -22,7 +22,7 @@ pub(crate) async fn get(
         .look(|logs| {
             let contacts = logs[0].1.contacts();
             let books = contacts.books().map(|book| address_book(book, contacts.default_book()));
-            (scope.state(&positions(logs)), books.collect::<Vec<AddressBook>>())
+            (logs.state(&positions(logs)), books.collect::<Vec<AddressBook>>())
         })
         .await?;
     let find = |given: &GivenId| {

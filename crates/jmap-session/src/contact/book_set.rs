@@ -34,7 +34,7 @@ pub(crate) async fn set(
     let request = AddressBookSet::from_arguments(arguments)?;
     scope.require(&request.set.account_id)?;
     let mut entries = Entries::begin(scope, request.set.if_in_state.as_ref()).await?;
-    let mut response = SetResponse::new(request.set.account_id.clone(), entries.old_state(scope));
+    let mut response = SetResponse::new(request.set.account_id.clone(), entries.old_state());
     let done = run(scope, &mut entries, request, &mut response).await;
     done.map_err(|failure| entries.failed(failure))?;
     (response.old_state, response.new_state) = entries.states(scope).await?;

@@ -34,7 +34,7 @@ pub(crate) async fn get(
             let cards = logs[0].1.contacts().cards();
             let all = (request.ids.is_none() && cards.len() <= JMAP_GET_OBJECTS)
                 .then(|| logs[0].1.contacts().cards().map(|card| card.id).collect::<Vec<CardId>>());
-            (scope.state(&positions(logs)), all.ok_or(cards.len()))
+            (logs.state(&positions(logs)), all.ok_or(cards.len()))
         })
         .await?;
     let wanted: Vec<(Option<GivenId>, Option<CardId>)> = match (request.ids, all) {

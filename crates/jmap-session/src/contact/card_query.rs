@@ -26,7 +26,7 @@ pub(crate) async fn query(
     let filter = CardFilter::new(query.filter.as_ref(), &scope.created)?;
     let order = CardOrder::new(&query.sort)?;
     let (state, cards) =
-        scope.look(|logs| (scope.state(&positions(logs)), logs[0].1.contacts().len())).await?;
+        scope.look(|logs| (logs.state(&positions(logs)), logs[0].1.contacts().len())).await?;
     let _permit = scope.permit(cards * order.bytes()).await;
     let found = scan(scope, &filter, &order).await?;
     let total = found.len();

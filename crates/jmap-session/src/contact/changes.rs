@@ -3,7 +3,7 @@
 use sealpost_account::AccountState;
 use sealpost_account::state::Changes;
 use sealpost_base::limits::JMAP_CHANGES;
-use sealpost_base::{AccountId, Position};
+use sealpost_base::Position;
 use sealpost_jmap::State;
 use sealpost_jmap::contact::{ContactChanges, ContactChangesResponse};
 use sealpost_jmap::id::Id;
@@ -14,7 +14,6 @@ use super::object::{id_of_book, id_of_card};
 use crate::method::{Outcome, cannot_calculate};
 use crate::responder::Responder;
 use crate::scope::{Logs, Scope};
-use crate::state_string::positions_in;
 
 pub(crate) async fn book_changes(
     scope: &Scope<'_>,
@@ -50,7 +49,7 @@ async fn changes<T: Send>(
     scope.require(&request.account_id)?;
     let most = request.most(JMAP_CHANGES);
     let found =
-        scope.look(|logs| since(scope, logs, &request.since_state, |state, at| find(state, at, most)));
+        scope.look(|logs| since(logs, &request.since_state, |state, at| find(state, at, most)));
     let (new_state, found) =
         found.await?.ok_or_else(|| cannot_calculate("the state is unknown or too old"))?;
     let ids = |objects: Vec<T>| objects.into_iter().map(id_of).collect();
@@ -70,20 +69,18 @@ async fn changes<T: Send>(
 /// The changes since that state, and the state that they lead to. `None` if the state is unknown or
 /// too long ago.
 pub(super) fn since<T>(
-    scope: &Scope<'_>,
     logs: &Logs<'_>,
     state: &State,
     find: impl Fn(&AccountState, Position) -> Option<Changes<T>>,
 ) -> Option<(State, Changes<T>)> {
-    let ids: Vec<AccountId> = logs.iter().map(|(log, _)| *log).collect();
-    let known = positions_in(state, &ids)?;
-    let (own, now) = logs.first()?;
-    let at = known.iter().find(|(log, _)| log == own).map(|(_, at)| at)?;
+    let known = logs.known(state)?;
+    let (own, now) = logs.own();
+    let at = known.iter().find(|(log, _)| *log == own).map(|(_, at)| at)?;
     let found = if at <= now.position() { find(now, at)? } else { return None };
     let upto: LogPositions = match found.more {
         false => positions(logs),
         // Contacts are in no other log, so what the client knows of those does not matter to it.
-        true => known.iter().map(|(log, at)| (log, if log == *own { found.upto } else { at })).collect(),
+        true => known.iter().map(|(log, at)| (log, if log == own { found.upto } else { at })).collect(),
     };
-    Some((scope.state(&upto), found))
+    Some((logs.state(&upto), found))
 }

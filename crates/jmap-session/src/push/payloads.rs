@@ -12,10 +12,12 @@ use sealpost_jmap::push::{PushVerification, StateChange, TypeState};
 use sealpost_push::{Change, Payloads, SubscriptionId};
 
 use crate::session_object::account_id;
-use crate::state_string::state_of;
+use crate::state_string::{Head, state_of};
 
 /// Types of which objects change with what an entry touches.
-const TYPES: [(&str, Touched); 4] = [
+const TYPES: [(&str, Touched); 6] = [
+    ("AddressBook", Touched::ADDRESS_BOOKS),
+    ("ContactCard", Touched::CARDS),
     ("Email", Touched::EMAILS),
     // RFC 8621 §1.5.
     ("EmailDelivery", Touched::DELIVERIES),
@@ -41,7 +43,7 @@ impl Payloads for JmapPayloads {
         touched: Touched,
         types: Option<&[String]>,
     ) -> Option<Change> {
-        let state = state_of(account, &logs.iter().copied().collect());
+        let state = state_of(Head::Own(account), &logs.iter().copied().collect());
         let is_wanted = |name: &str| types.is_none_or(|types| types.iter().any(|wanted| wanted == name));
         let changed = TYPES.iter().filter(|(name, of)| touched.has(*of) && is_wanted(name));
         let names: Vec<&str> = changed.map(|(name, _)| *name).collect();
@@ -79,7 +81,8 @@ mod tests {
         };
         let flags = Touched::MAILBOXES.and(Touched::EMAILS);
         assert_eq!(changed(flags, None), states(&["Email", "Mailbox", "Thread"]));
-        assert_eq!(changed(Touched::ALL, None), states(&["Email", "EmailDelivery", "Mailbox", "Thread"]));
+        let all = ["AddressBook", "ContactCard", "Email", "EmailDelivery", "Mailbox", "Thread"];
+        assert_eq!(changed(Touched::ALL, None), states(&all));
         let wanted = ["EmailDelivery".to_owned(), "Mailbox".to_owned()];
         assert_eq!(changed(Touched::ALL, Some(&wanted)), states(&["EmailDelivery", "Mailbox"]));
         assert_eq!(changed(Touched::EMAILS, Some(&wanted)), None);
