@@ -70,7 +70,7 @@ async fn changed_results(
             let (id, own) = logs[0];
             debug_assert_eq!(id, scope.account().id(), "the account's own log is the first");
             let find = |state: &AccountState, at| state.card_changes(at, ALL);
-            let (state, changes) = since(scope, logs, &request.since_query_state, find)?;
+            let (state, changes) = since(logs, &request.since_query_state, find)?;
             Some((state, changes, own.position(), own.contacts().len()))
         });
         let found = found.await?.ok_or_else(|| cannot_calculate("the state is unknown or too old"))?;
