@@ -40,6 +40,7 @@ mod server;
 mod shares;
 mod targets;
 mod usage;
+mod vacation;
 mod versions;
 pub mod watermarks;
 mod withdrawn;
@@ -59,6 +60,7 @@ pub use server::Authenticated;
 pub use shares::ShareRecord;
 pub use targets::{OutsideAddress, Targets};
 pub use usage::{Quotas, Resource, Usage, UsageRecord};
+pub use vacation::{VacationMark, VacationReplies};
 pub use versions::StoreMoment;
 pub use watermarks::Watermarks;
 

@@ -9,7 +9,7 @@ use sealpost_vault::{EarlierKeys, Epoch, Identity, PublicKey, RootKey};
 
 use sealpost_vault::record::unverified_record;
 
-use super::{AccountName, Sending};
+use super::{AccountName, Sending, VacationMark};
 
 /// One version of an account's record.
 #[derive(Clone, Encode, Decode)]
@@ -66,6 +66,9 @@ pub struct AccountRecord {
     /// What the operator decided about its sending; `None`: nothing.
     #[n(24)]
     pub sending: Option<Box<Sending>>,
+    /// Its vacation response; `None` until it has had one.
+    #[n(25)]
+    pub vacation: Option<VacationMark>,
     /// Which version of the record this is; part of its path and not stored again.
     #[cbor(skip)]
     pub version: u64,
