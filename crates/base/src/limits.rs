@@ -134,15 +134,17 @@ pub const VACATION_REPLIES_PER_HOUR: usize = 60;
 pub const VACATION_RECEIVED_FIELDS: usize = 50;
 /// Bytes of a message's header that are held to decide on a vacation response, drawn from the
 /// budget: the fields that matter, and the one that arrives.
-pub const VACATION_HEADER_BYTES: usize = 16 * 1024;
+pub const VACATION_HEADER_BYTES: usize = 32 * 1024;
 /// Addresses in To, Cc and their like of one message that are compared with those of an account.
 pub const VACATION_ADDRESSES: usize = 16;
 /// Characters of the original subject, and of the recipient's name, that a vacation response repeats.
 pub const VACATION_QUOTED_CHARS: usize = 200;
 /// Delivered messages that wait for a decision on a vacation response; more get none.
 pub const VACATION_WAITING: usize = 256;
-/// Accounts whose vacation dates, and accounts whose lists of replies, a node has in memory.
+/// Accounts whose vacation dates a node has in memory.
 pub const VACATION_ACCOUNTS_CACHED: usize = 1024;
+/// Accounts whose lists of replies a node has in memory, 12 KB each.
+pub const VACATION_LISTS_CACHED: usize = 64;
 /// Bytes of one entry of a queue's log; further pending events go into the next one.
 pub const QUEUE_ENTRY_BYTES: usize = 1024 * 1024;
 /// Events in one entry of a queue's log.

@@ -11,7 +11,8 @@ use sealpost_base::{AccountId, Error, Kind, Result, limits};
 use sealpost_vault::PublicKey;
 
 use super::{
-    AccountName, AccountRecord, Address, Alias, AliasName, Directory, OutsideAddress, Quotas, Targets, VacationMark,
+    AccountName, AccountRecord, Address, Alias, AliasName, Directory, OutsideAddress, Quotas, Targets,
+    VacationMark,
 };
 
 /// The targets of the mail for an address: at least one account or outside address, each once.

@@ -53,12 +53,7 @@ impl Directory {
     ///
     /// # Errors
     /// What the store says.
-    pub async fn put_vacation_replies(
-        &self,
-        account: AccountId,
-        version: u64,
-        bytes: &[u8],
-    ) -> Result<bool> {
+    pub async fn put_vacation_replies(&self, account: AccountId, version: u64, bytes: &[u8]) -> Result<bool> {
         self.versions.put_after(&directory(account), version, bytes).await
     }
 }

@@ -16,9 +16,9 @@ use serde_json::{Map, Value};
 use crate::method::{Failure, Outcome};
 use crate::responder::{ApiError, Responder, ResponseSink};
 use crate::scope::Scope;
-use crate::session_object::{self, USABLE};
+use crate::session_object;
 use crate::user::User;
-use crate::{blob, email, mailbox, mdn, quota, snippet, thread, upload};
+use crate::{blob, email, mailbox, mdn, quota, snippet, thread, upload, vacation};
 
 /// Runs a request.
 pub(crate) async fn run(
@@ -26,7 +26,7 @@ pub(crate) async fn run(
     mut request: Request,
     sink: &mut dyn ResponseSink,
 ) -> Result<(), ApiError> {
-    let using = request.capabilities(USABLE)?;
+    let using = request.capabilities(&session_object::usable(user))?;
     let wants_created = request.created_ids.is_some();
     let created = CreatedIds::new(request.created_ids.take().unwrap_or_default());
     let referenced: Vec<String> =
@@ -129,6 +129,8 @@ async fn run_call<'a>(
         "SearchSnippet/get" => snippet::get(scope, responder, arguments, &call_id).await,
         "Thread/get" => thread::get(scope, responder, arguments, &call_id).await,
         "Thread/changes" => thread::changes(scope, responder, arguments, &call_id).await,
+        "VacationResponse/get" => vacation::get(scope, responder, arguments, &call_id).await,
+        "VacationResponse/set" => vacation::set(scope, responder, arguments, &call_id).await,
         _ => Err(unknown(&name).into()),
     }
 }

@@ -25,7 +25,7 @@ use crate::user::User;
 
 /// Capabilities whose methods `using` may ask for. That of dispositions is not announced before all
 /// of its methods are there.
-pub(crate) const USABLE: &[Capability] = &[
+const USABLE: &[Capability] = &[
     Capability::Core,
     Capability::Mail,
     Capability::Blob,
@@ -33,6 +33,12 @@ pub(crate) const USABLE: &[Capability] = &[
     Capability::Quota,
     Capability::WebSocket,
 ];
+
+/// The same for a user: vacation responses need a server that sends them.
+pub(crate) fn usable(user: &User) -> Vec<Capability> {
+    let vacation = user.shared.vacations.as_ref().map(|_| Capability::VacationResponse);
+    USABLE.iter().copied().chain(vacation).collect()
+}
 
 /// The id of an account: `A` and the account. The letter keeps it from being taken for an id of
 /// another kind, or for a number (RFC 8620 §1.2).
@@ -74,7 +80,7 @@ fn websocket(url: &str) -> (String, serde_json::Value) {
 }
 
 /// What can be done with an account.
-fn account_capabilities() -> Capabilities {
+fn account_capabilities(user: &User) -> Capabilities {
     let mail = MailCapability {
         max_mailboxes_per_email: Some(PLACEMENTS_COUNTED as u64),
         max_mailbox_depth: Some(MAILBOX_LEVELS as u64),
@@ -89,18 +95,23 @@ fn account_capabilities() -> Capabilities {
         supported_type_names: LookupType::ALL.iter().map(|name| name.name().to_owned()).collect(),
         supported_digest_algorithms: DIGESTS.iter().map(|(name, _)| (*name).to_owned()).collect(),
     };
-    Capabilities::from([
+    let mut all = Capabilities::from([
         capability(Capability::Mail, &mail),
         capability(Capability::Blob, &blob),
         capability(Capability::Quota, &NoDetails {}),
-    ])
+    ]);
+    if user.shared.vacations.is_some() {
+        // RFC 8621 §1.3.3.
+        all.extend([capability(Capability::VacationResponse, &NoDetails {})]);
+    }
+    all
 }
 
 fn without_urls(user: &User) -> Session {
     let collations = Collation::NAMES.iter().map(|(_, name)| (*name).to_owned());
     let max_size_request = user.shared.request_bytes() as u64;
     let core = CoreCapability { max_size_request, ..CoreCapability::new(collations.collect()) };
-    let account_capabilities = account_capabilities();
+    let account_capabilities = account_capabilities(user);
     let id = account_id(user.id);
     let names = account_capabilities.keys();
     let primary_accounts = names.clone().map(|name| (name.clone(), id.clone())).collect();

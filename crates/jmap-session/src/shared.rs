@@ -10,6 +10,7 @@ use sealpost_base::{AccountId, Budget, Permit};
 use sealpost_jmap::websocket::{ClientMessage, RequestError};
 use sealpost_jmap::{Problem, Request, json};
 use sealpost_session::Context;
+use sealpost_submission::vacation::Vacations;
 use tokio::sync::Semaphore;
 
 /// What JMAP needs of the server.
@@ -24,6 +25,8 @@ pub struct JmapShared {
     pub(crate) referenced: Budget,
     /// For the values of requests.
     values: Budget,
+    /// The vacation responses; without them the capability is not announced.
+    pub(crate) vacations: Option<Vacations>,
     under_way: Mutex<HashMap<AccountId, Weak<UnderWay>>>,
 }
 
@@ -39,7 +42,13 @@ impl JmapShared {
         let kept = ctx.budget.share(ctx.budget.common() / 8);
         let referenced = ctx.budget.share(ctx.budget.common() / 8);
         let values = ctx.budget.share(ctx.budget.common() / HTTP_BUDGET_SHARE);
-        JmapShared { ctx, kept, referenced, values, under_way: Mutex::default() }
+        JmapShared { ctx, kept, referenced, values, vacations: None, under_way: Mutex::default() }
+    }
+
+    /// Offers vacation responses, if the server can send them.
+    #[must_use]
+    pub fn with_vacations(self, vacations: Option<Vacations>) -> Self {
+        JmapShared { vacations, ..self }
     }
 
     /// Bytes of one request, at most (`maxSizeRequest`): as many as HTTP holds, or fewer than

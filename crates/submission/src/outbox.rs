@@ -27,6 +27,8 @@ use sealpost_vault::mail_key::MailKeys;
 use crate::domain_keys::DomainKeys;
 use crate::forwarder::{Forwarder, ForwarderParts};
 use crate::sender;
+use crate::vacation::Vacations;
+use crate::vacation::responder::{ResponderParts, VacationResponder};
 pub use limits::{LimitReached, SendingLimits, Window};
 pub use refusal::Refusal;
 pub use submission::Submission;
@@ -63,6 +65,7 @@ pub struct Outbox(Arc<Inner>);
 struct Inner {
     parts: OutboxParts,
     forwarder: Forwarder,
+    vacation: VacationResponder,
     /// What all submissions that are not finished may draw.
     memory: Budget,
     /// Recipients of messages that are being queued, by account: they count before the queue knows them.
@@ -130,8 +133,16 @@ impl Outbox {
             memory: memory.clone(),
             per_hour: parts.limits.forwards,
         });
+        let vacation = VacationResponder::new(ResponderParts {
+            vacations: Vacations::new(parts.directory.clone(), parts.mail_keys.clone(), parts.random.clone()),
+            directory: parts.directory.clone(),
+            mail_keys: parts.mail_keys.clone(),
+            clock: parts.clock.clone(),
+            random: parts.random.clone(),
+            memory: memory.clone(),
+        });
         let (pending, metrics) = (Mutex::default(), OutboxMetrics::default());
-        Outbox(Arc::new(Inner { parts, forwarder, memory, pending, metrics }))
+        Outbox(Arc::new(Inner { parts, forwarder, vacation, memory, pending, metrics }))
     }
 
     /// The queue that it fills.
@@ -142,6 +153,11 @@ impl Outbox {
     /// What sends mail of aliases on, into the same queue.
     pub fn forwarder(&self) -> &Forwarder {
         &self.0.forwarder
+    }
+
+    /// What replies to delivered mail, into the same queue.
+    pub fn vacation(&self) -> &VacationResponder {
+        &self.0.vacation
     }
 
     /// What it counts.
