@@ -4,17 +4,20 @@
 #[allow(dead_code, reason = "other tests use it too")]
 mod server;
 
+use std::sync::Arc;
+
 use sealpost_base::limits::{JMAP_CHANGES, JMAP_CONCURRENT_REQUESTS, JMAP_GET_OBJECTS, JMAP_SEND_BYTES};
 use sealpost_jmap::error::ProblemType;
 use sealpost_jmap::{Problem, Request};
-use sealpost_jmap_session::{ApiError, ClientGone, LoginRefused, ResponseSink};
+use sealpost_jmap_session::{ApiError, ClientGone, JmapShared, LoginRefused, ResponseSink};
 use serde_json::{Value, json};
-use server::{BASIC, Sink, TestServer, api};
+use server::{BASIC, Sink, TestServer, api, credentials};
 
 const BLOB: &str = "urn:ietf:params:jmap:blob";
 const CORE: &str = "urn:ietf:params:jmap:core";
 const MAIL: &str = "urn:ietf:params:jmap:mail";
 const QUOTA: &str = "urn:ietf:params:jmap:quota";
+const VACATION: &str = "urn:ietf:params:jmap:vacationresponse";
 const WEBSOCKET: &str = "urn:ietf:params:jmap:websocket";
 
 fn echo(argument: &Value) -> Value {
@@ -53,9 +56,9 @@ async fn the_session_object_has_what_works() {
     let caller = server.caller().await;
     let session = serde_json::to_value(caller.session("https://mail.example.org")).unwrap();
     let account = format!("A{}", server.record.id);
-    let of_account = [BLOB, MAIL, QUOTA].map(str::to_owned).to_vec();
+    let of_account = [BLOB, MAIL, QUOTA, VACATION].map(str::to_owned).to_vec();
     let names = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-    assert_eq!(names(&session["capabilities"]), [BLOB, CORE, MAIL, QUOTA, WEBSOCKET]);
+    assert_eq!(names(&session["capabilities"]), [BLOB, CORE, MAIL, QUOTA, VACATION, WEBSOCKET]);
     let usable = &session["accounts"][&account]["accountCapabilities"];
     assert_eq!((names(usable), names(&session["primaryAccounts"])), (of_account.clone(), of_account));
     assert_eq!(session["capabilities"][WEBSOCKET]["url"], "wss://mail.example.org/jmap/ws");
@@ -73,6 +76,14 @@ async fn the_session_object_has_what_works() {
             assert!(template.contains(&format!("{{{variable}}}")), "{template}");
         }
     }
+    // A server that does not send announces no vacation responses, and knows no capability of that name.
+    let silent = Arc::new(JmapShared::new(server.ctx.clone()));
+    let silent = silent.authenticate(&credentials(BASIC), None).await.unwrap();
+    let session = serde_json::to_value(silent.session("https://mail.example.org")).unwrap();
+    assert_eq!(names(&session["capabilities"]), [BLOB, CORE, MAIL, QUOTA, WEBSOCKET]);
+    let problem = api(&silent, &json!({ "using": [CORE, VACATION], "methodCalls": [] })).await.unwrap_err();
+    assert!(matches!(problem, ApiError::Problem(Problem { status: 400, .. })), "{problem:?}");
+    let session = serde_json::to_value(caller.session("https://mail.example.org")).unwrap();
     // Responses repeat its state, whatever the client calls the server (RFC 8620 §3.4).
     let response = api(&caller, &echo(&json!(null))).await.unwrap();
     assert_eq!(response["sessionState"], session["state"]);

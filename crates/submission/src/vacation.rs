@@ -8,12 +8,13 @@
 //!
 //! - [`settings`]: what is answered, and when.
 //! - [`original`]: what a delivered message says that matters here, found as it streams by.
+//! - [`reply`]: the message that is the reply.
 //! - [`responder`]: decides and replies, behind deliveries. Nothing waits for it.
 //!
 //! Format: `docs/format/vacation.md`. Reasons: `docs/decisions/0103-vacation-responses.md`.
 
 pub mod original;
-mod reply;
+pub mod reply;
 pub mod responder;
 mod sent_replies;
 pub mod settings;

@@ -13,6 +13,8 @@ use sealpost_jmap_session::{ApiError, Caller, ClientGone, Credentials, JmapShare
 use sealpost_mailbox::User;
 use sealpost_mailbox::share::Sharing;
 use sealpost_session::{Context, Settings};
+use sealpost_submission::vacation::Vacations;
+use sealpost_vault::mail_key::MailKeys;
 use sealpost_vault::server_key::ServerKeys;
 use sealpost_vault::{RootKey, Store};
 use serde_json::Value;
@@ -71,7 +73,7 @@ impl TestServer {
         let new = NewAccount::with_password(Secret::new(b"secret").unwrap());
         let name = AccountName::parse("me@localhost").unwrap();
         let (record, root) = ctx.directory.create(&name, new).await.unwrap();
-        let jmap = Arc::new(JmapShared::new(ctx.clone()));
+        let jmap = Arc::new(JmapShared::new(ctx.clone()).with_vacations(Some(vacations(&ctx))));
         TestServer { ctx, jmap, record, root, deliveries: 0.into() }
     }
 
@@ -92,7 +94,8 @@ impl TestServer {
         let settings = Settings { domain: Some("localhost".to_owned()), ..Settings::default() };
         let random = Arc::new(SeededRandom::new(2));
         let ctx = Context::new(settings, store, key, None, clock, random).unwrap();
-        let jmap = Arc::new(JmapShared::new(Arc::new(ctx)));
+        let ctx = Arc::new(ctx);
+        let jmap = Arc::new(JmapShared::new(ctx.clone()).with_vacations(Some(vacations(&ctx))));
         jmap.authenticate(&credentials(BASIC), None).await.unwrap()
     }
 
@@ -219,8 +222,14 @@ impl TestServer {
     }
 }
 
+/// Vacation responses, sealed under the same mail key on all nodes.
+fn vacations(ctx: &Context) -> Vacations {
+    let keys = MailKeys::generate(&SeededRandom::new(3));
+    Vacations::new(ctx.directory.clone(), keys, ctx.random.clone())
+}
+
 /// What HTTP reads from an `Authorization` field.
-fn credentials(field: &str) -> Credentials {
+pub fn credentials(field: &str) -> Credentials {
     match field.split_once(' ').unwrap() {
         ("Basic", encoded) => {
             let text = String::from_utf8(sealpost_auth::sasl::base64(encoded.as_bytes()).unwrap().to_vec());

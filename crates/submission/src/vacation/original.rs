@@ -174,7 +174,7 @@ impl Original {
             let (mailbox, host) = (address.mailbox.as_ref()?, address.host.as_ref()?);
             let is_whole = !mailbox.is_empty() && !host.is_empty();
             let name = display_name(address.name.as_deref());
-            is_whole.then(|| Addressed { address: format!("{mailbox}@{host}"), name })
+            is_whole.then(|| Addressed { address: written(mailbox, host), name })
         })
     }
 }
@@ -240,6 +240,20 @@ fn display_name(name: Option<&str>) -> String {
         && !name.contains(['@', '/', ':', '<', '>', '\\'])
         && !name.to_lowercase().contains("www.");
     if is_harmless { name.trim().to_owned() } else { String::new() }
+}
+
+/// An address of its parts, the local part in quotes if it needs them (RFC 5321 §4.1.2).
+fn written(local: &str, host: &str) -> String {
+    let is_atom = |c: char| c.is_alphanumeric() || "!#$%&'*+-/=?^_`{|}~.".contains(c);
+    let is_dot_atom = local.chars().all(is_atom)
+        && !local.starts_with('.')
+        && !local.ends_with('.')
+        && !local.contains("..");
+    if is_dot_atom {
+        return format!("{local}@{host}");
+    }
+    let quoted = local.replace('\\', "\\\\").replace('"', "\\\"");
+    format!("\"{quoted}\"@{host}")
 }
 
 fn is_id(id: &str) -> bool {
@@ -410,5 +424,18 @@ mod tests {
         assert_eq!((found.references[0].as_str(), found.references[9].as_str()), ("0@x", "29@x"));
         assert_eq!(original("In-Reply-To: <a@x>\r\n\r\n").references, ["a@x"]);
         assert!(original("In-Reply-To: <a@x> <b@x>\r\n\r\n").references.is_empty());
+    }
+
+    #[test]
+    fn local_parts_are_quoted_if_they_must_be() {
+        for (local, text) in [
+            ("a.b+c", "a.b+c@x"),
+            ("a b", "\"a b\"@x"),
+            ("a..b", "\"a..b\"@x"),
+            ("a\"\\", "\"a\\\"\\\\\"@x"),
+            ("ä", "ä@x"),
+        ] {
+            assert_eq!(written(local, "x"), text);
+        }
     }
 }
