@@ -52,7 +52,7 @@ pub use accounts::{NewAccount, Rekeyed, UnverifiedSlots};
 pub use aliases::{Alias, AliasChange, AliasName};
 pub use maintenance::RecordsMaintained;
 pub use name::{AccountName, Address};
-pub use record::{AccountRecord, AppPassword, Forgery, Role, SlotInfo, unverified_account};
+pub use record::{AccountRecord, AppPassword, Forgery, Role, SlotInfo, VacationMark, unverified_account};
 pub use resolve::{Outside, Recipient, Resolved};
 pub use secret::Secret;
 pub use sending::Sending;
@@ -60,7 +60,6 @@ pub use server::Authenticated;
 pub use shares::ShareRecord;
 pub use targets::{OutsideAddress, Targets};
 pub use usage::{Quotas, Resource, Usage, UsageRecord};
-pub use vacation::{VacationMark, VacationReplies};
 pub use versions::StoreMoment;
 pub use watermarks::Watermarks;
 

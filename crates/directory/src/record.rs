@@ -9,7 +9,19 @@ use sealpost_vault::{EarlierKeys, Epoch, Identity, PublicKey, RootKey};
 
 use sealpost_vault::record::unverified_record;
 
-use super::{AccountName, Sending, VacationMark};
+use super::{AccountName, Sending};
+
+/// The vacation response that an account has now: names the object with its text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
+#[cbor(map)]
+pub struct VacationMark {
+    /// Counts its changes.
+    #[n(0)]
+    pub number: u64,
+    /// Random, so that two writers of the same number have two objects.
+    #[n(1)]
+    pub unique: u64,
+}
 
 /// One version of an account's record.
 #[derive(Clone, Encode, Decode)]

@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use sealpost_base::{AccountId, Error, Random, Result, Timestamp, limits};
-use sealpost_directory::{Directory, VacationReplies};
+use sealpost_directory::Directory;
 use sealpost_vault::mail_key::MailKeys;
 
 /// How long a sender gets no other reply (RFC 5230 §4.1: seven days by default).
@@ -95,7 +95,7 @@ impl SentReplies {
         keys: &MailKeys,
         account: AccountId,
     ) -> Result<(Self, u64)> {
-        let VacationReplies { bytes, version } = directory.vacation_replies(account).await?;
+        let (bytes, version) = directory.vacation_replies(account).await?;
         let Some(bytes) = bytes else { return Ok((SentReplies::default(), version)) };
         let corrupt = || Error::corrupt(format!("the vacation replies of {account} cannot be read"));
         let (length, rest) = bytes.split_first_chunk::<LENGTH_BYTES>().ok_or_else(corrupt)?;

@@ -157,7 +157,7 @@ fn to(address: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_reply_goes_to_the_reverse_path_from_the_null_sender() {
+async fn replies_go_to_the_reverse_path_from_the_null_sender() {
     let fixture = Fixture::new().await;
     fixture.enable().await;
     fixture.arrive(JOE, &to(ME)).await;

@@ -27,7 +27,7 @@ use crate::queues::{mail_keys_or_make, stored_mail_keys};
 /// Arguments of `sealpost account vacation`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "The text is sealed under mail.key, as queued mail is: whoever has the data directory reads and changes it \
+    after_help = "The text is sealed under mail.key, as queued mail is: the operator can read and change it \
                   without the owner's password, which this command does not need. JMAP clients change the same text \
                   (VacationResponse).\n
 Examples:
@@ -60,7 +60,7 @@ enum Action {
 #[derive(clap::Args)]
 #[command(
     after_help = "Dates are days (2026-12-24, from 00:00 UTC) or moments (2026-12-24T08:30:00Z). A sender gets one reply in \
-                  a week; switching the response off and on, or moving --from, begins anew.\n
+                  a week; switching the response off and on, or moving --from, begins again.\n
 Examples:
   sealpost account vacation jane@example.org set --text \"Back on Monday.\"
   sealpost account vacation jane@example.org set --reset --html-file away.html --to 2026-12-28"
