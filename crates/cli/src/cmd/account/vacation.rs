@@ -143,7 +143,7 @@ async fn show(account: &NameArgs, global: &Global) -> Result<ExitCode> {
 async fn change(
     account: &NameArgs,
     global: &Global,
-    change: impl Fn(&VacationSettings) -> VacationSettings + Send,
+    change: impl Fn(&VacationSettings) -> VacationSettings + Send + Sync,
 ) -> Result<VacationReport> {
     let data_dir = DataDir::open(global).await?;
     let name = data_dir.account_name(&account.name)?;
