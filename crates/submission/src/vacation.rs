@@ -91,7 +91,8 @@ impl Vacations {
     }
 
     /// Changes that of an account; `change` may run again, on a newer one, after a concurrent
-    /// change. Nothing is written if it changes nothing.
+    /// change. Nothing is written if it changes nothing. One that cannot be opened any more counts as
+    /// empty: the mail key may be lost.
     ///
     /// # Errors
     /// Errors of `change`; `Invalid` or `Limit` for settings that cannot be; as [`Vacations::get`].
@@ -101,7 +102,7 @@ impl Vacations {
         mut change: impl FnMut(&Vacation) -> Result<VacationSettings> + Send,
     ) -> Result<VacationChanged> {
         for _ in 0..limits::RECORD_ATTEMPTS {
-            let before = self.get(name).await?;
+            let before = self.get_to_change(name).await?;
             let mut settings = change(&before)?;
             settings.check()?;
             let number = before.number.saturating_add(1);
@@ -116,6 +117,17 @@ impl Vacations {
         Err(Error::retry(format!("too many concurrent changes of the vacation response of {name}; retry")))
     }
 
+    async fn get_to_change(&self, name: &AccountName) -> Result<Vacation> {
+        match self.get(name).await {
+            Err(e) if e.kind() == Kind::Corrupt => {
+                let Some(mark) = self.0.directory.get(name).await?.vacation else { return Err(e) };
+                tracing::error!(account = %name, error = %e, "a damaged vacation response is replaced");
+                Ok(Vacation { number: mark.number, ..Vacation::default() })
+            }
+            read => read,
+        }
+    }
+
     /// Writes the text, names it in the record and removes those before; `false` if another writer
     /// was first.
     async fn replace(
@@ -127,9 +139,7 @@ impl Vacations {
     ) -> Result<bool> {
         let Inner { directory, mail_keys, random } = &*self.0;
         let id = directory.get(name).await?.id;
-        if before.number == 0 {
-            SentReplies::begin(directory, mail_keys, id, &**random).await?;
-        }
+        SentReplies::begin(directory, mail_keys, id, &**random).await?;
         let mark = VacationMark { number, unique: random.next_u64() };
         self.write(id, mark, settings).await?;
         let named = directory.update(name, |record| {

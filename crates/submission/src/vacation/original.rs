@@ -204,7 +204,7 @@ fn why_not(name: &str, value: &[u8]) -> Option<Unanswerable> {
 }
 
 /// Whether mail from that address is never answered: no person reads the reply (RFC 5230 §4.6, RFC
-/// 3834 §2). The null sender is one.
+/// 3834 §2). The null sender is one; a postmaster is a person (RFC 5230 §4.6).
 pub fn is_automatic_sender(address: &str) -> bool {
     let Some((local, _)) = address.rsplit_once('@') else { return true };
     let local = local.trim_matches('"').to_lowercase();
@@ -213,14 +213,7 @@ pub fn is_automatic_sender(address: &str) -> bool {
     let plain = plain.split('+').next().unwrap_or_default();
     let is_program = matches!(
         plain,
-        "mailerdaemon"
-            | "listserv"
-            | "majordomo"
-            | "noreply"
-            | "donotreply"
-            | "postmaster"
-            | "bounce"
-            | "bounces"
+        "mailerdaemon" | "listserv" | "majordomo" | "noreply" | "donotreply" | "bounce" | "bounces"
     );
     is_program
         || local.starts_with("owner-")
@@ -340,7 +333,6 @@ mod tests {
             "No_Reply+17@a.example",
             "shop.noreply@a.example",
             "do-not-reply@a.example",
-            "postmaster@a.example",
             "bounce@a.example",
             "bounces+jane=b.example@a.example",
             "list-bounces@a.example",

@@ -22,16 +22,16 @@ pub fn reply(
     to: &str,
     unique: &str,
 ) -> Vec<u8> {
-    // RFC 3834 §3.1.1, §3.1.3: From is the address that was written to, To the reverse-path.
+    // RFC 5230 §5.4, §5.5: From is the address that was written to, To the reverse-path.
     let mut message = format!("From: {}\r\nTo: <{to}>\r\n", mailbox(&from.name, &from.address));
     message.push_str(&unstructured("Subject", &subject(settings, original)));
     if let Some(id) = &original.message_id {
-        // RFC 3834 §3.1.4, RFC 5322 §3.6.4.
+        // RFC 5230 §5.8, RFC 5322 §3.6.4.
         let ids = original.references.iter().filter(|known| *known != id).chain([id]);
         let ids: Vec<String> = ids.map(|id| format!("<{id}>")).collect();
         message.push_str(&format!("In-Reply-To: <{id}>\r\nReferences: {}\r\n", ids.join("\r\n ")));
     }
-    // RFC 3834 §3.1.7, §5.
+    // RFC 5230 §5.6, RFC 3834 §5.
     message.push_str("Auto-Submitted: auto-replied\r\nMIME-Version: 1.0\r\n");
     message.push_str(&body(settings, unique));
     message.into_bytes()
@@ -41,7 +41,7 @@ fn subject(settings: &VacationSettings, original: &Original) -> String {
     if let Some(subject) = settings.subject.as_ref().filter(|subject| !subject.is_empty()) {
         return subject.clone();
     }
-    // RFC 5230 §5.3.
+    // RFC 5230 §5.3; RFC 3834 §3.2: not much of what the sender wrote.
     match original.subject.as_deref().map(str::trim).filter(|subject| !subject.is_empty()) {
         Some(subject) => {
             let begin: String = subject.chars().take(limits::VACATION_QUOTED_CHARS).collect();

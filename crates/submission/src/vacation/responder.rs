@@ -308,8 +308,8 @@ fn gone_is_none<T>(read: Result<T>) -> Result<Option<T>> {
     }
 }
 
-/// RFC 3834 §3.3, RFC 5230 §5.1: to the reverse-path, from the null sender, so that no report of it
-/// comes back.
+/// RFC 3834 §3.3, §4, RFC 5230 §5.1: to the reverse-path, from the null sender and with NOTIFY=NEVER, so
+/// that no report of it comes back.
 fn order(record: AccountRecord, to: &str) -> Order {
     Order {
         account: Some(Arc::new(record)),

@@ -96,27 +96,32 @@ impl SentReplies {
         account: AccountId,
     ) -> Result<(Self, u64)> {
         let (bytes, version) = directory.vacation_replies(account).await?;
-        let Some(bytes) = bytes else { return Ok((SentReplies::default(), version)) };
-        let corrupt = || Error::corrupt(format!("the vacation replies of {account} cannot be read"));
-        let (length, rest) = bytes.split_first_chunk::<LENGTH_BYTES>().ok_or_else(corrupt)?;
-        let sealed = rest.get(..u32::from_be_bytes(*length) as usize).ok_or_else(corrupt)?;
-        let plain = keys.open_note(LABEL, &account.to_string(), sealed)?;
-        Ok((SentReplies::decode(&plain).ok_or_else(corrupt)?, version))
+        let sent = bytes.map(|bytes| SentReplies::open(keys, account, &bytes)).transpose()?;
+        Ok((sent.unwrap_or_default(), version))
     }
 
-    /// Writes an empty list if there is none: a node without the mail key sees by it that the store
-    /// has something that it opens, and makes no other key.
+    /// Writes an empty list if there is none, or none that opens. A node without the mail key sees by
+    /// it that the store has something that it opens, and makes no other key.
     pub(super) async fn begin(
         directory: &Directory,
         keys: &MailKeys,
         account: AccountId,
         random: &dyn Random,
     ) -> Result<()> {
-        let (_, version) = SentReplies::read(directory, keys, account).await?;
-        if version == 0 {
+        let (bytes, version) = directory.vacation_replies(account).await?;
+        if bytes.is_none_or(|bytes| SentReplies::open(keys, account, &bytes).is_err()) {
             SentReplies::default().write(directory, keys, account, version, random).await?;
         }
         Ok(())
+    }
+
+    /// The list in a version of the record.
+    fn open(keys: &MailKeys, account: AccountId, bytes: &[u8]) -> Result<Self> {
+        let corrupt = || Error::corrupt(format!("the vacation replies of {account} cannot be read"));
+        let (length, rest) = bytes.split_first_chunk::<LENGTH_BYTES>().ok_or_else(corrupt)?;
+        let sealed = rest.get(..u32::from_be_bytes(*length) as usize).ok_or_else(corrupt)?;
+        let plain = keys.open_note(LABEL, &account.to_string(), sealed)?;
+        SentReplies::decode(&plain).ok_or_else(corrupt)
     }
 
     /// Writes the list behind that version; `false` if another writer was first.

@@ -379,6 +379,24 @@ async fn a_writer_to_the_store_can_make_no_response() {
     assert_eq!(fixture.replies().await, 0);
     fixture.store.delete(&path(id, mark)).await.unwrap();
     assert_eq!(fixture.vacations.get(&name()).await.unwrap_err().kind(), Kind::Corrupt);
+    // The owner writes another one.
+    fixture.enable().await;
+    assert_eq!(fixture.vacations.get(&name()).await.unwrap().number, mark.number + 1);
+    fixture.arrive(JOE, &to(ME)).await;
+    assert_eq!(fixture.replies().await, 1);
+}
+
+#[tokio::test]
+async fn a_lost_mail_key_costs_one_text() {
+    let fixture = Fixture::new().await;
+    fixture.enable().await;
+    fixture.arrive(JOE, &to(ME)).await;
+    let keys = (fixture.key.clone(), MailKeys::generate(&SeededRandom::new(9)));
+    let other = Fixture::node("b", fixture.store.clone(), keys, fixture.clock.clone()).await;
+    assert_eq!(other.vacations.get(&name()).await.unwrap_err().kind(), Kind::Corrupt);
+    other.enable().await;
+    other.arrive(JOE, &to(ME)).await;
+    assert_eq!(other.replies().await, 1);
 }
 
 #[tokio::test]
