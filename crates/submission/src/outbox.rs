@@ -35,6 +35,9 @@ pub use submission::Submission;
 
 /// Submissions that are not finished hold at most the common part of the budget divided by this.
 const MEMORY_SHARE: usize = 4;
+/// The same for headers that vacation responses depend on. Nothing waits for that part, so a client
+/// that stalls keeps no submission waiting.
+const VACATION_SHARE: usize = 16;
 
 /// What an outbox is made of.
 pub struct OutboxParts {
@@ -139,7 +142,7 @@ impl Outbox {
             mail_keys: parts.mail_keys.clone(),
             clock: parts.clock.clone(),
             random: parts.random.clone(),
-            memory: memory.clone(),
+            memory: parts.budget.share(parts.budget.common() / VACATION_SHARE),
         });
         let (pending, metrics) = (Mutex::default(), OutboxMetrics::default());
         Outbox(Arc::new(Inner { parts, forwarder, vacation, memory, pending, metrics }))

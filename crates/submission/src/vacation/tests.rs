@@ -73,7 +73,7 @@ impl Fixture {
             mail_keys: mail_keys.clone(),
             clock: clock.clone(),
             random: random.clone(),
-            budget: Budget::new(64 << 20),
+            budget: Budget::new(1 << 30),
             hostname: "mx.example".to_owned(),
             limits: SendingLimits { hour: 0, day: 0, ..SendingLimits::default() },
         });
