@@ -67,7 +67,7 @@ fn wrong_dates_and_long_texts_are_usage_errors() {
         let status = home.status(&[&["account", "vacation", ACCOUNT], args].concat());
         assert_eq!(status, 2, "{args:?}");
     }
-    assert_eq!(home.status(&["account", "vacation", "nobody@example.org", "off"]), 1);
+    assert_eq!(home.status(&["account", "vacation", "nobody@example.org", "off"]), 3, "not found");
 }
 
 #[test]
