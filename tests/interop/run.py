@@ -29,7 +29,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import cyrus  # noqa: E402
 from harness import ACCOUNTS, PASSWORD, REGISTRY, Context, Skip  # noqa: E402
 
-MODULES = ["imap_session", "imap_messages", "imap_mailboxes", "delivery", "submission", "signatures", "curl", "mbsync", "neomutt", "swaks",
+MODULES = ["imap_session", "imap_messages", "imap_mailboxes", "delivery", "submission", "vacation", "signatures", "curl", "mbsync", "neomutt", "swaks",
            "nodes", "balancer", "archive", "archive_add", "fail2ban", "mail_files"]
 
 

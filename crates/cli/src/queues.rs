@@ -150,18 +150,35 @@ fn mail_keys(data_dir: &DataDir) -> Result<MailKeys> {
 /// # Errors
 /// What the key file says.
 pub fn domain_keys(data_dir: &DataDir) -> Result<Option<DomainKeys>> {
+    let keys = stored_mail_keys(data_dir)?;
+    Ok(keys.map(|keys| DomainKeys::new(data_dir.store.clone(), keys)))
+}
+
+/// The mail keys in the data directory; `None` if there is no file.
+///
+/// # Errors
+/// What the key file says.
+pub fn stored_mail_keys(data_dir: &DataDir) -> Result<Option<MailKeys>> {
     match MailKeys::load(&data_dir.dir.join(KEY_FILE)) {
-        Ok(keys) => Ok(Some(DomainKeys::new(data_dir.store.clone(), keys))),
+        Ok(keys) => Ok(Some(keys)),
         Err(e) if e.kind() == Kind::NotFound => Ok(None),
         Err(e) => Err(e.into()),
     }
 }
 
-/// The same; makes the mail key if nothing is sealed under one yet.
+/// The DKIM keys of domains; makes the mail key if nothing is sealed under one yet.
 ///
 /// # Errors
 /// `Corrupt` if the key is missing, or another one than what is queued was sealed under.
 pub async fn domain_keys_or_make(data_dir: &DataDir) -> Result<DomainKeys> {
+    Ok(DomainKeys::new(data_dir.store.clone(), mail_keys_or_make(data_dir).await?))
+}
+
+/// The mail keys of this installation; makes one if nothing is sealed under one yet.
+///
+/// # Errors
+/// As [`domain_keys_or_make`].
+pub async fn mail_keys_or_make(data_dir: &DataDir) -> Result<MailKeys> {
     let stores = match data_dir.settings.sending.queue {
         QueuePlace::Store => vec![data_dir.store.clone()],
         QueuePlace::Local => vec![data_dir.store.clone(), queue_store(data_dir).await?],
@@ -169,6 +186,5 @@ pub async fn domain_keys_or_make(data_dir: &DataDir) -> Result<DomainKeys> {
     let stores: Vec<&Store> = stores.iter().collect();
     let log_key = LogKey::of(&data_dir.key);
     let random = Arc::clone(&data_dir.random);
-    let keys = sending::load_mail_keys(&data_dir.dir, &stores, &log_key, &*random).await?;
-    Ok(DomainKeys::new(data_dir.store.clone(), keys))
+    Ok(sending::load_mail_keys(&data_dir.dir, &stores, &log_key, &*random).await?)
 }

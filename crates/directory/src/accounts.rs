@@ -94,6 +94,7 @@ impl Directory {
             quota_mailboxes: None,
             quota_annotations: None,
             sending: None,
+            vacation: None,
             version: before.map_or(0, |before| before.version),
         };
         let list = record.list_slots(&root, None);
@@ -274,6 +275,7 @@ impl Directory {
                 record.purged = true;
                 record.slots.clear();
                 record.slot_list = None;
+                record.vacation = None;
                 Ok(record.id)
             }
             Some(_) => Err(Error::conflict(format!("the account {name} was removed too recently"))),

@@ -7,6 +7,8 @@
 
 use std::fmt::Write;
 
+use sealpost_base::AccountId;
+
 /// `name` as one path segment.
 pub(super) fn encode(name: &str) -> String {
     let mut segment = String::with_capacity(name.len());
@@ -18,6 +20,11 @@ pub(super) fn encode(name: &str) -> String {
         }
     }
     segment
+}
+
+/// Where the lists of vacation replies of an account are.
+pub(super) fn vacation_replies(account: AccountId) -> String {
+    format!("vacations/{account}")
 }
 
 #[cfg(test)]

@@ -11,6 +11,18 @@ use sealpost_vault::record::unverified_record;
 
 use super::{AccountName, Sending};
 
+/// The vacation response that an account has now: names the object with its text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
+#[cbor(map)]
+pub struct VacationMark {
+    /// Counts its changes.
+    #[n(0)]
+    pub number: u64,
+    /// Random, so that two writers of the same number have two objects.
+    #[n(1)]
+    pub unique: u64,
+}
+
 /// One version of an account's record.
 #[derive(Clone, Encode, Decode)]
 #[cbor(map)]
@@ -66,6 +78,9 @@ pub struct AccountRecord {
     /// What the operator decided about its sending; `None`: nothing.
     #[n(24)]
     pub sending: Option<Box<Sending>>,
+    /// Its vacation response; `None` until it has had one.
+    #[n(25)]
+    pub vacation: Option<VacationMark>,
     /// Which version of the record this is; part of its path and not stored again.
     #[cbor(skip)]
     pub version: u64,

@@ -12,6 +12,7 @@ use sealpost_vault::PublicKey;
 
 use super::{
     AccountName, AccountRecord, Address, Alias, AliasName, Directory, OutsideAddress, Quotas, Targets,
+    VacationMark,
 };
 
 /// The targets of the mail for an address: at least one account or outside address, each once.
@@ -51,6 +52,8 @@ pub struct Recipient {
     pub detail: Option<String>,
     /// What the account may hold.
     pub quotas: Quotas,
+    /// Its vacation response, if it has ever had one.
+    pub vacation: Option<VacationMark>,
 }
 
 /// What answers to an address.
@@ -212,8 +215,8 @@ impl Directory {
 }
 
 fn recipient(account: AccountRecord, detail: Option<String>) -> Recipient {
-    let quotas = account.quotas();
-    Recipient { id: account.id, name: account.name, public: account.public, detail, quotas }
+    let (quotas, vacation) = (account.quotas(), account.vacation);
+    Recipient { id: account.id, name: account.name, public: account.public, detail, quotas, vacation }
 }
 
 fn too_many(alias: &AliasName) -> Error {

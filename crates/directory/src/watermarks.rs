@@ -90,7 +90,7 @@ enum RecordKind {
     Name = 0,
     /// The [list of slots](crate::AccountRecord::slot_list) of an account, by its number.
     SlotList = 1,
-    /// How much an account holds.
+    /// How much an account holds, and to whom its vacation response was sent.
     Usage = 2,
 }
 
@@ -103,7 +103,7 @@ impl RecordKind {
         match root {
             "accounts" | "aliases" => Some(RecordKind::Name),
             "slots" => Some(RecordKind::SlotList),
-            "usage" => Some(RecordKind::Usage),
+            "usage" | "vacations" => Some(RecordKind::Usage),
             _ => None,
         }
     }

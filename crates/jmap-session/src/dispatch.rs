@@ -17,11 +17,11 @@ use serde_json::{Map, Value};
 use crate::method::{Failure, Outcome};
 use crate::responder::{ApiError, Responder, ResponseSink};
 use crate::scope::Scope;
-use crate::session_object::{self, USABLE};
+use crate::session_object;
 use crate::user::User;
 use crate::{
     blob, contact, email, mailbox, mdn, principal, push, quota, share_notification, shared_accounts, snippet,
-    thread, upload,
+    thread, upload, vacation,
 };
 
 /// Runs a request.
@@ -30,7 +30,7 @@ pub(crate) async fn run(
     mut request: Request,
     sink: &mut dyn ResponseSink,
 ) -> Result<(), ApiError> {
-    let using = request.capabilities(USABLE)?;
+    let using = request.capabilities(&session_object::usable(user))?;
     let wants_created = request.created_ids.is_some();
     let created = CreatedIds::new(request.created_ids.take().unwrap_or_default());
     let referenced: Vec<String> =
@@ -118,19 +118,10 @@ async fn run_call<'a>(
         return Err(MethodErrorType::AccountNotSupportedByMethod.into());
     }
     match name.as_str() {
-        "AddressBook/get" => contact::get_books(scope, responder, arguments, &call_id).await,
-        "AddressBook/changes" => contact::book_changes(scope, responder, arguments, &call_id).await,
-        "AddressBook/set" => contact::set_books(scope, responder, arguments, &call_id).await,
         "Blob/get" => blob::get(scope, responder, arguments, &call_id).await,
         "Blob/lookup" => blob::lookup(scope, responder, arguments, &call_id).await,
         "Blob/copy" => upload::copy(scope, responder, arguments, &call_id).await,
         "Blob/upload" => upload::create(scope, responder, arguments, &call_id).await,
-        "ContactCard/get" => contact::get_cards(scope, responder, arguments, &call_id).await,
-        "ContactCard/changes" => contact::card_changes(scope, responder, arguments, &call_id).await,
-        "ContactCard/query" => contact::query(scope, responder, arguments, &call_id).await,
-        "ContactCard/queryChanges" => contact::query_changes(scope, responder, arguments, &call_id).await,
-        "ContactCard/set" => contact::set_cards(scope, responder, arguments, &call_id).await,
-        "ContactCard/copy" => contact::copy(scope, arguments),
         "Email/import" => email::import(scope, responder, arguments, &call_id).await,
         "Email/set" => email::set(scope, responder, arguments, &call_id).await,
         "Email/get" => email::get(scope, responder, arguments, &call_id).await,
@@ -153,19 +144,28 @@ async fn run_call<'a>(
         "SearchSnippet/get" => snippet::get(scope, responder, arguments, &call_id).await,
         "Thread/get" => thread::get(scope, responder, arguments, &call_id).await,
         "Thread/changes" => thread::changes(scope, responder, arguments, &call_id).await,
-        _ => Box::pin(sharing_call(scope, responder, (name, arguments), &call_id)).await,
+        _ => Box::pin(call_beside_mail(scope, responder, (name, arguments), &call_id)).await,
     }
 }
 
-/// Methods of several accounts, and of what is shared between them. Apart from the others, as the
-/// calls of all methods in one function take much of a stack.
-async fn sharing_call(
+/// Methods of several accounts, of contacts, and of sending. Apart from the others, as the calls of
+/// all methods in one function take much of a stack.
+async fn call_beside_mail(
     scope: &mut Scope<'_>,
     responder: &mut Responder<'_>,
     (name, arguments): (String, Map<String, Value>),
     call_id: &str,
 ) -> Outcome {
     match name.as_str() {
+        "AddressBook/get" => contact::get_books(scope, responder, arguments, call_id).await,
+        "AddressBook/changes" => contact::book_changes(scope, responder, arguments, call_id).await,
+        "AddressBook/set" => contact::set_books(scope, responder, arguments, call_id).await,
+        "ContactCard/get" => contact::get_cards(scope, responder, arguments, call_id).await,
+        "ContactCard/changes" => contact::card_changes(scope, responder, arguments, call_id).await,
+        "ContactCard/query" => contact::query(scope, responder, arguments, call_id).await,
+        "ContactCard/queryChanges" => contact::query_changes(scope, responder, arguments, call_id).await,
+        "ContactCard/set" => contact::set_cards(scope, responder, arguments, call_id).await,
+        "ContactCard/copy" => contact::copy(scope, arguments),
         "Email/copy" => email::copy(scope, responder, arguments, call_id).await,
         "Principal/get" => principal::get(scope, responder, arguments, call_id).await,
         "Principal/changes" => principal::changes(scope, responder, arguments, call_id).await,
@@ -181,6 +181,8 @@ async fn sharing_call(
             share_notification::query_changes(scope, responder, arguments, call_id).await
         }
         "ShareNotification/set" => share_notification::set(scope, responder, arguments, call_id).await,
+        "VacationResponse/get" => vacation::get(scope, responder, arguments, call_id).await,
+        "VacationResponse/set" => vacation::set(scope, responder, arguments, call_id).await,
         _ => Err(unknown(&name).into()),
     }
 }

@@ -44,6 +44,7 @@ mod state_string;
 mod thread;
 mod upload;
 mod user;
+mod vacation;
 
 pub use blob::BlobDownload;
 pub use caller::Caller;

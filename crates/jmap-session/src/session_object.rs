@@ -29,8 +29,9 @@ use crate::blob::DIGESTS;
 use crate::principal;
 use crate::user::User;
 
-/// The capabilities that `using` may name. MDN is not in the Session object until all of its methods exist.
-pub(crate) const USABLE: &[Capability] = &[
+/// Capabilities whose methods `using` may ask for. That of dispositions is not announced before all
+/// of its methods are there.
+const USABLE: &[Capability] = &[
     Capability::Core,
     Capability::Mail,
     Capability::Blob,
@@ -42,8 +43,14 @@ pub(crate) const USABLE: &[Capability] = &[
     Capability::WebPushVapid,
 ];
 
-/// The id of an account: `A` and the account. The letter distinguishes it from other ids and from numbers
-/// (RFC 8620 §1.2).
+/// The same for a user: vacation responses need a server that sends them.
+pub(crate) fn usable(user: &User) -> Vec<Capability> {
+    let vacation = user.shared.vacations.as_ref().map(|_| Capability::VacationResponse);
+    USABLE.iter().copied().chain(vacation).collect()
+}
+
+/// The id of an account: `A` and the account. The letter keeps it from being taken for an id of
+/// another kind, or for a number (RFC 8620 §1.2).
 pub(crate) fn account_id(account: AccountId) -> id::AccountId {
     let text = format!("A{account}");
     id::AccountId::new(text).expect("hexadecimal digits are safe characters")
@@ -123,6 +130,10 @@ fn account_capabilities(user: &User, owner: AccountId) -> Capabilities {
             capability(Capability::Principals, &principals),
             capability(Capability::Contacts, &contacts),
         ]);
+        if user.shared.vacations.is_some() {
+            // RFC 8621 §1.3.3.
+            capabilities.extend([capability(Capability::VacationResponse, &NoDetails {})]);
+        }
     }
     capabilities
 }

@@ -11,6 +11,7 @@ use sealpost_jmap::websocket::{ClientMessage, RequestError};
 use sealpost_jmap::{Problem, Request, json};
 use sealpost_push::Pusher;
 use sealpost_session::Context;
+use sealpost_submission::vacation::Vacations;
 use tokio::sync::Semaphore;
 
 use crate::principal::PrincipalDirectory;
@@ -29,6 +30,8 @@ pub struct JmapShared {
     /// Memory for the values of requests.
     values: Budget,
     pub(crate) principals: PrincipalDirectory,
+    /// The vacation responses; without them the capability is not announced.
+    pub(crate) vacations: Option<Vacations>,
     under_way: Mutex<HashMap<AccountId, Weak<UnderWay>>>,
 }
 
@@ -39,25 +42,33 @@ pub(crate) struct UnderWay {
 }
 
 impl JmapShared {
-    /// Over the server's context; nothing is pushed to devices.
+    /// Over the server's context. It sends nothing: no pushes, and no vacation responses.
     pub fn new(ctx: Arc<Context>) -> Self {
-        Self::with_push(ctx, None)
-    }
-
-    /// Over the server's context, with what pushes to devices.
-    pub fn with_push(ctx: Arc<Context>, push: Option<Pusher>) -> Self {
         let kept = ctx.budget.share(ctx.budget.common() / 8);
         let referenced = ctx.budget.share(ctx.budget.common() / 8);
         let values = ctx.budget.share(ctx.budget.common() / HTTP_BUDGET_SHARE);
         JmapShared {
             ctx,
-            push,
+            push: None,
             kept,
             referenced,
             values,
             principals: PrincipalDirectory::default(),
+            vacations: None,
             under_way: Mutex::default(),
         }
+    }
+
+    /// Offers vacation responses, if the server can send them.
+    #[must_use]
+    pub fn with_vacations(self, vacations: Option<Vacations>) -> Self {
+        JmapShared { vacations, ..self }
+    }
+
+    /// Offers pushes to devices, if the server can send them.
+    #[must_use]
+    pub fn with_push(self, push: Option<Pusher>) -> Self {
+        JmapShared { push, ..self }
     }
 
     /// The maximum size of a request in bytes (`maxSizeRequest`): [`JMAP_REQUEST_BYTES`], or less in a server

@@ -4,12 +4,14 @@
 #[allow(dead_code, reason = "other tests use it too")]
 mod server;
 
+use std::sync::Arc;
+
 use sealpost_base::limits::{JMAP_CHANGES, JMAP_CONCURRENT_REQUESTS, JMAP_GET_OBJECTS, JMAP_SEND_BYTES};
 use sealpost_jmap::error::ProblemType;
 use sealpost_jmap::{Problem, Request};
-use sealpost_jmap_session::{ApiError, ClientGone, LoginRefused, ResponseSink};
+use sealpost_jmap_session::{ApiError, ClientGone, JmapShared, LoginRefused, ResponseSink};
 use serde_json::{Value, json};
-use server::{BASIC, Sink, TestServer, api};
+use server::{BASIC, Sink, TestServer, api, credentials};
 
 const BLOB: &str = "urn:ietf:params:jmap:blob";
 const CONTACTS: &str = "urn:ietf:params:jmap:contacts";
@@ -18,6 +20,7 @@ const MAIL: &str = "urn:ietf:params:jmap:mail";
 const PRINCIPALS: &str = "urn:ietf:params:jmap:principals";
 const OWNER: &str = "urn:ietf:params:jmap:principals:owner";
 const QUOTA: &str = "urn:ietf:params:jmap:quota";
+const VACATION: &str = "urn:ietf:params:jmap:vacationresponse";
 const WEBSOCKET: &str = "urn:ietf:params:jmap:websocket";
 
 fn echo(argument: &Value) -> Value {
@@ -56,9 +59,12 @@ async fn the_session_object_has_what_works() {
     let caller = server.caller().await;
     let session = serde_json::to_value(caller.session("https://mail.example.org").await.unwrap()).unwrap();
     let account = format!("A{}", server.record.id);
-    let of_account = [BLOB, CONTACTS, MAIL, PRINCIPALS, QUOTA].map(str::to_owned).to_vec();
+    let of_account = [BLOB, CONTACTS, MAIL, PRINCIPALS, QUOTA, VACATION].map(str::to_owned).to_vec();
     let names = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-    assert_eq!(names(&session["capabilities"]), [BLOB, CONTACTS, CORE, MAIL, PRINCIPALS, QUOTA, WEBSOCKET]);
+    assert_eq!(
+        names(&session["capabilities"]),
+        [BLOB, CONTACTS, CORE, MAIL, PRINCIPALS, QUOTA, VACATION, WEBSOCKET]
+    );
     let usable = &session["accounts"][&account]["accountCapabilities"];
     assert_eq!(names(&session["primaryAccounts"]), of_account);
     // RFC 9670 §1.5.2: a key of accounts alone.
@@ -83,7 +89,15 @@ async fn the_session_object_has_what_works() {
             assert!(template.contains(&format!("{{{variable}}}")), "{template}");
         }
     }
-    // Responses repeat its state, whatever host name the client uses (RFC 8620 §3.4).
+    // A server that does not send announces no vacation responses, and knows no capability of that name.
+    let silent = Arc::new(JmapShared::new(server.ctx.clone()));
+    let silent = silent.authenticate(&credentials(BASIC), None).await.unwrap();
+    let session = serde_json::to_value(silent.session("https://mail.example.org")).unwrap();
+    assert_eq!(names(&session["capabilities"]), [BLOB, CORE, MAIL, QUOTA, WEBSOCKET]);
+    let problem = api(&silent, &json!({ "using": [CORE, VACATION], "methodCalls": [] })).await.unwrap_err();
+    assert!(matches!(problem, ApiError::Problem(Problem { status: 400, .. })), "{problem:?}");
+    let session = serde_json::to_value(caller.session("https://mail.example.org")).unwrap();
+    // Responses repeat its state, whatever the client calls the server (RFC 8620 §3.4).
     let response = api(&caller, &echo(&json!(null))).await.unwrap();
     assert_eq!(response["sessionState"], session["state"]);
     assert_eq!(session["state"], json!(caller.session("http://localhost").await.unwrap().state));

@@ -36,7 +36,7 @@ impl World {
         let (mut server, service) = (TestServer::new().await, PushService::start().await);
         let data = tempfile::tempdir().unwrap();
         let push = service.pusher(&server.ctx, Some(data.path().to_owned())).await;
-        server.jmap = Arc::new(JmapShared::with_push(server.ctx.clone(), Some(push.clone())));
+        server.jmap = Arc::new(JmapShared::new(server.ctx.clone()).with_push(Some(push.clone())));
         World { server, service, push, device: Device::new([3; 32], [4; 16]), data }
     }
 

@@ -60,4 +60,6 @@ transcripts![
     shared_mailboxes,
     thread_changes,
     thread_get,
+    vacation_response_get,
+    vacation_response_set,
 ];

@@ -4,6 +4,7 @@
 //! Reading takes every form that a header field may have; writing gives exactly C's `asctime`.
 
 use sealpost_base::Timestamp;
+use sealpost_base::calendar::{days_from_civil, days_in};
 use sealpost_mime::header::date::{self, civil_from_days};
 
 const MONTHS: [&str; 12] =
@@ -31,6 +32,25 @@ pub fn rfc3339(at: Timestamp) -> String {
     format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", time / 3600, time / 60 % 60, time % 60)
 }
 
+/// The moment of a day, `2026-12-24` (its first second), or of `2026-12-24T08:30:00Z`, both in UTC.
+pub fn parse_utc(text: &str) -> Option<Timestamp> {
+    let (day, time) = text.split_once('T').unwrap_or((text, "00:00:00Z"));
+    let numbers = |text: &str, separator: char, widths: [usize; 3]| -> Option<[u32; 3]> {
+        let parts: Vec<&str> = text.split(separator).collect();
+        let parts: [&str; 3] = parts.try_into().ok()?;
+        let is_right = |(part, width): (&&str, usize)| {
+            part.len() == width && part.bytes().all(|digit| digit.is_ascii_digit())
+        };
+        parts.iter().zip(widths).all(is_right).then(|| parts.map(|part| part.parse().unwrap_or(u32::MAX)))
+    };
+    let [year, month, day] = numbers(day, '-', [4, 2, 2])?;
+    let [hour, minute, second] = numbers(time.strip_suffix('Z')?, ':', [2, 2, 2])?;
+    let is_day = (1..=12).contains(&month) && (1..=days_in(month, year.into())).contains(&day);
+    let is_time = hour < 24 && minute < 60 && second < 60;
+    let days = (is_day && is_time).then(|| days_from_civil(year.into(), month, day))?;
+    Some(Timestamp::from_seconds(days * DAY_SECONDS + i64::from(hour * 3600 + minute * 60 + second)))
+}
+
 /// Finds the date at the end of `words`, those of a `From ` line, in any form; returns where it
 /// begins.
 pub fn parse_delivered(words: &[&str]) -> Option<(usize, Timestamp)> {
@@ -54,6 +74,28 @@ mod tests {
     fn parse(text: &str) -> Option<i64> {
         let words: Vec<_> = text.split_ascii_whitespace().collect();
         parse_delivered(&words).map(|(_, at)| at.seconds())
+    }
+
+    #[test]
+    fn days_and_moments_in_utc() {
+        for (text, seconds) in [
+            ("1970-01-01", Some(0)),
+            ("2026-12-24", Some(1_798_070_400)),
+            ("2026-12-24T08:30:05Z", Some(1_798_101_005)),
+            ("2024-02-29", Some(1_709_164_800)),
+            ("2025-02-29", None),
+            ("2026-13-01", None),
+            ("2026-12-24T24:00:00Z", None),
+            ("2026-12-24T08:30:05", None),
+            ("2026-12-24T08:30:05+01:00", None),
+            ("24.12.2026", None),
+            ("2026-12-24-01", None),
+            ("+026-12-24", None),
+            ("", None),
+        ] {
+            assert_eq!(parse_utc(text).map(Timestamp::seconds), seconds, "{text}");
+        }
+        assert_eq!(rfc3339(parse_utc("2026-12-24T08:30:05Z").unwrap()), "2026-12-24T08:30:05Z");
     }
 
     #[test]

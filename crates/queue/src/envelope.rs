@@ -192,6 +192,9 @@ pub enum Source {
     /// This server made it: a report.
     #[n(2)]
     Report,
+    /// This server made it: a vacation response.
+    #[n(3)]
+    Vacation,
 }
 
 impl Mail {

@@ -125,8 +125,7 @@ impl Sending {
         let opening = opening(&ctx, &store, &log_key, &keys, node.id(), &node.name, node.known());
         let queue = Queue::open(opening).await.map_err(|e| e.context("the queue"))?;
         let outbox = outbox(&ctx, &queue, domain_keys, keys.clone());
-        let forwarder = outbox.forwarder().clone();
-        let transport = Arc::new(LocalTransport::new(ctx.clone(), forwarder, deliverer, metrics));
+        let transport = Arc::new(LocalTransport::new(ctx.clone(), outbox.clone(), deliverer, metrics));
         let queue_sending =
             QueueSending { ctx: ctx.clone(), transport: transport.clone(), forms, metrics: Arc::default() };
         let own = RunningQueue::begin(queue, queue_sending.clone());
@@ -149,6 +148,7 @@ impl Sending {
             tasks,
         }));
         sending.spawn("queue upkeep", upkeep::run);
+        sending.spawn("vacation responses", answer_while_away);
         if sending.adopts() {
             sending.spawn("queue adoption", adoption::run);
         }
@@ -331,6 +331,11 @@ impl Activity {
         self.active += other.active;
         self.connections += other.connections;
     }
+}
+
+/// Replies to mail that was delivered to accounts with a vacation response.
+async fn answer_while_away(inner: Arc<Inner>) {
+    inner.outbox.vacation().run(&inner.outbox).await;
 }
 
 /// What users submit mail to `queue` through.

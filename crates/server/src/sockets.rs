@@ -73,7 +73,7 @@ pub(crate) fn bind_http(
     sending: Option<&Sending>,
     push: Option<&Pusher>,
 ) -> Result<Vec<(Listener, Service)>> {
-    let jmap = Arc::new(Jmap::new(ctx.clone(), push.cloned()));
+    let jmap = Arc::new(Jmap::new(ctx.clone(), sending.map(Sending::outbox).cloned(), push.cloned()));
     let shared = Arc::new(HttpShared::new(ctx.clone(), http::router(ctx.clone(), sending.cloned(), &jmap)));
     let serve: Serve = Arc::new(move |stream, _| sealpost_http::serve(stream, shared.clone()).boxed());
     let mut bound = Vec::new();

@@ -11,5 +11,7 @@ mod keys;
 mod signing;
 #[path = "sending/stopping.rs"]
 mod stopping;
+#[path = "sending/vacation.rs"]
+mod vacation;
 #[path = "sending/world.rs"]
 mod world;

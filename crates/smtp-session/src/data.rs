@@ -4,6 +4,7 @@ use futures::StreamExt;
 use sealpost_smtp::data::End as DataEnd;
 use sealpost_smtp::types::{Body, Chunk, Reply};
 use sealpost_submission::outbox::{Accepted, Refusal};
+use sealpost_submission::vacation::responder::Scanning;
 
 use super::connection::End;
 use super::deliver;
@@ -16,6 +17,7 @@ use super::sink::Source;
 use super::submitting::{self, Submitting};
 use super::trace::{self, Trace};
 use super::transaction::{Envelope, Message, Recipient, Transaction};
+use super::vacation;
 
 impl Session {
     /// DATA. A refusal leaves the transaction as it was (RFC 5321 §4.1.4).
@@ -86,7 +88,8 @@ impl Session {
             at,
         };
         let trace = trace.fields();
-        transaction.message = Some(Message::Delivery(Incoming::new(id, trace)));
+        let vacation = vacation::begin(&self.shared, &transaction.envelope);
+        transaction.message = Some(Message::Delivery(Incoming::new(id, trace, vacation)));
     }
 
     /// Bytes of the message.
@@ -169,18 +172,20 @@ impl Session {
     }
 
     /// Into the accounts of the recipients, and into the queue for what they lead to elsewhere.
-    async fn deliver(&mut self, envelope: Envelope, incoming: Incoming) -> Result<(), End> {
-        let (id, bytes) = (incoming.id.clone(), incoming.bytes());
+    async fn deliver(&mut self, envelope: Envelope, mut incoming: Incoming) -> Result<(), End> {
+        let (id, bytes, vacation) = (incoming.id.clone(), incoming.bytes(), incoming.take_vacation());
         let over_quota = quota_check::over_quota_each(&self.shared.ctx, &envelope.accounts, bytes).await;
         // SMTP has one reply for all. What only some have no room for, and nobody could know at
         // RCPT, they get all the same: it is one message beyond the limit, and they are full then.
         let nobody = envelope.outside.is_empty() && over_quota.iter().all(Option::is_some);
         let delivered = match incoming.finish(&self.shared, &envelope).await {
             Err(reply) => self.refuse_message(&envelope, &reply).await?,
-            Ok(source) if self.is_lmtp() => self.deliver_to_each(&envelope, source, &id, over_quota).await?,
+            Ok(source) if self.is_lmtp() => {
+                self.deliver_to_each(&envelope, source, &id, over_quota, vacation).await?
+            }
             Ok(source) => match over_quota.into_iter().flatten().next().filter(|_| nobody) {
                 Some(reply) => self.refuse_message(&envelope, &reply).await?,
-                None => self.deliver_together(&envelope, source, &id).await?,
+                None => self.deliver_together(&envelope, source, &id, vacation).await?,
             },
         };
         if delivered > 0 {
@@ -205,11 +210,18 @@ impl Session {
         if self.connection.is_full() { self.flush().await } else { Ok(()) }
     }
 
-    async fn deliver_together(&mut self, envelope: &Envelope, source: Source, id: &str) -> Result<u64, End> {
+    async fn deliver_together(
+        &mut self,
+        envelope: &Envelope,
+        source: Source,
+        id: &str,
+        vacation: Option<Scanning>,
+    ) -> Result<u64, End> {
         let forward = Forward::new(&self.shared, &envelope.mail.from, envelope.outside.clone());
         match deliver::together(&self.shared.ctx, source, envelope.accounts.clone(), forward).await {
             Ok(()) => {
                 self.reply(replies::stored(id));
+                vacation::delivered(&self.shared, envelope, vacation, |_| true);
                 Ok(envelope.recipients.len() as u64)
             }
             Err(Refusal::Store(error)) => self.refuse_message(envelope, &failed(id, &error)).await,
@@ -224,6 +236,7 @@ impl Session {
         source: Source,
         id: &str,
         over_quota: Vec<Option<Reply>>,
+        vacation: Option<Scanning>,
     ) -> Result<u64, End> {
         let ctx = self.shared.ctx.clone();
         let has_room = |recipient: &&Recipient| {
@@ -267,6 +280,8 @@ impl Session {
             delivered += u64::from(failure.is_none());
             self.reply_to_one(failure.unwrap_or_else(|| replies::stored(id))).await?;
         }
+        let is_done = |account: usize| done.get(account).is_some_and(Result::is_ok);
+        vacation::delivered(&self.shared, envelope, vacation, is_done);
         Ok(delivered)
     }
 }

@@ -5,6 +5,7 @@
 
 use sealpost_base::{Error, Result, limits};
 use sealpost_smtp::types::Reply;
+use sealpost_submission::vacation::responder::Scanning;
 
 use super::SmtpShared;
 use super::hops::Hops;
@@ -23,12 +24,19 @@ pub(super) struct Incoming {
     head: Vec<u8>,
     sink: Option<Sink>,
     failure: Option<Reply>,
+    /// What a vacation response depends on, if an account of the message may have one.
+    vacation: Option<Scanning>,
 }
 
 impl Incoming {
     /// A message that begins with `trace`.
-    pub(super) fn new(id: String, trace: Vec<u8>) -> Self {
-        Incoming { id, bytes: 0, hops: Hops::default(), head: trace, sink: None, failure: None }
+    pub(super) fn new(id: String, trace: Vec<u8>, vacation: Option<Scanning>) -> Self {
+        Incoming { id, bytes: 0, hops: Hops::default(), head: trace, sink: None, failure: None, vacation }
+    }
+
+    /// What a vacation response depends on; once.
+    pub(super) fn take_vacation(&mut self) -> Option<Scanning> {
+        self.vacation.take()
     }
 
     /// Bytes so far, without the trace fields.
@@ -49,6 +57,7 @@ impl Incoming {
     /// Refuses the message; the first reason stays.
     pub(super) fn refuse(&mut self, reply: Reply) {
         self.failure.get_or_insert(reply);
+        self.vacation = None;
         self.sink = None;
         self.head = Vec::new();
     }
@@ -60,6 +69,9 @@ impl Incoming {
             return;
         }
         self.hops.push(bytes);
+        if let Some(scanning) = &mut self.vacation {
+            scanning.push(bytes);
+        }
         if self.bytes > shared.ctx.settings.message_size {
             return self.refuse(replies::too_large(shared.ctx.settings.message_size));
         }

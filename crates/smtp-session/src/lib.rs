@@ -46,6 +46,7 @@ mod sink;
 mod submitting;
 mod trace;
 mod transaction;
+mod vacation;
 
 use std::sync::Arc;
 

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use sealpost_base::{AccountId, Budget, Permit, limits};
 use sealpost_directory::{Address, Outside, Quotas, Resolved};
 use sealpost_smtp::types::{ForwardPath, Mail, Notify, OriginalRecipient, Rcpt, Reply};
+use sealpost_submission::vacation::responder::Away;
 use sealpost_vault::PublicKey;
 
 use super::incoming::Incoming;
@@ -36,6 +37,8 @@ pub(super) struct Envelope {
     /// The accounts they lead to, each once.
     pub(super) accounts: Vec<Account>,
     known: HashMap<AccountId, usize>,
+    /// Those that have, or have had, a vacation response.
+    pub(super) away: Vec<Away>,
     /// The addresses of other servers that they lead to, each once.
     pub(super) outside: Vec<Outside>,
     known_outside: HashMap<Address, usize>,
@@ -87,6 +90,7 @@ impl Transaction {
             recipients: Vec::new(),
             accounts: Vec::new(),
             known: HashMap::new(),
+            away: Vec::new(),
             outside: Vec::new(),
             known_outside: HashMap::new(),
             bytes: 0,
@@ -130,6 +134,11 @@ impl Message {
 }
 
 impl Envelope {
+    /// The index of an account.
+    pub(super) fn index_of(&self, id: AccountId) -> Option<usize> {
+        self.known.get(&id).copied()
+    }
+
     /// Adds a recipient that leads to what is in `resolved`; a submitted message leads to none here.
     ///
     /// # Errors
@@ -147,7 +156,9 @@ impl Envelope {
         let links = (resolved.recipients.len() + resolved.outside.len()) * size_of::<usize>();
         let of_outside = |to: &&Outside| OUTSIDE_BYTES + 3 * to.address.as_str().len();
         let outside: usize = new_outside.iter().map(of_outside).sum();
-        let accounts = new * (size_of::<Account>() + size_of::<(AccountId, usize)>());
+        let away = resolved.recipients.iter().filter(|recipient| recipient.vacation.is_some());
+        let away: usize = away.map(|recipient| size_of::<Away>() + recipient.name.as_str().len()).sum();
+        let accounts = new * (size_of::<Account>() + size_of::<(AccountId, usize)>()) + away;
         let Rcpt { to: path, notify, orcpt } = rcpt;
         let text =
             path.to_string().len() + orcpt.as_ref().map_or(0, |orcpt| orcpt.kind.len() + orcpt.address.len());
@@ -165,6 +176,7 @@ impl Envelope {
             *self.known.entry(recipient.id).or_insert_with(|| {
                 let (id, public, quotas) = (recipient.id, recipient.public, recipient.quotas);
                 self.accounts.push(Account { id, public, quotas });
+                self.away.extend(recipient.vacation.map(|mark| Away { id, name: recipient.name, mark }));
                 self.accounts.len() - 1
             })
         });

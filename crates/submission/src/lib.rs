@@ -5,6 +5,7 @@
 //! - [`domain_keys`]: the keys of domains, which messages are signed with (DKIM).
 //! - [`sender`]: which addresses an account may send as.
 //! - [`forwarder`]: mail that aliases lead to other servers; [`srs`]: its reverse-paths.
+//! - [`vacation`]: vacation responses of accounts, and the replies to delivered mail.
 //! - [`lines`]: line ends. No bare CR or LF leaves this server: what another server takes for the
 //!   end of a message must not be in one (RFC 5321 §2.3.8).
 //! - [`header`]: the header of a message, collected while it streams, then completed: Date and
@@ -19,3 +20,4 @@ pub mod lines;
 pub mod outbox;
 pub mod sender;
 pub mod srs;
+pub mod vacation;

@@ -27,12 +27,17 @@ use sealpost_vault::mail_key::MailKeys;
 use crate::domain_keys::DomainKeys;
 use crate::forwarder::{Forwarder, ForwarderParts};
 use crate::sender;
+use crate::vacation::Vacations;
+use crate::vacation::responder::{ResponderParts, VacationResponder};
 pub use limits::{LimitReached, SendingLimits, Window};
 pub use refusal::Refusal;
 pub use submission::Submission;
 
 /// Submissions that are not finished hold at most the common part of the budget divided by this.
 const MEMORY_SHARE: usize = 4;
+/// The same for headers that vacation responses depend on. Nothing waits for that part, so a client
+/// that stalls keeps no submission waiting.
+const VACATION_SHARE: usize = 16;
 
 /// What an outbox is made of.
 pub struct OutboxParts {
@@ -63,6 +68,7 @@ pub struct Outbox(Arc<Inner>);
 struct Inner {
     parts: OutboxParts,
     forwarder: Forwarder,
+    vacation: VacationResponder,
     /// What all submissions that are not finished may draw.
     memory: Budget,
     /// Recipients of messages that are being queued, by account: they count before the queue knows them.
@@ -130,8 +136,16 @@ impl Outbox {
             memory: memory.clone(),
             per_hour: parts.limits.forwards,
         });
+        let vacation = VacationResponder::new(ResponderParts {
+            vacations: Vacations::new(parts.directory.clone(), parts.mail_keys.clone(), parts.random.clone()),
+            directory: parts.directory.clone(),
+            mail_keys: parts.mail_keys.clone(),
+            clock: parts.clock.clone(),
+            random: parts.random.clone(),
+            memory: parts.budget.share(parts.budget.common() / VACATION_SHARE),
+        });
         let (pending, metrics) = (Mutex::default(), OutboxMetrics::default());
-        Outbox(Arc::new(Inner { parts, forwarder, memory, pending, metrics }))
+        Outbox(Arc::new(Inner { parts, forwarder, vacation, memory, pending, metrics }))
     }
 
     /// The queue that it fills.
@@ -142,6 +156,11 @@ impl Outbox {
     /// What sends mail of aliases on, into the same queue.
     pub fn forwarder(&self) -> &Forwarder {
         &self.0.forwarder
+    }
+
+    /// What replies to delivered mail, into the same queue.
+    pub fn vacation(&self) -> &VacationResponder {
+        &self.0.vacation
     }
 
     /// What it counts.

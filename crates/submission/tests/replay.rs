@@ -5,10 +5,13 @@
 mod submission_message;
 #[path = "fuzz/submission_srs.rs"]
 mod submission_srs;
+#[path = "fuzz/submission_vacation.rs"]
+mod submission_vacation;
 
 use proptest::prelude::*;
 use submission_message::fuzz_submission_message;
 use submission_srs::fuzz_submission_srs;
+use submission_vacation::fuzz_submission_vacation;
 
 #[test]
 fn submission_message() {
@@ -28,6 +31,15 @@ fn submission_srs() {
     );
 }
 
+#[test]
+fn submission_vacation() {
+    sealpost_testkit::corpus::replay_variants(
+        env!("CARGO_MANIFEST_DIR"),
+        "submission_vacation",
+        fuzz_submission_vacation,
+    );
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
@@ -39,6 +51,16 @@ proptest! {
         )
     ) {
         fuzz_submission_message(lines.concat().as_bytes());
+    }
+
+    #[test]
+    fn headers_of_all_kinds(
+        lines in proptest::collection::vec(
+            "(To|Cc|Subject|Message-ID|References|In-Reply-To|X): ?([ab]@c,?|<a@b>|\"a b\"@c| \t|=\\?utf-8\\?q\\?=0A=0Dx\\?=|\"|\\(|G:|;|ä|\u{0}){0,4}(\r\n|\n|\r|\r\n |\n\t)",
+            0..6,
+        )
+    ) {
+        fuzz_submission_vacation(lines.concat().as_bytes());
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod rekey;
 mod repair;
 mod undelete;
 pub(super) mod unlock;
+mod vacation;
 
 use std::process::ExitCode;
 
@@ -69,6 +70,8 @@ enum Command {
     AllowFrom(allow_from::Args),
     /// Show or change to how many recipients an account may send
     Limit(limit::Args),
+    /// Show or change the vacation response of an account
+    Vacation(vacation::Args),
     /// Suspend an account: logins fail and sessions end, but its mail still arrives
     #[command(after_help = "Example:
   sealpost account suspend jane@example.org")]
@@ -121,6 +124,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         Command::Quota(args) => quota::run(args, global).await,
         Command::AllowFrom(args) => allow_from::run(args, global).await,
         Command::Limit(args) => limit::run(args, global).await,
+        Command::Vacation(args) => vacation::run(args, global).await,
         Command::Suspend(args) => suspend(args, global).await,
         Command::Resume(args) => resume(args, global).await,
         Command::Remove(args) => remove(args, global).await,

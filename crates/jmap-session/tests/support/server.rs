@@ -15,6 +15,8 @@ use sealpost_mailbox::User;
 use sealpost_mailbox::rights::{Grantee, RightsChange};
 use sealpost_mailbox::share::Sharing;
 use sealpost_session::{Context, Settings};
+use sealpost_submission::vacation::Vacations;
+use sealpost_vault::mail_key::MailKeys;
 use sealpost_vault::server_key::ServerKeys;
 use sealpost_vault::{RootKey, Store};
 use serde_json::Value;
@@ -70,7 +72,7 @@ impl TestServer {
         let key = ServerKeys::generate(&*random);
         let clock = Arc::new(FakeClock::new(NOW));
         let ctx = Arc::new(Context::new(settings, store, key, None, clock, random).unwrap());
-        let jmap = Arc::new(JmapShared::new(ctx.clone()));
+        let jmap = Arc::new(JmapShared::new(ctx.clone()).with_vacations(Some(vacations(&ctx))));
         Self::of_account(ctx, jmap, "me@localhost").await
     }
 
@@ -133,7 +135,8 @@ impl TestServer {
         let settings = Settings { domain: Some("localhost".to_owned()), ..Settings::default() };
         let random = Arc::new(SeededRandom::new(2));
         let ctx = Context::new(settings, store, key, None, clock, random).unwrap();
-        let jmap = Arc::new(JmapShared::new(Arc::new(ctx)));
+        let ctx = Arc::new(ctx);
+        let jmap = Arc::new(JmapShared::new(ctx.clone()).with_vacations(Some(vacations(&ctx))));
         jmap.authenticate(&credentials(BASIC), None).await.unwrap()
     }
 
@@ -255,8 +258,14 @@ impl TestServer {
     }
 }
 
-/// The credentials in an `Authorization` field.
-fn credentials(field: &str) -> Credentials {
+/// Vacation responses, sealed under the same mail key on all nodes.
+fn vacations(ctx: &Context) -> Vacations {
+    let keys = MailKeys::generate(&SeededRandom::new(3));
+    Vacations::new(ctx.directory.clone(), keys, ctx.random.clone())
+}
+
+/// What HTTP reads from an `Authorization` field.
+pub fn credentials(field: &str) -> Credentials {
     match field.split_once(' ').unwrap() {
         ("Basic", encoded) => {
             let text = String::from_utf8(sealpost_auth::sasl::base64(encoded.as_bytes()).unwrap().to_vec());

@@ -10,7 +10,7 @@
 //! A call or response goes on in lines that begin with the same character and two spaces more. In
 //! responses the string `<any>` stands for any value, `<name:=>` too and keeps it; `<name>` in calls
 //! and responses is what was kept, `<account>` the id of the account. Every request uses core,
-//! mail, blob, mdn, quota and contacts.
+//! mail, blob, mdn, quota and vacationresponse.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub async fn play(name: &str, text: &str) {
     if name.starts_with("push_") {
         // Nothing answers: what is pushed is the matter of other tests.
         let push = pusher(&server.ctx, None, RootCertStore::empty(), None).await;
-        server.jmap = Arc::new(JmapShared::with_push(server.ctx.clone(), Some(push)));
+        server.jmap = Arc::new(JmapShared::new(server.ctx.clone()).with_push(Some(push)));
     }
     let caller = server.caller().await;
     let mut kept = BTreeMap::from([("account".to_owned(), json!(format!("A{}", server.record.id)))]);
@@ -68,7 +68,7 @@ async fn exchange(
     kept: &mut BTreeMap<String, Value>,
 ) {
     let calls: Vec<Value> = invocations(request).iter().map(|call| filled(call, kept)).collect();
-    let using = ["core", "mail", "blob", "mdn", "quota", "contacts"]
+    let using = ["core", "mail", "blob", "mdn", "quota", "contacts", "vacationresponse"]
         .map(|name| format!("urn:ietf:params:jmap:{name}"));
     let answer = api(caller, &json!({ "using": using, "methodCalls": calls })).await;
     let answer = answer.unwrap_or_else(|error| panic!("{place}: {error:?}"));

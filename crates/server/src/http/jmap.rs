@@ -20,6 +20,7 @@ use sealpost_http::{Body, Handler, Method, Request, Response, Route};
 use sealpost_jmap_session::JmapShared;
 use sealpost_push::Pusher;
 use sealpost_session::{Context, Shutdown};
+use sealpost_submission::outbox::Outbox;
 
 /// Answers requests of JMAP.
 pub(crate) struct Jmap {
@@ -28,9 +29,11 @@ pub(crate) struct Jmap {
 }
 
 impl Jmap {
-    /// Over the server's context, with what pushes to devices.
-    pub(crate) fn new(ctx: Arc<Context>, push: Option<Pusher>) -> Self {
-        Jmap { shutdown: ctx.shutdown.clone(), shared: Arc::new(JmapShared::with_push(ctx, push)) }
+    /// Over the server's context. With an outbox, vacation responses can be sent; `push` pushes to devices.
+    pub(crate) fn new(ctx: Arc<Context>, outbox: Option<Outbox>, push: Option<Pusher>) -> Self {
+        let vacations = outbox.as_ref().map(|outbox| outbox.vacation().vacations().clone());
+        let shared = JmapShared::new(ctx.clone()).with_vacations(vacations).with_push(push);
+        Jmap { shutdown: ctx.shutdown.clone(), shared: Arc::new(shared) }
     }
 }
 

@@ -488,6 +488,21 @@ const FAMILIES: &[Family] = &[
         }
     ),
     family!(
+        "sealpost_vacation_responses",
+        Counter,
+        "",
+        "outcome",
+        "Delivered mail and vacation responses: `sent` into the queue, none because the account has replied too often (`limit`), none because too much mail waited or the store failed (`dropped`).",
+        |v, s| {
+            if let Some(sending) = v.sending {
+                let metrics = sending.outbox().vacation().metrics();
+                s.number(&[("outcome", "sent")], metrics.sent.read());
+                s.number(&[("outcome", "limit")], metrics.limited.read());
+                s.number(&[("outcome", "dropped")], metrics.dropped.read());
+            }
+        }
+    ),
+    family!(
         "sealpost_queue_recipients",
         Counter,
         "",

@@ -13,7 +13,7 @@ pub const KEY_FILE: &str = "mail.key";
 /// Queues that are looked at.
 const QUEUES: usize = 1000;
 /// What a store has that is sealed under mail keys.
-const SEALED: [&str; 3] = ["queue", "domains", sealpost_push::ROOT];
+const SEALED: [&str; 4] = ["queue", "domains", "vacations", sealpost_push::ROOT];
 
 /// The keys in the data directory; a new one if none of the stores has anything that is sealed under one.
 ///
@@ -82,7 +82,7 @@ async fn opens(keys: &MailKeys, store: &Store, log_key: &LogKey, node: AccountId
 fn missing(path: &Path) -> Error {
     let path = path.display();
     Error::corrupt(format!(
-        "{path} is missing, but the store has a queue, signing keys or push subscriptions that it opens: copy it from another node, or \
+        "{path} is missing, but the store has a queue, signing keys, vacation responses or push subscriptions that it opens: copy it from another node, or \
          put it back from the backup. With sending.enabled = \"off\" the server runs and sends nothing"
     ))
 }

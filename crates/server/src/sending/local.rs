@@ -25,7 +25,8 @@ use sealpost_queue::MailId;
 use sealpost_session::Context;
 use sealpost_smtp::types::{Mailbox, Reply, ReversePath};
 use sealpost_submission::forwarder::{Forwarder, Onward};
-use sealpost_submission::outbox::Refusal;
+use sealpost_submission::outbox::{Outbox, Refusal};
+use sealpost_submission::vacation::responder::Away;
 
 use super::convert;
 
@@ -37,14 +38,14 @@ const AT_ONCE: usize = 8;
 /// The accounts of this server.
 pub(super) struct Local {
     ctx: Arc<Context>,
-    forwarder: Forwarder,
+    outbox: Outbox,
     site: SiteKey,
 }
 
 /// Delivers one mail after the other.
 struct LocalConnection {
     ctx: Arc<Context>,
-    forwarder: Forwarder,
+    outbox: Outbox,
 }
 
 /// The recipients of one mail, and what became of them.
@@ -77,8 +78,8 @@ impl Reached {
 }
 
 impl Local {
-    pub(super) fn new(ctx: Arc<Context>, forwarder: Forwarder) -> Self {
-        Local { ctx, forwarder, site: SiteKey::new(SITE) }
+    pub(super) fn new(ctx: Arc<Context>, outbox: Outbox) -> Self {
+        Local { ctx, outbox, site: SiteKey::new(SITE) }
     }
 }
 
@@ -89,20 +90,21 @@ impl Destination for Local {
     }
 
     async fn connect(&self, _demand: TlsDemand) -> Result<Box<dyn Connection>, Failure> {
-        let (ctx, forwarder) = (self.ctx.clone(), self.forwarder.clone());
-        Ok(Box::new(LocalConnection { ctx, forwarder }))
+        let (ctx, outbox) = (self.ctx.clone(), self.outbox.clone());
+        Ok(Box::new(LocalConnection { ctx, outbox }))
     }
 }
 
 #[async_trait]
 impl Connection for LocalConnection {
     async fn send(&mut self, envelope: &Envelope, message: &dyn MessageSource) -> Attempt {
-        let ctx = &*self.ctx;
-        let mut recipients = Recipients::resolve(ctx, &self.forwarder, envelope).await;
+        let (ctx, forwarder) = (&*self.ctx, self.outbox.forwarder());
+        let mut recipients = Recipients::resolve(ctx, forwarder, envelope).await;
         recipients.check_room(ctx, message.size(BodyForm::AsIs)).await;
         let stored = recipients.store(ctx, &envelope.sender, message).await;
-        let stored = recipients.forward(ctx, &self.forwarder, envelope, message, stored).await;
+        let stored = recipients.forward(ctx, forwarder, envelope, message, stored).await;
         recipients.deliver(ctx, stored).await;
+        answer(&self.outbox, &envelope.sender, recipients.away(), message).await;
         let failure = Failure::new(Reason::LocalFailure, "");
         let outcomes = recipients.outcomes.into_iter().map(|outcome| match outcome {
             Ok(reached) => {
@@ -254,6 +256,15 @@ impl Recipients {
         wanted
     }
 
+    /// Those of them that have, or have had, a vacation response.
+    fn away(&self) -> Vec<Away> {
+        let accounts = self.wanted().into_iter().filter_map(|id| self.accounts.get(&id));
+        let away = accounts.filter_map(|account| {
+            Some(Away { id: account.id, name: account.name.clone(), mark: account.vacation? })
+        });
+        away.collect()
+    }
+
     /// Drops the copies that no recipient is left for.
     fn retain_wanted(&self, copies: &mut Vec<(AccountId, Stored)>) {
         let wanted = self.wanted();
@@ -291,6 +302,31 @@ async fn deliver(ctx: &Context, to: &Recipient, stored: Stored) -> Result<()> {
     ctx.accounts.deliver(to.id, &to.public, stored, delivery).await?;
     ctx.usage.delivered(to.id, to.quotas, Usage::of_messages(1, bytes)).await;
     Ok(())
+}
+
+/// The message is in accounts that may have a vacation response. What fails here fails no delivery.
+async fn answer(outbox: &Outbox, sender: &ReversePath, away: Vec<Away>, message: &dyn MessageSource) {
+    if away.is_empty() {
+        return;
+    }
+    let sender = match sender {
+        ReversePath::Null => String::new(),
+        ReversePath::Mailbox(mailbox) => mailbox.to_string(),
+    };
+    let Some(mut scanning) = outbox.vacation().begin(&sender) else { return };
+    let read = async {
+        let mut pieces = message.open(BodyForm::AsIs).await?;
+        while !scanning.is_done()
+            && let Some(piece) = pieces.next().await?
+        {
+            scanning.push(&piece);
+        }
+        Ok::<_, Error>(())
+    };
+    match read.await {
+        Ok(()) => outbox.vacation().delivered(scanning, &sender, away),
+        Err(error) => tracing::warn!(%error, "a vacation response was not sent"),
+    }
 }
 
 async fn forward(

@@ -10,7 +10,7 @@ use sealpost_delivery::outcome::{Failure, Reason};
 use sealpost_delivery::transport::{Choice, Destination, Transport};
 use sealpost_session::Context;
 use sealpost_smtp::types::{Host, ReversePath};
-use sealpost_submission::forwarder::Forwarder;
+use sealpost_submission::outbox::Outbox;
 
 use super::local::Local;
 use super::watched::{SendingMetrics, Watched};
@@ -18,7 +18,7 @@ use super::watched::{SendingMetrics, Watched};
 /// The transport of this server's queues.
 pub(super) struct LocalTransport {
     ctx: Arc<Context>,
-    forwarder: Forwarder,
+    outbox: Outbox,
     deliverer: Deliverer,
     metrics: Arc<SendingMetrics>,
 }
@@ -26,11 +26,11 @@ pub(super) struct LocalTransport {
 impl LocalTransport {
     pub(super) fn new(
         ctx: Arc<Context>,
-        forwarder: Forwarder,
+        outbox: Outbox,
         deliverer: Deliverer,
         metrics: Arc<SendingMetrics>,
     ) -> Self {
-        LocalTransport { ctx, forwarder, deliverer, metrics }
+        LocalTransport { ctx, outbox, deliverer, metrics }
     }
 
     pub(super) fn metrics(&self) -> &SendingMetrics {
@@ -46,7 +46,7 @@ impl LocalTransport {
         if let Some(domain) = destination.as_domain() {
             match self.ctx.directory.serves(domain).await {
                 Ok(true) if choice == Choice::First => {
-                    return Some(Ok(Box::new(Local::new(self.ctx.clone(), self.forwarder.clone()))));
+                    return Some(Ok(Box::new(Local::new(self.ctx.clone(), self.outbox.clone()))));
                 }
                 Ok(true) => return None,
                 Ok(false) => {}

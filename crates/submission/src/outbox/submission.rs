@@ -5,7 +5,7 @@ use sealpost_directory::Address;
 use sealpost_dns::DnsName;
 use sealpost_mailauth::dkim::{BodyHash, SigningOptions, sign};
 use sealpost_mime::header::{raw_fields, unfold};
-use sealpost_queue::envelope::{Facts, Mail, TlsDemand};
+use sealpost_queue::envelope::{Facts, Mail, Source, TlsDemand};
 use sealpost_queue::{BodyWriter, HEADER_MARGIN_BYTES};
 
 use super::{Accepted, Order, Outbox, Refusal};
@@ -140,15 +140,19 @@ impl Submission {
         };
         let parts = &self.outbox.0.parts;
         let recipients = self.order.recipients.len();
-        let account = self.order.account.as_ref();
+        // What the server sends in the name of an account has limits of its own.
+        let is_users = self.order.source == Source::Submission;
+        let account = self.order.account.as_ref().filter(|_| is_users);
         let reserved = account.map(|account| self.outbox.reserve(account, recipients)).transpose()?;
         let mail = begun.into_mail(self.order, parts.clock.now()).await?;
         let (message_id, size) = (mail.message_id.clone(), mail.facts.size);
         let id = parts.queue.accept(mail).await?;
         drop(reserved);
-        let metrics = &self.outbox.0.metrics;
-        metrics.accepted.increment();
-        metrics.recipients.add(recipients as u64);
+        if is_users {
+            let metrics = &self.outbox.0.metrics;
+            metrics.accepted.increment();
+            metrics.recipients.add(recipients as u64);
+        }
         Ok(Accepted { id, message_id, size })
     }
 

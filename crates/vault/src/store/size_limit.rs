@@ -12,7 +12,8 @@ use sealpost_base::{Error, limits};
 use super::ListedObject;
 
 /// Where records are.
-const RECORDS: [&str; 7] = ["server", "accounts", "aliases", "shares", "usage", "domains", "push"];
+const RECORDS: [&str; 8] =
+    ["server", "accounts", "aliases", "shares", "usage", "vacations", "domains", "push"];
 
 /// The most bytes of an object to read; part of a request.
 #[derive(Debug, Clone, Copy)]
@@ -46,6 +47,7 @@ pub(super) fn most_bytes(path: &str) -> Option<u64> {
             ("log", _) => limits::ENTRY_BYTES + limits::SEALING_BYTES,
             ("manifest", name) if name.starts_with(['s', 'm']) => limits::MARK_BYTES,
             ("manifest", _) => limits::MANIFEST_BYTES,
+            ("vacation", _) => limits::MAIL_NOTE_BYTES,
             _ => return None,
         }
     } else {
@@ -100,6 +102,7 @@ mod tests {
             ("acct/1/manifest/0000000000000001", Some(limits::MANIFEST_BYTES)),
             ("acct/1/manifest/k0000000000000001", Some(limits::MANIFEST_BYTES)),
             ("acct/1/manifest/s0000000000000001-0000000000000001", Some(limits::MARK_BYTES)),
+            ("acct/1/vacation/x", Some(limits::MAIL_NOTE_BYTES)),
             ("acct/1/msg/x", None),
             ("acct/1/snap/0000000000000001/head", None),
             ("acct/1", None),

@@ -6,7 +6,8 @@ use sealpost_base::{AccountId, ObjectId};
 use sealpost_journal::{Ballot, EntryName, is_mark};
 
 /// Folders at the top that others look through, or that hold nothing that lasts.
-const FOLDERS: [&str; 8] = ["accounts", "aliases", "server", "shares", "usage", "spool", "probe", "store"];
+const FOLDERS: [&str; 9] =
+    ["accounts", "aliases", "server", "shares", "usage", "vacations", "spool", "probe", "store"];
 
 /// Whether something of Sealpost has such a name.
 pub fn is_known(path: &str) -> bool {
@@ -30,7 +31,7 @@ fn is_of_kind(kind: &str, rest: &[&str]) -> bool {
         ("log", [name]) => EntryName::parse(name).is_some(),
         ("manifest", [name]) => is_position(name) || is_mark(name) || Ballot::of_file(name).is_some(),
         ("snap", [position, _]) => is_position(position),
-        ("msg" | "thin" | "upload", [name]) => name.parse::<ObjectId>().is_ok(),
+        ("msg" | "thin" | "upload" | "vacation", [name]) => name.parse::<ObjectId>().is_ok(),
         ("idx", ["summary" | "text", _]) | ("pack", ["message" | "structure", _]) => true,
         _ => false,
     }
@@ -60,6 +61,8 @@ mod tests {
             format!("acct/{id}/manifest/k0123456789abcdef"),
             format!("acct/{id}/msg/{id}"),
             format!("acct/{id}/upload/{id}"),
+            format!("acct/{id}/vacation/{id}"),
+            format!("vacations/{id}/0000000000000001"),
             format!("acct/{id}/idx/summary/x"),
             format!("queue/{id}/log/0000000000000001"),
             format!("queue/{id}/snap/0000000000000001/queue"),

@@ -134,6 +134,7 @@ pub(in crate::cmd) fn source(mail: &Mail) -> &'static str {
         Source::Submission => "submission",
         Source::Forward => "forward",
         Source::Report => "report",
+        Source::Vacation => "vacation",
     }
 }
 
