@@ -7,11 +7,15 @@ use std::fmt;
 
 use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
-use sealpost_base::{AccountId, Error, MailboxId, ModSeq, ObjectId, Result, Timestamp, Uid, UidSet};
+use sealpost_base::{
+    AccountId, Error, IdentityId, MailboxId, ModSeq, ObjectId, Result, SubmissionId, Timestamp, Uid, UidSet,
+};
 use sealpost_vault::message::{Layout, MessageKey};
 
+use crate::identity::Identity;
 use crate::share::{Link, UnacceptedLinks};
 pub use crate::special_use::SpecialUse;
+use crate::submission::{Submission, SubmissionNews};
 use crate::thread::ThreadId;
 
 /// What one log entry carries: events that happened together, at one time.
@@ -80,7 +84,8 @@ pub enum Event {
         #[n(1)]
         on: bool,
     },
-    /// Mail arrived. With [`Event::Offered`] the only event that may be sealed to the public key.
+    /// Mail arrived. With [`Event::Offered`] and [`Event::SubmissionOutcome`] the only event that may be
+    /// sealed to the public key.
     #[n(4)]
     Delivered {
         /// Where to; the inbox if there is no such mailbox, or it is a link.
@@ -301,6 +306,48 @@ pub enum Event {
         #[n(0)]
         link: Link,
     },
+    /// A message is handed over to a queue: it was recorded, and the queue takes it next.
+    #[n(40)]
+    Submitted {
+        /// What is handed over.
+        #[n(0)]
+        submission: Submission,
+    },
+    /// What became of a submission. May be sealed to the public key: it changes a submission that is
+    /// recorded and does nothing else.
+    #[n(41)]
+    SubmissionOutcome {
+        /// Which.
+        #[n(0)]
+        submission: SubmissionId,
+        /// What became of it, in order.
+        #[n(1)]
+        news: Vec<SubmissionNews>,
+    },
+    /// The record of a submission was removed.
+    #[n(42)]
+    SubmissionRemoved {
+        /// Which.
+        #[n(0)]
+        submission: SubmissionId,
+    },
+    /// An identity was stored, in the place of an earlier one of that id.
+    #[n(43)]
+    IdentityStored {
+        /// Its id.
+        #[n(0)]
+        id: IdentityId,
+        /// The identity.
+        #[n(1)]
+        identity: Identity,
+    },
+    /// An identity was removed.
+    #[n(44)]
+    IdentityRemoved {
+        /// Which.
+        #[n(0)]
+        id: IdentityId,
+    },
 }
 
 /// Which mailbox a delivery is for.
@@ -363,6 +410,11 @@ impl fmt::Debug for Message {
 }
 
 impl Event {
+    /// Whether it counts in an entry that is sealed to the public key, whose writer need not be the owner.
+    pub fn needs_no_owner(&self) -> bool {
+        matches!(self, Event::Delivered { .. } | Event::Offered { .. } | Event::SubmissionOutcome { .. })
+    }
+
     /// A delivery to the inbox, without flags.
     pub fn delivered(message: Message) -> Self {
         let (target, structure, flags, create) = (None, None, Flags::default(), false);
@@ -377,6 +429,8 @@ impl Event {
             | Event::MailboxDeleted { .. }
             | Event::Purged { .. }
             | Event::ObjectRemoved { .. }
+            | Event::SubmissionRemoved { .. }
+            | Event::IdentityRemoved { .. }
             // Clients move to the trash what they remove.
             | Event::Moved { .. } => true,
             Event::FlagsStored { action: FlagAction::Add | FlagAction::Replace, flags, .. } => {

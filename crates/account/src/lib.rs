@@ -18,6 +18,7 @@ mod env;
 pub mod event;
 #[doc(hidden)]
 pub mod fuzz;
+pub mod identity;
 pub mod ingest;
 mod log_end;
 pub mod metadata;
@@ -33,6 +34,7 @@ mod share_name;
 mod sort_order;
 pub mod special_use;
 pub mod state;
+pub mod submission;
 pub mod thread;
 pub mod usage;
 

@@ -21,7 +21,9 @@ mod names;
 mod objects;
 mod packed;
 mod placements;
+mod records;
 mod signed;
+mod submissions;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -44,9 +46,11 @@ pub use mailbox::{Mailbox, Row};
 pub(crate) use maps::MAP_BYTES;
 pub use maps::{MailboxCounts, MapsView};
 pub use messages::{MessageFields, MessageNumber};
+pub use records::{Record, Records};
 use sealpost_base::{AccountId, MailboxId, ObjectId, Position, Timestamp, UidValidity};
 use sealpost_vault::Epoch;
 use sealpost_vault::entry::Generation;
+pub use submissions::{Identities, Submissions};
 pub use tombstones::Tombstone;
 
 use crate::event::{Event, FlagAction, Flags, Message, SpecialUse};
@@ -54,6 +58,7 @@ use crate::metadata::Change;
 use crate::name;
 pub use crate::name::INBOX;
 use crate::sort_order;
+use crate::submission::submission_bytes;
 use flags::FlagTable;
 use maps::Maps;
 use messages::MessageTable;
@@ -105,6 +110,8 @@ pub struct AccountState {
     departed: Departed,
     /// When a nonexistent parent came or went last.
     parents_changed: Position,
+    identities: Identities,
+    submissions: Submissions,
     /// Computed from the rest on demand, and no part of a checkpoint.
     maps: Option<Box<Maps>>,
 }
@@ -132,6 +139,8 @@ impl AccountState {
             thread_links: ThreadLinks::default(),
             departed: Departed::default(),
             parents_changed: Position::ZERO,
+            identities: Identities::default(),
+            submissions: Submissions::default(),
             maps: None,
         };
         state.add_mailbox(INBOX.to_owned(), None);
@@ -402,7 +411,8 @@ impl AccountState {
         let subscriptions: usize = self.subscriptions.iter().map(|name| NAME_BYTES + name.len()).sum();
         let packed = self.messages.heap_bytes() + self.tombstones.heap_bytes();
         let packed = packed + self.departed.heap_bytes() + self.thread_links.heap_bytes() + self.maps_bytes();
-        rows + subscriptions + packed + self.flags.heap_bytes() + self.objects_bytes() + 4096
+        let objects = self.objects_bytes() + self.record_bytes();
+        rows + subscriptions + packed + self.flags.heap_bytes() + objects + 4096
     }
 
     /// The most rows that applying these events reads.
@@ -453,6 +463,8 @@ impl AccountState {
             {
                 uids.len().min(self.flag_set_count()) * FLAG_SET_BYTES
             }
+            Event::Submitted { submission } => submission_bytes(submission),
+            Event::IdentityStored { identity, .. } => identity.bytes(),
             _ => 0,
         }
     }

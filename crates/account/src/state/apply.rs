@@ -54,13 +54,11 @@ pub enum Applied {
 impl AccountState {
     /// Applies all events of the entry at `position`; what each did, in order.
     ///
-    /// In an entry sealed to the public key only deliveries and offers count: its writer need not
-    /// be the owner.
+    /// In an entry sealed to the public key only deliveries, offers and outcomes of submissions count:
+    /// its writer need not be the owner.
     pub fn apply(&mut self, position: Position, origin: Origin, batch: &Batch) -> Vec<Applied> {
         self.position = position;
-        let allowed = |event: &Event| {
-            origin == Origin::Owner || matches!(event, Event::Delivered { .. } | Event::Offered { .. })
-        };
+        let allowed = |event: &Event| origin == Origin::Owner || event.needs_no_owner();
         batch
             .events
             .iter()
@@ -134,6 +132,11 @@ impl AccountState {
                 }
                 Applied::Done
             }
+            Event::Submitted { submission } => self.record_submission(submission, at),
+            Event::SubmissionOutcome { submission, news } => self.take_submission_news(*submission, news),
+            Event::SubmissionRemoved { submission } => self.remove_submission(*submission),
+            Event::IdentityStored { id, identity } => self.store_identity(*id, identity),
+            Event::IdentityRemoved { id } => self.remove_identity(*id),
         }
     }
 

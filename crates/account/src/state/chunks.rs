@@ -18,6 +18,7 @@ use super::flags::{FlagSet, FlagTable, KeywordId};
 use super::mailbox::{Mailbox, Row, Vanished};
 use super::messages::{MessageNumber, MessageTable, NUMBERS as MESSAGES_PER_CHUNK};
 use super::objects::Objects;
+use super::records::Records;
 use super::thread_links::ThreadLinks;
 use super::visible::{Departed, shows};
 use super::{AccountState, GONE_BYTES, LINK_BYTES, MESSAGE_BYTES, ROW_BYTES, TOMBSTONE_BYTES, Tombstone};
@@ -145,6 +146,8 @@ enum Content {
     RemovedPlacement(Kind, usize),
     Links(u64),
     Objects,
+    Identities,
+    Submissions,
 }
 
 /// What tombstones are of.
@@ -179,6 +182,8 @@ impl Content {
             Content::RemovedPlacement(kind, block) => format!("gone-{}-{block:08x}", kind.name()),
             Content::Links(block) => format!("links-{block:08x}"),
             Content::Objects => "objects".to_owned(),
+            Content::Identities => "identities".to_owned(),
+            Content::Submissions => "submissions".to_owned(),
         }
     }
 
@@ -188,6 +193,8 @@ impl Content {
         let content = match (parts.next()?, parts.next(), parts.next()) {
             ("head", None, _) => Content::StateHeader,
             ("objects", None, _) => Content::Objects,
+            ("identities", None, _) => Content::Identities,
+            ("submissions", None, _) => Content::Submissions,
             ("messages", Some(block), None) => Content::Messages(hex(block)?),
             ("vanished", Some(mailbox), None) => Content::Vanished(MailboxId(hex(mailbox)?)),
             ("buried", Some(block), None) => Content::Buried(hex(block)? as usize),
@@ -225,6 +232,12 @@ impl AccountState {
         }
         if !self.objects.by_name().is_empty() {
             contents.push(Content::Objects);
+        }
+        if !self.identities.is_untouched() {
+            contents.push(Content::Identities);
+        }
+        if !self.submissions.is_untouched() {
+            contents.push(Content::Submissions);
         }
         ChunkNames(contents.iter().map(Content::name).collect())
     }
@@ -275,6 +288,8 @@ impl AccountState {
                     .map(|(name, value)| (name, <&minicbor::bytes::ByteSlice>::from(value.as_slice())));
                 minicbor::to_vec(objects.collect::<BTreeMap<_, _>>())
             }
+            Some(Content::Identities) => return self.identities.chunk(),
+            Some(Content::Submissions) => return self.submissions.chunk(),
         };
         bytes.unwrap_or_default()
     }
@@ -445,6 +460,12 @@ impl Restore {
                 let objects: BTreeMap<String, minicbor::bytes::ByteVec> = decode(bytes)?;
                 let objects = objects.into_iter().map(|(name, value)| (name, value.into())).collect();
                 self.state.objects = Objects::restore(objects, self.state.position);
+            }
+            Content::Identities => {
+                self.state.identities = Records::restore(bytes, self.state.position).ok_or_else(bad)?;
+            }
+            Content::Submissions => {
+                self.state.submissions = Records::restore(bytes, self.state.position).ok_or_else(bad)?;
             }
         }
         Ok(())

@@ -80,6 +80,11 @@ impl AccountState {
             | Event::Found { .. }
             | Event::ObjectPut { .. }
             | Event::Purged { .. }
+            | Event::Submitted { .. }
+            | Event::SubmissionOutcome { .. }
+            | Event::SubmissionRemoved { .. }
+            | Event::IdentityStored { .. }
+            | Event::IdentityRemoved { .. }
             | Event::HierarchyRenamed { .. } => Some(event.clone()),
             Event::MailboxRenamed { .. }
             | Event::MailboxDeleted { .. }
