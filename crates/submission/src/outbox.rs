@@ -29,7 +29,7 @@ use crate::forwarder::{Forwarder, ForwarderParts};
 use crate::sender;
 pub use limits::{LimitReached, SendingLimits, Window};
 pub use refusal::Refusal;
-pub use submission::Submission;
+pub use submission::{ReadySubmission, Submission};
 
 /// Submissions that are not finished hold at most the common part of the budget divided by this.
 const MEMORY_SHARE: usize = 4;
@@ -142,6 +142,11 @@ impl Outbox {
     /// What sends mail of aliases on, into the same queue.
     pub fn forwarder(&self) -> &Forwarder {
         &self.0.forwarder
+    }
+
+    /// The most bytes of a message.
+    pub fn message_size(&self) -> u64 {
+        self.0.parts.limits.message_size
     }
 
     /// What it counts.

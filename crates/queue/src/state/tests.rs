@@ -26,6 +26,7 @@ pub(crate) fn mail(accepted: Timestamp, account: u8, recipients: &[&str]) -> Mai
         body: Body::Inline(b"Subject: x\r\n\r\ntext\r\n".to_vec()),
         message_id: None,
         source: Source::Submission,
+        submission: None,
     }
 }
 

@@ -19,6 +19,7 @@ use sealpost_base::limits::JMAP_UPLOAD_BYTES;
 use sealpost_http::{Body, Handler, Method, Request, Response, Route};
 use sealpost_jmap_session::JmapShared;
 use sealpost_session::{Context, Shutdown};
+use sealpost_submission::outbox::Outbox;
 
 /// Answers requests of JMAP.
 pub(crate) struct Jmap {
@@ -27,9 +28,9 @@ pub(crate) struct Jmap {
 }
 
 impl Jmap {
-    /// Over the server's context.
-    pub(crate) fn new(ctx: Arc<Context>) -> Self {
-        Jmap { shutdown: ctx.shutdown.clone(), shared: Arc::new(JmapShared::new(ctx)) }
+    /// Over the server's context; with an outbox, users can submit mail.
+    pub(crate) fn new(ctx: Arc<Context>, outbox: Option<Outbox>) -> Self {
+        Jmap { shutdown: ctx.shutdown.clone(), shared: Arc::new(JmapShared::new(ctx).sending(outbox)) }
     }
 }
 

@@ -20,7 +20,7 @@ pub(crate) async fn get(router: Router, ctx: &Arc<Context>, target: &str) -> Str
 #[tokio::test]
 async fn the_health_of_the_server_needs_no_login() {
     let ctx = Arc::new(crate::context_for_tests());
-    let router = router(ctx.clone(), None, &Arc::new(Jmap::new(ctx.clone())));
+    let router = router(ctx.clone(), None, &Arc::new(Jmap::new(ctx.clone(), None)));
     assert!(get(router.clone(), &ctx, "GET /healthz").await.ends_with("ok\n"));
     assert!(get(router, &ctx, "GET /nothing").await.starts_with("HTTP/1.1 404 "));
 }

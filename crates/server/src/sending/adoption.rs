@@ -162,6 +162,7 @@ mod tests {
             body: Body::Inline(b"Subject: x\r\n\r\n".to_vec()),
             message_id: None,
             source: Source::Submission,
+            submission: None,
         }
     }
 
@@ -188,7 +189,7 @@ mod tests {
         assert!(lost.queue().accept(later(&clock)).await.is_err());
         let problem = lost.problem().unwrap();
         assert!(problem.contains(&other.0.node.name), "{problem}");
-        let jmap = std::sync::Arc::new(crate::http::jmap::Jmap::new(lost.0.ctx.clone()));
+        let jmap = std::sync::Arc::new(crate::http::jmap::Jmap::new(lost.0.ctx.clone(), None));
         let router = crate::http::router(lost.0.ctx.clone(), Some(lost.clone()), &jmap);
         let health = crate::http::tests::get(router, &lost.0.ctx, "GET /healthz").await;
         assert!(health.starts_with("HTTP/1.1 503 ") && health.ends_with(&format!("{problem}\n")), "{health}");

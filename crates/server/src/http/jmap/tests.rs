@@ -44,7 +44,7 @@ impl Answer {
 impl TestServer {
     async fn new() -> Self {
         let ctx = Arc::new(crate::context_for_tests());
-        let jmap = Arc::new(Jmap::new(ctx.clone()));
+        let jmap = Arc::new(Jmap::new(ctx.clone(), None));
         let router = super::super::router(ctx.clone(), None, &jmap);
         let http = Arc::new(HttpShared::new(ctx.clone(), router));
         let new = NewAccount::with_password(Secret::new(b"secret").unwrap());
