@@ -16,9 +16,9 @@ use serde_json::{Map, Value};
 use crate::method::{Failure, Outcome};
 use crate::responder::{ApiError, Responder, ResponseSink};
 use crate::scope::Scope;
-use crate::session_object::{self, USABLE};
+use crate::session_object;
 use crate::user::User;
-use crate::{blob, email, mailbox, mdn, quota, snippet, thread, upload};
+use crate::{blob, email, identity, mailbox, mdn, quota, snippet, submission, thread, upload};
 
 /// Runs a request.
 pub(crate) async fn run(
@@ -26,7 +26,7 @@ pub(crate) async fn run(
     mut request: Request,
     sink: &mut dyn ResponseSink,
 ) -> Result<(), ApiError> {
-    let using = request.capabilities(USABLE)?;
+    let using = request.capabilities(&session_object::usable(user))?;
     let wants_created = request.created_ids.is_some();
     let created = CreatedIds::new(request.created_ids.take().unwrap_or_default());
     let referenced: Vec<String> =
@@ -116,6 +116,17 @@ async fn run_call<'a>(
         "Email/changes" => email::changes(scope, responder, arguments, &call_id).await,
         "Email/query" => email::query(scope, responder, arguments, &call_id).await,
         "Email/queryChanges" => email::query_changes(scope, responder, arguments, &call_id).await,
+        "EmailSubmission/get" => submission::get(scope, responder, arguments, &call_id).await,
+        "EmailSubmission/changes" => submission::changes(scope, responder, arguments, &call_id).await,
+        "EmailSubmission/query" => submission::query(scope, responder, arguments, &call_id).await,
+        "EmailSubmission/queryChanges" => {
+            submission::query_changes(scope, responder, arguments, &call_id).await
+        }
+        "EmailSubmission/set" => submission::set(scope, responder, arguments, &call_id).await,
+        "Identity/get" => identity::get(scope, responder, arguments, &call_id).await,
+        "Identity/changes" => identity::changes(scope, responder, arguments, &call_id).await,
+        "Identity/set" => identity::set(scope, responder, arguments, &call_id).await,
+        "MDN/send" => mdn::send(scope, responder, arguments, &call_id).await,
         "MDN/parse" => mdn::parse(scope, responder, arguments, &call_id).await,
         "Mailbox/get" => mailbox::get(scope, responder, arguments, &call_id).await,
         "Mailbox/changes" => mailbox::changes(scope, responder, arguments, &call_id).await,

@@ -72,6 +72,13 @@ impl<'a> Scope<'a> {
         at_once(&self.logs().await?, look).await
     }
 
+    /// Shows the state of the account's own log, with all that this process knows to be in it. Nothing may
+    /// wait in `look`.
+    pub(crate) async fn own_state<T>(&self, look: impl FnOnce(&AccountState) -> T) -> Result<T> {
+        self.account.catch_up().await?;
+        Ok(look(&self.account.state()))
+    }
+
     /// The logs of the account, its own first, for [`at_once`] and to read messages from.
     pub(crate) async fn logs(&self) -> Result<Vec<Arc<Account>>> {
         logs_of(self.resolver()).await

@@ -13,26 +13,31 @@ use sealpost_jmap::capability::Capability;
 use sealpost_jmap::email::EmailSortKey;
 use sealpost_jmap::id;
 use sealpost_jmap::session::{
-    Account, BlobCapability, Capabilities, CoreCapability, MailCapability, NoDetails, Session, capability,
+    Account, BlobCapability, Capabilities, CoreCapability, MailCapability, NoDetails, Session,
+    SubmissionCapability, capability,
 };
 use sealpost_jmap::websocket::WebSocketCapability;
 use sealpost_search::emails::Collation;
+use sealpost_queue::retry::MAX_HOLD;
+use sealpost_submission::outbox::Outbox;
+use sealpost_submission::parameters;
 use sealpost_vault::Hash;
 use serde_json::{Map, Value};
 
 use crate::blob::DIGESTS;
 use crate::user::User;
 
-/// Capabilities whose methods `using` may ask for. That of dispositions is not announced before all
-/// of its methods are there.
-pub(crate) const USABLE: &[Capability] = &[
-    Capability::Core,
-    Capability::Mail,
-    Capability::Blob,
-    Capability::Mdn,
-    Capability::Quota,
-    Capability::WebSocket,
-];
+/// Capabilities whose methods `using` may ask for on any server.
+const USABLE: &[Capability] =
+    &[Capability::Core, Capability::Mail, Capability::Blob, Capability::Quota, Capability::WebSocket];
+/// The same on a server that sends mail.
+const SENDING: &[Capability] = &[Capability::Submission, Capability::Mdn];
+
+/// Capabilities whose methods `using` may ask for.
+pub(crate) fn usable(user: &User) -> Vec<Capability> {
+    let sending: &[Capability] = if user.shared.outbox.is_some() { SENDING } else { &[] };
+    [USABLE, sending].concat()
+}
 
 /// The id of an account: `A` and the account. The letter keeps it from being taken for an id of
 /// another kind, or for a number (RFC 8620 §1.2).
@@ -74,7 +79,7 @@ fn websocket(url: &str) -> (String, serde_json::Value) {
 }
 
 /// What can be done with an account.
-fn account_capabilities() -> Capabilities {
+fn account_capabilities(user: &User) -> Capabilities {
     let mail = MailCapability {
         max_mailboxes_per_email: Some(PLACEMENTS_COUNTED as u64),
         max_mailbox_depth: Some(MAILBOX_LEVELS as u64),
@@ -89,18 +94,34 @@ fn account_capabilities() -> Capabilities {
         supported_type_names: LookupType::ALL.iter().map(|name| name.name().to_owned()).collect(),
         supported_digest_algorithms: DIGESTS.iter().map(|(name, _)| (*name).to_owned()).collect(),
     };
-    Capabilities::from([
+    let mut all = Capabilities::from([
         capability(Capability::Mail, &mail),
         capability(Capability::Blob, &blob),
         capability(Capability::Quota, &NoDetails {}),
-    ])
+    ]);
+    if let Some(outbox) = &user.shared.outbox {
+        all.extend([
+            capability(Capability::Submission, &submission(outbox)),
+            capability(Capability::Mdn, &NoDetails {}),
+        ]);
+    }
+    all
+}
+
+/// What can be asked of a submission (RFC 8621 §1.3.2).
+fn submission(outbox: &Outbox) -> SubmissionCapability {
+    let extensions = parameters::extensions(outbox.message_size()).into_iter();
+    SubmissionCapability {
+        max_delayed_send: MAX_HOLD.as_secs(),
+        submission_extensions: extensions.map(|(name, arguments)| (name.to_owned(), arguments)).collect(),
+    }
 }
 
 fn without_urls(user: &User) -> Session {
     let collations = Collation::NAMES.iter().map(|(_, name)| (*name).to_owned());
     let max_size_request = user.shared.request_bytes() as u64;
     let core = CoreCapability { max_size_request, ..CoreCapability::new(collations.collect()) };
-    let account_capabilities = account_capabilities();
+    let account_capabilities = account_capabilities(user);
     let id = account_id(user.id);
     let names = account_capabilities.keys();
     let primary_accounts = names.clone().map(|name| (name.clone(), id.clone())).collect();

@@ -10,7 +10,10 @@ use sealpost_base::{AccountId, Budget, Permit};
 use sealpost_jmap::websocket::{ClientMessage, RequestError};
 use sealpost_jmap::{Problem, Request, json};
 use sealpost_session::Context;
+use sealpost_submission::outbox::Outbox;
 use tokio::sync::Semaphore;
+
+use crate::identity::OwnAddresses;
 
 /// What JMAP needs of the server.
 pub struct JmapShared {
@@ -25,6 +28,9 @@ pub struct JmapShared {
     /// For the values of requests.
     values: Budget,
     under_way: Mutex<HashMap<AccountId, Weak<UnderWay>>>,
+    /// What users submit mail through; `None` if this server sends none.
+    pub(crate) outbox: Option<Outbox>,
+    pub(crate) own_addresses: OwnAddresses,
 }
 
 /// Permits for what one account may have under way at the same time.
@@ -39,7 +45,15 @@ impl JmapShared {
         let kept = ctx.budget.share(ctx.budget.common() / 8);
         let referenced = ctx.budget.share(ctx.budget.common() / 8);
         let values = ctx.budget.share(ctx.budget.common() / HTTP_BUDGET_SHARE);
-        JmapShared { ctx, kept, referenced, values, under_way: Mutex::default() }
+        let (under_way, outbox, own_addresses) = Default::default();
+        JmapShared { ctx, kept, referenced, values, under_way, outbox, own_addresses }
+    }
+
+    /// With what users submit mail through.
+    #[must_use]
+    pub fn sending(mut self, outbox: Option<Outbox>) -> Self {
+        self.outbox = outbox;
+        self
     }
 
     /// Bytes of one request, at most (`maxSizeRequest`): as many as HTTP holds, or fewer than

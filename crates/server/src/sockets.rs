@@ -71,7 +71,7 @@ pub(crate) fn bind_http(
     tls: Option<&Tls>,
     sending: Option<&Sending>,
 ) -> Result<Vec<(Listener, Service)>> {
-    let jmap = Arc::new(Jmap::new(ctx.clone()));
+    let jmap = Arc::new(Jmap::new(ctx.clone(), sending.map(Sending::outbox).cloned()));
     let shared = Arc::new(HttpShared::new(ctx.clone(), http::router(ctx.clone(), sending.cloned(), &jmap)));
     let serve: Serve = Arc::new(move |stream, _| sealpost_http::serve(stream, shared.clone()).boxed());
     let mut bound = Vec::new();

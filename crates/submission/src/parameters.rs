@@ -10,12 +10,13 @@ use sealpost_queue::retry::MAX_HOLD;
 /// Bytes of ORCPT, decoded, with the type of the address (RFC 3461 §4.2).
 const ORCPT_BYTES: usize = 500;
 
-/// Extensions whose parameters are taken, with the arguments that EHLO has for them (RFC 4865 §4 for
-/// FUTURERELEASE, RFC 3461 §4 for DSN, RFC 1870 §4 for SIZE).
-pub fn extensions(now: Timestamp, message_size: u64) -> Vec<(&'static str, Vec<String>)> {
+/// Extensions whose parameters are taken, with the arguments that EHLO has for them (RFC 3461 §4 for DSN,
+/// RFC 1870 §4 for SIZE). FUTURERELEASE has the longest time alone (RFC 4865 §4): the latest date would be
+/// another one at each moment.
+pub fn extensions(message_size: u64) -> Vec<(&'static str, Vec<String>)> {
     vec![
         ("DSN", Vec::new()),
-        ("FUTURERELEASE", vec![MAX_HOLD.as_secs().to_string(), rfc3339(now.after(MAX_HOLD))]),
+        ("FUTURERELEASE", vec![MAX_HOLD.as_secs().to_string()]),
         ("SIZE", vec![message_size.to_string()]),
     ]
 }
@@ -146,14 +147,6 @@ fn notify(keyword: &str, value: &str) -> Result<Notify, WrongParameter> {
     })
 }
 
-/// Date and time in UTC, to the second.
-fn rfc3339(at: Timestamp) -> String {
-    let (days, second) = (at.seconds().div_euclid(86_400), at.seconds().rem_euclid(86_400));
-    let (year, month, day) = sealpost_base::calendar::civil_from_days(days);
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -187,12 +180,5 @@ mod tests {
         for bad in [("NOTIFY", Some("NEVER,SUCCESS")), ("ORCPT", Some("a@b")), ("X", None)] {
             assert!(of_recipient("a@b.example", [bad]).is_err(), "{bad:?}");
         }
-    }
-
-    #[test]
-    fn the_latest_release_is_a_date() {
-        let all = extensions(NOW, 1000);
-        let held = &all.iter().find(|(name, _)| *name == "FUTURERELEASE").unwrap().1;
-        assert_eq!(held, &["2592000", "2026-12-20T12:00:00Z"]);
     }
 }
