@@ -17,7 +17,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use sealpost_base::{
-    AccountId, Budget, Clock, Error, MemoryDivision, Position, Random, Result, SubmissionId, Timestamp, limits,
+    AccountId, Budget, Clock, Error, MemoryDivision, Position, Random, Result, SubmissionId, Timestamp,
+    limits,
 };
 use sealpost_directory::{Directory, Watermarks};
 use sealpost_journal::Journal;

@@ -47,9 +47,8 @@ pub struct NamedAddress {
 impl Identity {
     /// Bytes that it takes.
     pub fn bytes(&self) -> usize {
-        let address = |address: &NamedAddress| {
-            64 + address.email.len() + address.name.as_ref().map_or(0, String::len)
-        };
+        let address =
+            |address: &NamedAddress| 64 + address.email.len() + address.name.as_ref().map_or(0, String::len);
         let addresses = |list: &Option<Vec<NamedAddress>>| list.iter().flatten().map(address).sum::<usize>();
         let texts = [&self.name, &self.email, &self.text_signature, &self.html_signature];
         let texts: usize = texts.into_iter().map(String::len).sum();

@@ -46,7 +46,7 @@ pub use mailbox::{Mailbox, Row};
 pub(crate) use maps::MAP_BYTES;
 pub use maps::{MailboxCounts, MapsView};
 pub use messages::{MessageFields, MessageNumber};
-pub use records::{Record, Records};
+pub use records::{Record, Records, Weighed};
 use sealpost_base::{AccountId, MailboxId, ObjectId, Position, Timestamp, UidValidity};
 use sealpost_vault::Epoch;
 use sealpost_vault::entry::Generation;

@@ -126,14 +126,22 @@ impl RecordChanges {
     }
 
     /// `oldState`, unless others made changes in between, and `newState` (RFC 8620 §5.3).
-    pub(crate) fn states<K: Copy + Ord, V: Weighed>(&self, records: &Records<K, V>) -> (Option<State>, State) {
+    pub(crate) fn states<K: Copy + Ord, V: Weighed>(
+        &self,
+        records: &Records<K, V>,
+    ) -> (Option<State>, State) {
         let is_own = records.positions_after(self.before).all(|at| self.own.contains(&at));
         (is_own.then(|| state_at(self.before)), state_at(records.changed()))
     }
 }
 
 /// The same error as a failure of a method: `stateMismatch` for that of [`RecordChanges::check`].
-pub(crate) fn failure_of(error: Error, changes: &RecordChanges, state: &AccountState, of: fn(&AccountState) -> Position) -> Failure {
+pub(crate) fn failure_of(
+    error: Error,
+    changes: &RecordChanges,
+    state: &AccountState,
+    of: fn(&AccountState) -> Position,
+) -> Failure {
     match changes.check(of(state)) {
         Err(_) => MethodErrorType::StateMismatch.into(),
         Ok(()) => error.into(),

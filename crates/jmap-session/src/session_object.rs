@@ -17,8 +17,8 @@ use sealpost_jmap::session::{
     SubmissionCapability, capability,
 };
 use sealpost_jmap::websocket::WebSocketCapability;
-use sealpost_search::emails::Collation;
 use sealpost_queue::retry::MAX_HOLD;
+use sealpost_search::emails::Collation;
 use sealpost_submission::outbox::Outbox;
 use sealpost_submission::parameters;
 use sealpost_vault::Hash;

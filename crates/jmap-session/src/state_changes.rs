@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use sealpost_auth::fair_scheduler;
 use sealpost_base::limits::{JMAP_CHANGES, JMAP_PUSH_INTERVAL};
-use sealpost_base::{AccountId, ObjectId, Result};
+use sealpost_base::{AccountId, ObjectId, Position, Result};
 use sealpost_jmap::State;
 use sealpost_jmap::push::{StateChange, TypeState};
 use sealpost_mailbox::account_changes::{AccountChanges, LogPositions, at_once, logs_of, positions, since};
@@ -20,6 +20,7 @@ use sealpost_mailbox::resolve;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::caller::Caller;
+use crate::record_state::state_at;
 use crate::session_object::account_id;
 use crate::state_string::{positions_in, state_of};
 use crate::user::User;
@@ -98,10 +99,10 @@ impl StateChanges {
     /// How the account differs from what the client knows, if it does.
     async fn compare(&mut self) -> Result<Option<StateChange>> {
         let known = self.known.as_ref();
-        let (watchers, (found, now)) = {
+        let (watchers, (found, (now, records))) = {
             let work = pin!(look(self.caller.user(), |logs| {
                 let found = known.map(|known| since::<ObjectId>(logs, known, JMAP_CHANGES));
-                (found.flatten(), positions(logs))
+                (found.flatten(), (positions(logs), changed_records(logs, known)))
             }));
             fair_scheduler::run(self.caller.queue(), work).await?
         };
@@ -113,7 +114,7 @@ impl StateChanges {
         let account = self.caller.account();
         let state = state_of(account, &now);
         self.known = Some(now);
-        let types = changed_types(found.as_ref()).map(|name| (name.to_owned(), state.clone()));
+        let types = changed_types(found.as_ref()).map(|name| (name.to_owned(), state.clone())).chain(records);
         let changed = BTreeMap::from([(account_id(account), types.collect::<TypeState>())]);
         Ok(Some(StateChange { changed }))
     }
@@ -129,6 +130,21 @@ fn changed_types(emails: Option<&AccountChanges<ObjectId>>) -> impl Iterator<Ite
     [("Email", has_email), ("EmailDelivery", has_delivery), ("Mailbox", true), ("Thread", has_email)]
         .into_iter()
         .filter_map(|(name, has_changed)| has_changed.then_some(name))
+}
+
+/// The types with states of their own that have changed since the client knew the account's own log, with
+/// their states.
+fn changed_records(
+    logs: &[(AccountId, &sealpost_account::AccountState)],
+    known: Option<&LogPositions>,
+) -> Vec<(String, State)> {
+    let Some((own, state)) = logs.first() else { return Vec::new() };
+    let known = known.and_then(|known| known.iter().find(|(log, _)| log == own));
+    let known = known.map_or(Position::ZERO, |(_, position)| position);
+    let types =
+        [("EmailSubmission", state.submissions().changed()), ("Identity", state.identities().changed())];
+    let changed = types.into_iter().filter(|(_, at)| *at > known);
+    changed.map(|(name, at)| (name.to_owned(), state_at(at))).collect()
 }
 
 /// Looks at all logs of the user's account at one moment; watchers for what comes after it.

@@ -149,7 +149,8 @@ impl MdnSend {
         let account_id = crate::standard::account(&mut fields)?;
         let identity_id = fields.required("identityId")?;
         let send: BTreeMap<CreationId, Map<String, Value>> = fields.required("send")?;
-        let update: Option<BTreeMap<GivenId, Map<String, Value>>> = fields.optional("onSuccessUpdateEmail")?;
+        let update: Option<BTreeMap<GivenId, Map<String, Value>>> =
+            fields.optional("onSuccessUpdateEmail")?;
         fields.finish()?;
         let on_success_update_email = update.unwrap_or_default();
         let objects = send.len().max(on_success_update_email.len());

@@ -122,7 +122,8 @@ pub fn of_recipient<'a>(
             "NOTIFY" => read.notify = Some(notify(keyword, needed()?)?),
             "ORCPT" => {
                 let orcpt = needed()?;
-                let is_typed = orcpt.split_once(';').is_some_and(|(kind, of)| !kind.is_empty() && !of.is_empty());
+                let is_typed =
+                    orcpt.split_once(';').is_some_and(|(kind, of)| !kind.is_empty() && !of.is_empty());
                 if !is_typed || orcpt.len() > ORCPT_BYTES || orcpt.contains(char::is_control) {
                     return Err(wrong(keyword, "ORCPT is a type, a semicolon and an address"));
                 }

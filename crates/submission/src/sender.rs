@@ -35,7 +35,11 @@ pub async fn may_send_as(directory: &Directory, record: &AccountRecord, address:
 ///
 /// # Errors
 /// As [`may_send_as`].
-pub async fn may_send_as_pattern(directory: &Directory, record: &AccountRecord, pattern: &str) -> Result<bool> {
+pub async fn may_send_as_pattern(
+    directory: &Directory,
+    record: &AccountRecord,
+    pattern: &str,
+) -> Result<bool> {
     match pattern.strip_prefix(ANY) {
         // No account or alias has this name: what leads to the account does so for the domain.
         Some(domain) => may_send_as(directory, record, &format!("any-{}@{domain}", record.id)).await,

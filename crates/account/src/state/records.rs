@@ -153,7 +153,8 @@ impl<K: Copy + Ord, V: Weighed> Records<K, V> {
             return None;
         }
         let gone = self.removed.iter().filter(|gone| gone.at > since && gone.created <= since);
-        let mut found: Vec<(Position, Kind, K)> = gone.map(|gone| (gone.at, Kind::Destroyed, gone.id)).collect();
+        let mut found: Vec<(Position, Kind, K)> =
+            gone.map(|gone| (gone.at, Kind::Destroyed, gone.id)).collect();
         found.extend(self.iter().filter_map(|(id, record)| match record.created > since {
             // Where it was made: an answer up to there has it.
             true => Some((record.created, Kind::Created, id)),
@@ -213,7 +214,10 @@ impl<K: Copy + Ord + for<'b> Decode<'b, ()>, V: Weighed + for<'b> Decode<'b, ()>
             && stored.removed.is_sorted_by_key(|gone| gone.at)
             && stored.removed.iter().all(|gone| is_known(gone.at) && gone.created <= gone.at)
             && stored.items.is_sorted_by(|a, b| a.0 < b.0)
-            && stored.items.iter().all(|(_, record)| is_known(record.changed) && record.created <= record.changed);
+            && stored
+                .items
+                .iter()
+                .all(|(_, record)| is_known(record.changed) && record.created <= record.changed);
         let bytes = stored.items.iter().map(|(_, record)| record.value.bytes()).sum();
         fits.then(|| Records {
             bytes,

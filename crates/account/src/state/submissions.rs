@@ -47,8 +47,7 @@ impl AccountState {
     /// no room all the same.
     pub fn superfluous_submissions(&self, bytes: usize) -> Option<Vec<SubmissionId>> {
         let (mut count, mut all) = (self.submissions.len() + 1, self.submissions.bytes() + bytes);
-        let mut over: Vec<_> =
-            self.submissions.iter().filter(|(_, record)| record.value.is_over()).collect();
+        let mut over: Vec<_> = self.submissions.iter().filter(|(_, record)| record.value.is_over()).collect();
         over.sort_unstable_by_key(|(id, record)| (record.created, *id));
         let (mut over, mut gone) = (over.into_iter(), Vec::new());
         while count > limits::SUBMISSIONS || all > limits::SUBMISSIONS_BYTES {

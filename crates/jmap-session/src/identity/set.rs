@@ -133,17 +133,17 @@ impl Wanted {
             done.updated.push(updated);
         }
         for (_, id) in &self.destroy {
-            let destroyed = match id.and_then(|id| Some((id, known.get(id)?))) {
-                None => Err(SetErrorType::NotFound.into()),
-                // RFC 8621 §6: the server refuses what `mayDelete` says.
-                Some((_, identity)) if identity.is_own => {
-                    Err(SetError::from(SetErrorType::Forbidden).describe("it is of an address of the account"))
-                }
-                Some((id, _)) => {
-                    events.push(Event::IdentityRemoved { id });
-                    Ok(())
-                }
-            };
+            let destroyed =
+                match id.and_then(|id| Some((id, known.get(id)?))) {
+                    None => Err(SetErrorType::NotFound.into()),
+                    // RFC 8621 §6: the server refuses what `mayDelete` says.
+                    Some((_, identity)) if identity.is_own => Err(SetError::from(SetErrorType::Forbidden)
+                        .describe("it is of an address of the account")),
+                    Some((id, _)) => {
+                        events.push(Event::IdentityRemoved { id });
+                        Ok(())
+                    }
+                };
             done.destroyed.push(destroyed);
         }
         (events, done)

@@ -49,9 +49,10 @@ impl Original {
                         .collect();
                 }
                 "disposition-notification-options" => {
-                    found.requires_more |= value().to_ascii_lowercase().split([';', ',', '=']).any(|word| {
-                        word.trim() == "required"
-                    });
+                    found.requires_more |= value()
+                        .to_ascii_lowercase()
+                        .split([';', ',', '='])
+                        .any(|word| word.trim() == "required");
                 }
                 "original-recipient" => found.recipient = Some(value()).filter(|value| is_field_value(value)),
                 "message-id" => found.message_id = Some(value()).filter(|value| is_field_value(value)),
@@ -168,7 +169,8 @@ impl Notification<'_> {
             push("Error", "error", error)?;
         }
         for (name, value) in mdn.extension_fields.iter().flatten() {
-            let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b':');
+            let is_name =
+                !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b':');
             if !is_name || FIELDS.contains(&&*name.to_ascii_lowercase()) {
                 return Err(invalid_property("extensionFields", "not the name of an extension"));
             }
@@ -250,7 +252,9 @@ mod tests {
             written(&Mdn { extension_fields: Some(fields), ..mdn() })
         };
         assert!(with("X-Extension", "value").unwrap().contains("X-Extension: value\r\n"));
-        for (name, value) in [("X", "a\r\nDisposition: x"), ("X: y", "a"), ("", "a"), ("Error", "a"), ("X", "é")] {
+        for (name, value) in
+            [("X", "a\r\nDisposition: x"), ("X: y", "a"), ("", "a"), ("Error", "a"), ("X", "é")]
+        {
             assert!(with(name, value).is_err(), "{name:?} {value:?}");
         }
         let agent = Mdn { reporting_ua: Some("a\nb".to_owned()), ..mdn() };

@@ -22,9 +22,9 @@ pub(crate) async fn get(
     settle(scope).await?;
     let bytes = scope.own_state(|state| state.submissions().bytes()).await?;
     let _permit = scope.permit(2 * bytes).await;
-    let wanted: Option<Vec<_>> = request.ids.map(|ids| {
-        ids.into_iter().map(|given| (submission_of(&given, &scope.created), given)).collect()
-    });
+    let wanted: Option<Vec<_>> = request
+        .ids
+        .map(|ids| ids.into_iter().map(|given| (submission_of(&given, &scope.created), given)).collect());
     let (state, list, not_found) = scope
         .own_state(|state| {
             let known = state.submissions();

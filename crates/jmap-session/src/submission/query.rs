@@ -137,7 +137,8 @@ fn compare(key: SubmissionSortKey, a: &SubmissionRecord, b: &SubmissionRecord) -
 }
 
 fn matches(condition: &SubmissionCondition, record: &SubmissionRecord, created: &CreatedIds) -> bool {
-    let SubmissionCondition { identity_ids, email_ids, thread_ids, undo_status: undo, before, after } = condition;
+    let SubmissionCondition { identity_ids, email_ids, thread_ids, undo_status: undo, before, after } =
+        condition;
     let submission = &record.submission;
     let is_among = |ids: &Option<Vec<GivenId>>, own: &dyn Fn() -> String| {
         ids.as_ref().is_none_or(|ids| {

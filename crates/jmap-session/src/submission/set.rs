@@ -85,7 +85,8 @@ impl Run {
                 self.create(scope, &record, creation, object).await?;
             }
         }
-        let doomed: Vec<_> = destroy.iter().filter_map(|given| submission_of(given, &scope.created)).collect();
+        let doomed: Vec<_> =
+            destroy.iter().filter_map(|given| submission_of(given, &scope.created)).collect();
         for (given, patch) in update {
             match submission_of(&given, &scope.created) {
                 Some(id) if doomed.contains(&id) => {

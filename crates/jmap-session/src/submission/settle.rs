@@ -25,7 +25,8 @@ pub(super) async fn settle(scope: &Scope<'_>) -> Result<()> {
     let unreported: Vec<(SubmissionId, AccountId)> = scope
         .own_state(|state| {
             let records = state.submissions().iter().map(|(_, record)| &record.value);
-            let due = records.filter(|record| record.progress == Progress::Recorded && is_due(record.recorded));
+            let due =
+                records.filter(|record| record.progress == Progress::Recorded && is_due(record.recorded));
             due.map(|record| (record.submission.id, record.submission.queue)).collect()
         })
         .await?;

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use sealpost_account::object_id::email_id_of;
-use sealpost_account::submission::{Delivered, PathAddress, Progress, RecipientStatus, SubmissionRecord, Undo};
+use sealpost_account::submission::{
+    Delivered, PathAddress, Progress, RecipientStatus, SubmissionRecord, Undo,
+};
 use sealpost_base::SubmissionId;
 use sealpost_jmap::GivenId;
 use sealpost_jmap::date::UtcDate;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
+use sealpost_base::Kind;
 use sealpost_delivery::outcome::{self as sent, Reason, Step};
 use sealpost_delivery::transport::{Choice as Way, Connection, Destination};
-use sealpost_base::Kind;
 use sealpost_smtp::types::Host;
 
 use super::Shared;

@@ -123,8 +123,10 @@ impl State {
     /// The operator removes a mail: those of its recipients that are left do not get it.
     fn give_up(&mut self, id: MailId) {
         let places = self.parts.get(&id).map_or(1, |parts| parts.recipients.len());
-        let removed =
-            Outcome::Failed(Failure::local(Status::new(5, 7, 0), "removed by the operator of the mail server"));
+        let removed = Outcome::Failed(Failure::local(
+            Status::new(5, 7, 0),
+            "removed by the operator of the mail server",
+        ));
         for place in (0..places).filter(|place| self.left(id, *place).is_some()).collect::<Vec<_>>() {
             let number = u16::try_from(place).unwrap_or(u16::MAX);
             self.submissions.outcome(id, number, &removed, None, self.position);

@@ -184,7 +184,9 @@ impl QueuedSubmissions {
         };
         let bytes = |queued: &QueuedSubmission| {
             let texts: usize = queued.news.iter().map(|(_, one)| news(one)).sum();
-            size_of::<QueuedSubmission>() + 64 + queued.of.account.len()
+            size_of::<QueuedSubmission>()
+                + 64
+                + queued.of.account.len()
                 + queued.news.capacity() * size_of::<(Position, News)>()
                 + texts
         };

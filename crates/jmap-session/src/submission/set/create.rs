@@ -157,7 +157,8 @@ async fn check_room(scope: &Scope<'_>, submission: &Submission) -> Result<(), Re
 }
 
 fn no_room() -> SetError {
-    let text = format!("the account has as many submissions under way as it may, {} at most", limits::SUBMISSIONS);
+    let text =
+        format!("the account has as many submissions under way as it may, {} at most", limits::SUBMISSIONS);
     SetError::from(SetErrorType::OverQuota).describe(text)
 }
 
@@ -196,7 +197,8 @@ async fn hand_over(
     account: &AccountRecord,
     (submission, ready): (Submission, ReadySubmission),
 ) -> Result<SubmissionRecord, Refused> {
-    let (log, name, expected) = (scope.account().clone(), account.name.as_str().to_owned(), changes.expected());
+    let (log, name, expected) =
+        (scope.account().clone(), account.name.as_str().to_owned(), changes.expected());
     // A task of its own: a client that hangs up leaves no record without a mail.
     let task = tokio::spawn(async move { record_and_queue(&log, name, expected, submission, ready).await });
     let ended = task.await.map_err(|_| Error::internal("a submission ended because of a bug"))?;

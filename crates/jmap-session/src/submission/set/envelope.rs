@@ -7,7 +7,9 @@ use sealpost_account::submission::PathAddress;
 use sealpost_base::{Timestamp, limits};
 use sealpost_directory::AccountRecord;
 use sealpost_jmap::SetError;
+use sealpost_jmap::date::Date;
 use sealpost_jmap::error::{SetErrorDetail, SetErrorType};
+use sealpost_jmap::read::FromJson;
 use sealpost_jmap::submission::{Envelope, EnvelopeAddress};
 use sealpost_mime::header::address::parse_list;
 use sealpost_mime::header::{raw_fields, unfold};
@@ -140,9 +142,7 @@ fn wrong_parameter(wrong: WrongParameter) -> SetError {
 
 /// A date and time as HOLDUNTIL has it (RFC 4865 §6: that of RFC 3339).
 fn rfc3339(text: &str) -> Option<Timestamp> {
-    use sealpost_jmap::date::Date;
-    use sealpost_jmap::read::FromJson;
-    Date::from_json(text.into()).ok().map(Date::timestamp)
+    Date::from_json(text.into()).ok().map(|date| date.moment.timestamp())
 }
 
 #[cfg(test)]
@@ -167,10 +167,16 @@ mod tests {
         let from = |header: &str, identity| of(header, identity).map(|(from, _)| from);
         let me = || Ok("me@a.example".to_owned());
         assert_eq!(from("From: other@a.example\r\n", "me@a.example"), me());
-        assert_eq!(from("From: o@a.example\r\nSender: ME@a.example\r\n", "me@a.example"), Ok("ME@a.example".into()));
+        assert_eq!(
+            from("From: o@a.example\r\nSender: ME@a.example\r\n", "me@a.example"),
+            Ok("ME@a.example".into())
+        );
         assert_eq!(from("From: me@a.example\r\n", "*@a.example"), me());
         assert_eq!(from("From: me@b.example\r\n", "*@a.example"), Err(SetErrorType::ForbiddenMailFrom));
-        assert_eq!(from("From: a@a.example, b@a.example\r\n", "me@a.example"), Err(SetErrorType::InvalidEmail));
+        assert_eq!(
+            from("From: a@a.example, b@a.example\r\n", "me@a.example"),
+            Err(SetErrorType::InvalidEmail)
+        );
         let two = "From: a@a.example\r\nFrom: b@a.example\r\n";
         assert_eq!(from(two, "me@a.example"), Err(SetErrorType::InvalidEmail));
         assert_eq!(from("To: a@a.example\r\n", "me@a.example"), Err(SetErrorType::InvalidEmail));
