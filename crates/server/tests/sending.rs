@@ -11,5 +11,7 @@ mod keys;
 mod signing;
 #[path = "sending/stopping.rs"]
 mod stopping;
+#[path = "sending/submissions.rs"]
+mod submissions;
 #[path = "sending/world.rs"]
 mod world;
