@@ -60,7 +60,8 @@ async fn exchange(
     kept: &mut BTreeMap<String, Value>,
 ) {
     let calls: Vec<Value> = invocations(request).iter().map(|call| filled(call, kept)).collect();
-    let using = ["core", "mail", "blob", "mdn", "quota", "submission"].map(|name| format!("urn:ietf:params:jmap:{name}"));
+    let using = ["core", "mail", "blob", "mdn", "quota", "submission"]
+        .map(|name| format!("urn:ietf:params:jmap:{name}"));
     let answer = api(caller, &json!({ "using": using, "methodCalls": calls })).await;
     let answer = answer.unwrap_or_else(|error| panic!("{place}: {error:?}"));
     let (got, wanted) = (&answer["methodResponses"], Value::Array(invocations(response)));

@@ -109,7 +109,11 @@ impl Client {
 
 fn is_final(submission: &Value) -> bool {
     submission["undoStatus"] == "final"
-        && submission["deliveryStatus"].as_object().unwrap().values().all(|status| status["delivered"] != "queued")
+        && submission["deliveryStatus"]
+            .as_object()
+            .unwrap()
+            .values()
+            .all(|status| status["delivered"] != "queued")
 }
 
 #[tokio::test]
@@ -171,7 +175,8 @@ async fn a_held_submission_is_canceled_by_any_node() {
     let world = World::new().await;
     let node = world.start().await;
     let me = Client::login(&node, "me").await;
-    let [first, second] = [me.submit(&["you@localhost"], Some(600)).await, me.submit(&["you@localhost"], Some(600)).await];
+    let [first, second] =
+        [me.submit(&["you@localhost"], Some(600)).await, me.submit(&["you@localhost"], Some(600)).await];
     let canceled = me.cancel(&first["id"]).await;
     assert_eq!(canceled["updated"][first["id"].as_str().unwrap()], Value::Null, "{canceled}");
     assert_eq!(me.submission(&first["id"]).await["undoStatus"], "canceled");

@@ -67,7 +67,8 @@ async fn a_deferred_mail_is_canceled_unless_it_has_several_recipients() {
     let one = fixture.submit(1, &["u@slow.example"], Duration::ZERO).await;
     fixture.submit(2, &["u@slow.example", "v@there.example"], Duration::ZERO).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
-    let [News::Queued, News::Recipient { place: 0, arrival: Arrival::Waiting, reply }] = &fixture.news(one)[..]
+    let [News::Queued, News::Recipient { place: 0, arrival: Arrival::Waiting, reply }] =
+        &fixture.news(one)[..]
     else {
         panic!("{:?}", fixture.news(one));
     };
