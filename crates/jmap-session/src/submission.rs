@@ -13,4 +13,4 @@ mod show;
 pub(crate) use changes::changes;
 pub(crate) use get::get;
 pub(crate) use query::{query, query_changes};
-pub(crate) use set::{Refused, SourceEmail, invalid_property, limit_error, received_field, set};
+pub(crate) use set::{Refused, SourceEmail, envelope_of, invalid_property, limit_error, received_field, set};

@@ -2,10 +2,11 @@
 //! message that it is about.
 
 use sealpost_jmap::SetError;
-use sealpost_jmap::mdn::{DispositionType, Mdn, SendingMode};
+use sealpost_jmap::mdn::{ActionMode, DispositionType, Mdn, MdnDisposition, SendingMode};
 use sealpost_mime::encode;
 use sealpost_mime::header::address::parse_list;
 use sealpost_mime::header::{fields, text, unfold};
+use sealpost_queue::runner::mailbox;
 
 use crate::submission::invalid_property;
 
@@ -19,6 +20,45 @@ const FIELDS: [&str; 7] = [
     "disposition",
     "error",
 ];
+
+/// Fields of the header that a notification has.
+pub(crate) const FIELDS_OF_HEADER: [&str; 8] =
+    ["From", "To", "Subject", "In-Reply-To", "References", "Auto-Submitted", "MIME-Version", "Content-Type"];
+
+/// A notification about a message with that header, as its reader may send it; `None` if its sender wants
+/// none.
+pub(crate) fn notification_about(header: &[u8]) -> Option<String> {
+    let original = Original::of(header);
+    let mdn = Mdn {
+        for_email_id: None,
+        subject: None,
+        text_body: None,
+        include_original_message: false,
+        reporting_ua: None,
+        disposition: MdnDisposition {
+            action_mode: ActionMode::Manual,
+            sending_mode: SendingMode::Automatically,
+            disposition_type: DispositionType::Displayed,
+        },
+        mdn_gateway: None,
+        original_recipient: None,
+        final_recipient: None,
+        original_message_id: None,
+        error: None,
+        extension_fields: None,
+    };
+    let notification = Notification {
+        mdn: &mdn,
+        original: &original,
+        name: "Me",
+        address: "me@here.example",
+        to: &original.notify,
+        final_recipient: "rfc822; me@here.example",
+        boundary: "boundary",
+    };
+    let (before, after) = notification.text().ok().filter(|_| !original.notify.is_empty())?;
+    Some(before + &after)
+}
 
 /// What the message says that a notification is about.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -43,10 +83,9 @@ impl Original {
             match &*String::from_utf8_lossy(name).to_ascii_lowercase() {
                 "disposition-notification-to" if found.notify.is_empty() => {
                     let (list, _) = parse_list(&value());
-                    let mailbox = list.into_iter().filter(|address| address.is_mailbox());
-                    found.notify = mailbox
-                        .filter_map(|address| Some(format!("{}@{}", address.mailbox?, address.host?)))
-                        .collect();
+                    let mailboxes = list.into_iter().filter(|address| address.is_mailbox());
+                    let text = mailboxes.filter_map(|one| Some(format!("{}@{}", one.mailbox?, one.host?)));
+                    found.notify = text.filter_map(|text| Some(mailbox(&text)?.to_string())).collect();
                 }
                 "disposition-notification-options" => {
                     found.requires_more |= value()
@@ -183,8 +222,6 @@ impl Notification<'_> {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
-
-    use sealpost_jmap::mdn::{ActionMode, MdnDisposition};
 
     use super::*;
 

@@ -9,6 +9,7 @@ mod refused;
 use std::collections::BTreeMap;
 
 pub(crate) use create::{SourceEmail, received_field};
+pub(crate) use envelope::of_header as envelope_of;
 pub(crate) use refused::{Refused, invalid_property, limit as limit_error};
 use sealpost_account::{AccountState, Event};
 use sealpost_base::{ObjectId, SubmissionId};

@@ -14,6 +14,7 @@ use sealpost_jmap::submission::{Envelope, EnvelopeAddress};
 use sealpost_mime::header::address::parse_list;
 use sealpost_mime::header::{raw_fields, unfold};
 use sealpost_queue::envelope::Recipient;
+use sealpost_queue::runner::mailbox;
 use sealpost_submission::forwarder::Route;
 use sealpost_submission::outbox::{Outbox, Refusal};
 use sealpost_submission::parameters::{self, MailParameters, WrongParameter};
@@ -30,7 +31,7 @@ pub(super) struct Checked {
 }
 
 /// The envelope that the header of a message says. `identity` is the address of the identity that sends.
-pub(super) fn of_header(header: &[u8], identity: &str) -> Result<Envelope, SetError> {
+pub(crate) fn of_header(header: &[u8], identity: &str) -> Result<Envelope, SetError> {
     let mut senders = [("sender", Vec::new()), ("from", Vec::new())];
     let mut to = Vec::new();
     for (name, field) in raw_fields(header) {
@@ -70,7 +71,11 @@ pub(super) fn of_header(header: &[u8], identity: &str) -> Result<Envelope, SetEr
 fn addresses(value: &str) -> Vec<String> {
     let (list, _) = parse_list(value);
     let found = list.into_iter().filter_map(|address| match (address.mailbox, address.host) {
-        (Some(mailbox), Some(host)) => Some(format!("{mailbox}@{host}")),
+        // With quotes where the local part needs them; what is no address is refused later.
+        (Some(local), Some(host)) => {
+            let text = format!("{local}@{host}");
+            Some(mailbox(&text).map_or(text, |mailbox| mailbox.to_string()))
+        }
         _ => None,
     });
     found.collect()
