@@ -47,7 +47,7 @@ pub(crate) use maps::MAP_BYTES;
 pub use maps::{MailboxCounts, MapsView};
 pub use messages::{MessageFields, MessageNumber};
 pub use records::{Record, Records, Weighed};
-use sealpost_base::{AccountId, MailboxId, ObjectId, Position, Timestamp, UidValidity};
+use sealpost_base::{AccountId, MailboxId, ObjectId, Position, SubmissionId, Timestamp, UidValidity};
 use sealpost_vault::Epoch;
 use sealpost_vault::entry::Generation;
 pub use submissions::{Identities, Submissions};
@@ -149,6 +149,22 @@ impl AccountState {
             state.subscriptions.insert(name.to_owned());
         }
         state
+    }
+
+    /// The identities (RFC 8621 §6).
+    pub fn identities(&self) -> &Identities {
+        &self.identities
+    }
+
+    /// The submissions (RFC 8621 §7).
+    pub fn submissions(&self) -> &Submissions {
+        &self.submissions
+    }
+
+    /// The submissions whose records go for another one of so many bytes: the oldest that are over. `None`
+    /// if it has no room all the same.
+    pub fn superfluous_submissions(&self, bytes: usize) -> Option<Vec<SubmissionId>> {
+        submissions::superfluous(&self.submissions, bytes)
     }
 
     /// The last log position this state includes.
@@ -411,7 +427,7 @@ impl AccountState {
         let subscriptions: usize = self.subscriptions.iter().map(|name| NAME_BYTES + name.len()).sum();
         let packed = self.messages.heap_bytes() + self.tombstones.heap_bytes();
         let packed = packed + self.departed.heap_bytes() + self.thread_links.heap_bytes() + self.maps_bytes();
-        let objects = self.objects_bytes() + self.record_bytes();
+        let objects = self.objects_bytes() + self.identities.bytes() + self.submissions.bytes();
         rows + subscriptions + packed + self.flags.heap_bytes() + objects + 4096
     }
 

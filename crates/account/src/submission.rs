@@ -127,7 +127,7 @@ pub enum Progress {
     /// It was canceled.
     #[n(3)]
     Canceled,
-    /// No queue has it, as far as is known: nobody gets it.
+    /// No queue has it, as far as is known: no recipient gets it.
     #[n(4)]
     NeverQueued,
 }
@@ -238,7 +238,7 @@ pub enum Undo {
     Pending,
     /// It cannot.
     Final,
-    /// It was, or nobody gets it.
+    /// It was, or no recipient gets it.
     Canceled,
 }
 

@@ -132,11 +132,17 @@ impl AccountState {
                 }
                 Applied::Done
             }
-            Event::Submitted { submission } => self.record_submission(submission, at),
-            Event::SubmissionOutcome { submission, news } => self.take_submission_news(*submission, news),
-            Event::SubmissionRemoved { submission } => self.remove_submission(*submission),
-            Event::IdentityStored { id, identity } => self.store_identity(*id, identity),
-            Event::IdentityRemoved { id } => self.remove_identity(*id),
+            Event::Submitted { submission } => done(self.submissions.record(submission, at, self.position)),
+            Event::SubmissionOutcome { submission, news } => {
+                done(self.submissions.take(*submission, news, self.position))
+            }
+            Event::SubmissionRemoved { submission } => {
+                done(self.submissions.remove(*submission, self.position).is_some())
+            }
+            Event::IdentityStored { id, identity } => {
+                done(self.identities.store(*id, identity, self.position))
+            }
+            Event::IdentityRemoved { id } => done(self.identities.remove(*id, self.position).is_some()),
         }
     }
 
@@ -464,6 +470,11 @@ impl AccountState {
         self.forget_departed();
         self.drop_maps();
     }
+}
+
+/// Whether an event did something that is not shown otherwise.
+fn done(has_changed: bool) -> Applied {
+    if has_changed { Applied::Done } else { Applied::Nothing }
 }
 
 pub(super) fn tombstone(mailbox: MailboxId, row: &Row, at: Timestamp) -> Tombstone {

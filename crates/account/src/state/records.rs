@@ -6,7 +6,20 @@ use std::collections::{BTreeMap, VecDeque};
 use minicbor::{Decode, Encode};
 use sealpost_base::{Position, limits};
 
-use super::changes::Changes;
+/// What became of things between two positions. Nothing is in it twice.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Changes<T> {
+    /// Not there at the first position, and there at the second.
+    pub created: Vec<T>,
+    /// There at both, and different at the second, or perhaps so.
+    pub updated: Vec<T>,
+    /// There at the first position, and not at the second.
+    pub destroyed: Vec<T>,
+    /// The second position: the next one to ask for.
+    pub upto: Position,
+    /// Something changed after that.
+    pub more: bool,
+}
 
 /// What takes memory.
 pub trait Weighed {

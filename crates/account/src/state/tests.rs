@@ -2,6 +2,7 @@
 
 mod delivery;
 mod emails;
+mod submissions;
 
 use std::collections::BTreeMap;
 

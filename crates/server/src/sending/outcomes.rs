@@ -1,8 +1,7 @@
-//! Tells accounts what became of their submissions: from a queue's state into their logs, by their public
+//! Reports what became of submissions: from a queue's state into the logs of their accounts, by their public
 //! keys (RFC 8621 §7, `deliveryStatus`).
 //!
-//! The queue keeps what an account has not been told. After a crash an account is told again, which
-//! changes nothing.
+//! The queue keeps what it has not reported. After a crash a node reports again, which changes nothing.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -19,12 +18,12 @@ use sealpost_session::Context;
 
 /// News that follow each other so closely are one entry of an account's log.
 const GATHER: Duration = Duration::from_millis(100);
-/// Before accounts are told again that could not be.
+/// Before a report is tried again that failed.
 const RETRY: Duration = Duration::from_secs(10);
-/// Submissions whose news are told at once.
+/// Submissions whose news are reported at once.
 const AT_ONCE: usize = 500;
 
-/// Tells accounts what becomes of their submissions in `queue`. Never ends.
+/// Reports what becomes of submissions in `queue` to their accounts. Never ends.
 pub(super) async fn tell(queue: Queue, ctx: Arc<Context>) {
     let mut teller = Teller { queue, ctx, told: HashMap::new() };
     let mut changes = teller.queue.changes();
@@ -47,11 +46,11 @@ pub(super) async fn tell(queue: Queue, ctx: Arc<Context>) {
 struct Teller {
     queue: Queue,
     ctx: Arc<Context>,
-    /// Up to where accounts were told, of what the log does not say yet.
+    /// Up to where it has reported what the log does not say yet.
     told: HashMap<MailId, Position>,
 }
 
-/// What is to be told of one submission.
+/// What is to be reported of one submission.
 struct Untold {
     mail: MailId,
     submission: SubmissionId,
@@ -59,7 +58,7 @@ struct Untold {
 }
 
 impl Teller {
-    /// Whether all accounts know what there is to tell.
+    /// Whether all accounts know what there is to report.
     async fn tell_some(&mut self) -> bool {
         let (upto, accounts) = self.untold();
         let mut is_complete = true;
@@ -72,7 +71,7 @@ impl Teller {
                 }
                 Err(error) => {
                     is_complete = false;
-                    tracing::warn!(account, %error, "cannot tell an account what became of its submissions");
+                    tracing::warn!(account, %error, "cannot report to an account what became of its submissions");
                 }
             }
         }

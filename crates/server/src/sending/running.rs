@@ -39,7 +39,7 @@ pub(super) struct QueueSending {
 struct Tasks {
     writing: JoinHandle<()>,
     sending: JoinHandle<()>,
-    /// Tells accounts what becomes of their submissions.
+    /// Reports to accounts what becomes of their submissions.
     telling: JoinHandle<()>,
 }
 
@@ -116,7 +116,7 @@ impl RunningQueue {
             tracing::warn!("cannot write the last outcomes to the queue: mail may be sent again");
             tasks.writing.abort();
         }
-        // What it has not told stays in the queue.
+        // What it has not reported stays in the queue.
         tasks.telling.abort();
     }
 }

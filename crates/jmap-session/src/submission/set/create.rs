@@ -158,7 +158,7 @@ async fn check_room(scope: &Scope<'_>, submission: &Submission) -> Result<(), Re
 
 fn no_room() -> SetError {
     let text =
-        format!("the account has as many submissions under way as it may, {} at most", limits::SUBMISSIONS);
+        format!("the account has {} submissions under way, or too many bytes of them", limits::SUBMISSIONS);
     SetError::from(SetErrorType::OverQuota).describe(text)
 }
 
@@ -233,7 +233,7 @@ async fn record_and_queue(
             return Err(Error::conflict("the state has changed"));
         }
         if state.superfluous_submissions(submission_bytes(&submission)).is_none() {
-            return Err(Error::limit("there is no room for the record of a submission"));
+            return Err(Error::limit("too many submissions of the account are under way"));
         }
         Ok((vec![Event::Submitted { submission: submission.clone() }], ()))
     };
