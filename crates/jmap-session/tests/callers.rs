@@ -15,6 +15,8 @@ const BLOB: &str = "urn:ietf:params:jmap:blob";
 const CORE: &str = "urn:ietf:params:jmap:core";
 const MAIL: &str = "urn:ietf:params:jmap:mail";
 const QUOTA: &str = "urn:ietf:params:jmap:quota";
+const MDN: &str = "urn:ietf:params:jmap:mdn";
+const SUBMISSION: &str = "urn:ietf:params:jmap:submission";
 const WEBSOCKET: &str = "urn:ietf:params:jmap:websocket";
 
 fn echo(argument: &Value) -> Value {
@@ -53,14 +55,17 @@ async fn the_session_object_has_what_works() {
     let caller = server.caller().await;
     let session = serde_json::to_value(caller.session("https://mail.example.org")).unwrap();
     let account = format!("A{}", server.record.id);
-    let of_account = [BLOB, MAIL, QUOTA].map(str::to_owned).to_vec();
+    let of_account = [BLOB, MAIL, MDN, QUOTA, SUBMISSION].map(str::to_owned).to_vec();
     let names = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-    assert_eq!(names(&session["capabilities"]), [BLOB, CORE, MAIL, QUOTA, WEBSOCKET]);
+    assert_eq!(names(&session["capabilities"]), [BLOB, CORE, MAIL, MDN, QUOTA, SUBMISSION, WEBSOCKET]);
     let usable = &session["accounts"][&account]["accountCapabilities"];
     assert_eq!((names(usable), names(&session["primaryAccounts"])), (of_account.clone(), of_account));
     assert_eq!(session["capabilities"][WEBSOCKET]["url"], "wss://mail.example.org/jmap/ws");
     assert_eq!(session["capabilities"][CORE]["maxCallsInRequest"], 16);
     assert_eq!(session["accounts"][&account]["isPersonal"], true);
+    assert_eq!(usable[SUBMISSION]["maxDelayedSend"], 30 * 86_400);
+    let extensions = &usable[SUBMISSION]["submissionExtensions"];
+    assert_eq!(extensions["FUTURERELEASE"], json!(["2592000"]));
     assert_eq!(session["username"], "me@localhost");
     assert_eq!(session["apiUrl"], "https://mail.example.org/jmap/api");
     for (url, variables) in [
@@ -77,6 +82,18 @@ async fn the_session_object_has_what_works() {
     let response = api(&caller, &echo(&json!(null))).await.unwrap();
     assert_eq!(response["sessionState"], session["state"]);
     assert_eq!(session["state"], json!(caller.session("http://localhost").state));
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_send_announces_no_submission() {
+    let server = TestServer::new().await;
+    let caller = server.caller_without_sending().await;
+    let session = serde_json::to_value(caller.session("https://mail.example.org")).unwrap();
+    let capabilities = session["capabilities"].as_object().unwrap();
+    assert!(!capabilities.contains_key(SUBMISSION) && !capabilities.contains_key(MDN));
+    let request = json!({ "using": [CORE, SUBMISSION], "methodCalls": [] });
+    let Err(ApiError::Problem(problem)) = api(&caller, &request).await else { panic!() };
+    assert_eq!(problem.problem, ProblemType::UnknownCapability);
 }
 
 #[tokio::test]

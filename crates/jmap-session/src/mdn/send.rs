@@ -145,7 +145,7 @@ impl Sender {
             let text = format!("onSuccessUpdateEmail must set {SENT} of the email (RFC 9007 §2.1)");
             return Err(invalid_property("forEmailId", &text).into());
         }
-        let original = Original::of(&source.header().await?);
+        let original = source.header(scope, Original::of).await?;
         if original.requires_more {
             let text = "the sender requires something that this server cannot do (RFC 8098 §2.2)";
             return Err(SetError::from(SetErrorType::Forbidden).describe(text).into());

@@ -97,6 +97,12 @@ impl TestServer {
         self.login(BASIC).await.unwrap()
     }
 
+    /// A caller of a server that sends no mail.
+    pub async fn caller_without_sending(&self) -> Caller {
+        let jmap = Arc::new(JmapShared::new(self.ctx.clone()));
+        jmap.authenticate(&credentials(BASIC), None).await.unwrap()
+    }
+
     /// A caller of another node on the same store, or of this one after a restart.
     pub async fn other_node(&self) -> Caller {
         let key = ServerKeys::generate(&SeededRandom::new(1));

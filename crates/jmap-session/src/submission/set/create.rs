@@ -50,7 +50,10 @@ pub(super) async fn create(
     let now = ctx.clock.now();
     let envelope = match given.envelope.flatten() {
         Some(envelope) => envelope,
-        None => envelope::of_header(&source.header().await?, &identity.email)?,
+        None => {
+            let of_header = |header: &[u8]| envelope::of_header(header, &identity.email);
+            source.header(scope, of_header).await??
+        }
     };
     let checked = envelope::check(&outbox, account, envelope, now).await?;
     let submission = Submission {
@@ -120,13 +123,18 @@ impl SourceEmail {
         Ok(blob.map(|blob| SourceEmail { object, thread, blob }))
     }
 
-    /// Its header, as far as one may be sent.
-    pub(crate) async fn header(&self) -> Result<Vec<u8>, Refused> {
+    /// Shows its header, as far as one may be sent. Nothing is kept of it.
+    pub(crate) async fn header<T>(
+        &self,
+        scope: &Scope<'_>,
+        look: impl FnOnce(&[u8]) -> T + Send,
+    ) -> Result<T, Refused> {
         let most = self.blob.size().min(limits::SUBMISSION_HEADER_BYTES as u64);
+        let _permit = scope.permit(2 * limits::SUBMISSION_HEADER_BYTES.min(self.blob.size() as usize)).await;
         let bytes = self.blob.read(0..most).await?;
         let mut collector = Collector::default();
         collector.push(&bytes).map_err(Refusal::Header)?;
-        Ok(collector.finish().0)
+        Ok(look(&collector.finish().0))
     }
 
     /// All of it, at the end of what a submission has.
