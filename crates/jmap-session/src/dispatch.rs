@@ -122,11 +122,12 @@ async fn run_call<'a>(
         "EmailSubmission/queryChanges" => {
             submission::query_changes(scope, responder, arguments, &call_id).await
         }
-        "EmailSubmission/set" => submission::set(scope, responder, arguments, &call_id).await,
+        // Boxed: the futures of all methods share one, which is as large as the largest.
+        "EmailSubmission/set" => Box::pin(submission::set(scope, responder, arguments, &call_id)).await,
         "Identity/get" => identity::get(scope, responder, arguments, &call_id).await,
         "Identity/changes" => identity::changes(scope, responder, arguments, &call_id).await,
         "Identity/set" => identity::set(scope, responder, arguments, &call_id).await,
-        "MDN/send" => mdn::send(scope, responder, arguments, &call_id).await,
+        "MDN/send" => Box::pin(mdn::send(scope, responder, arguments, &call_id)).await,
         "MDN/parse" => mdn::parse(scope, responder, arguments, &call_id).await,
         "Mailbox/get" => mailbox::get(scope, responder, arguments, &call_id).await,
         "Mailbox/changes" => mailbox::changes(scope, responder, arguments, &call_id).await,

@@ -56,7 +56,8 @@ pub(crate) async fn send(
     let sender = Sender { outbox, account, identity };
     let (mut sent, mut not_sent, mut patches) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
     for (creation, object) in send {
-        match sender.send(scope, (&creation, object), &on_success_update_email, &patches).await {
+        let sending = sender.send(scope, (&creation, object), &on_success_update_email, &patches);
+        match Box::pin(sending).await {
             Ok((email, set)) => {
                 let patch = patch_of(&on_success_update_email, &creation, email);
                 patches.insert(GivenId::from(email_id_of(email)), patch.cloned().unwrap_or_default());
@@ -79,7 +80,7 @@ pub(crate) async fn send(
     }
     let (create, destroy) = Default::default();
     let request = SetRequest { account_id, if_in_state: None, create, update: patches, destroy };
-    email::set_emails(scope, responder, request, call_id).await
+    Box::pin(email::set_emails(scope, responder, request, call_id)).await
 }
 
 /// After a notification was sent, a failure is one in part (RFC 8620 §3.6.2).

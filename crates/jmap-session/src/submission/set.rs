@@ -46,7 +46,7 @@ pub(crate) async fn set(
         response: SetResponse::new(set.account_id.clone(), crate::record_state::state_at(changed)),
         emails: BTreeMap::new(),
     };
-    let done = run.all(scope, set.create, set.update, set.destroy).await;
+    let done = Box::pin(run.all(scope, set.create, set.update, set.destroy)).await;
     done.map_err(|failure| run.changes.failed(failure))?;
     let states = scope.own_state(|state| run.changes.states(state.submissions())).await?;
     (run.response.old_state, run.response.new_state) = states;
@@ -59,7 +59,7 @@ pub(crate) async fn set(
         &scope.created,
     );
     match implicit {
-        Some(request) => email::set_emails(scope, responder, request, call_id).await,
+        Some(request) => Box::pin(email::set_emails(scope, responder, request, call_id)).await,
         None => Ok(()),
     }
 }
@@ -108,7 +108,7 @@ impl Run {
         object: ObjectMap,
     ) -> Result<(), Failure> {
         let given_envelope = object.get("envelope").is_some_and(|envelope| !envelope.is_null());
-        match create::create(scope, &mut self.changes, record, object).await {
+        match Box::pin(create::create(scope, &mut self.changes, record, object)).await {
             Ok(record) => {
                 let submission = &record.submission;
                 let mut created = show(&record);

@@ -43,7 +43,7 @@ impl Client {
         let request = json!({ "using": using, "methodCalls": [[method, arguments, "0"]] });
         let request = Request::parse(request.to_string().as_bytes()).unwrap();
         let mut sink = Sink::default();
-        self.caller.api(request, &mut sink).await.unwrap();
+        Box::pin(self.caller.api(request, &mut sink)).await.unwrap();
         let response: Value = serde_json::from_slice(&sink.0).unwrap();
         response["methodResponses"][0][1].clone()
     }
@@ -172,7 +172,9 @@ async fn a_held_submission_survives_a_restart_and_is_sent_then() {
 
 #[tokio::test]
 async fn a_held_submission_is_canceled_by_any_node() {
-    let world = World::new().await;
+    // A store that notifies the other node of requests.
+    let dir = tempfile::tempdir().unwrap();
+    let world = World::over(sealpost_vault::Store::local(dir.path()).await.unwrap()).await;
     let node = world.start().await;
     let me = Client::login(&node, "me").await;
     let [first, second] =

@@ -13,9 +13,10 @@ use crate::method::Failure;
 use crate::record_state::RecordChanges;
 use crate::scope::Scope;
 
-/// How often the account is looked at while another node decides, and how many times.
-const LOOK: Duration = Duration::from_millis(250);
-const LOOKS: usize = 40;
+/// How often the account is looked at while another node decides, and how many times: nodes look for requests
+/// every 30 seconds in stores that do not notify.
+const LOOK: Duration = Duration::from_millis(500);
+const LOOKS: usize = 80;
 
 /// Cancels a submission; the error of the object if it is too late.
 pub(super) async fn cancel(
@@ -30,7 +31,7 @@ pub(super) async fn cancel(
     }
     let queue = outbox.queue();
     if record.submission.queue != queue.node() {
-        return Ok(by_other_node(scope, queue, record).await?);
+        return Ok(Box::pin(by_other_node(scope, queue, record)).await?);
     }
     if !queue.cancel(id).await? {
         return Ok(Err(too_late("the message is being sent, or was")));
