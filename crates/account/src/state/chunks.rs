@@ -233,12 +233,8 @@ impl AccountState {
         if !self.objects.by_name().is_empty() {
             contents.push(Content::Objects);
         }
-        if !self.identities.is_untouched() {
-            contents.push(Content::Identities);
-        }
-        if !self.submissions.is_untouched() {
-            contents.push(Content::Submissions);
-        }
+        contents.extend((!self.identities.is_untouched()).then_some(Content::Identities));
+        contents.extend((!self.submissions.is_untouched()).then_some(Content::Submissions));
         ChunkNames(contents.iter().map(Content::name).collect())
     }
 
@@ -414,6 +410,7 @@ impl Restore {
         if self.headless != (content == Content::StateHeader) {
             return Err(bad());
         }
+        let at = self.state.position;
         match content {
             Content::StateHeader => self.head(decode(bytes)?)?,
             Content::Messages(_) => {
@@ -461,12 +458,8 @@ impl Restore {
                 let objects = objects.into_iter().map(|(name, value)| (name, value.into())).collect();
                 self.state.objects = Objects::restore(objects, self.state.position);
             }
-            Content::Identities => {
-                self.state.identities = Records::restore(bytes, self.state.position).ok_or_else(bad)?;
-            }
-            Content::Submissions => {
-                self.state.submissions = Records::restore(bytes, self.state.position).ok_or_else(bad)?;
-            }
+            Content::Identities => self.state.identities = Records::restore(bytes, at).ok_or_else(bad)?,
+            Content::Submissions => self.state.submissions = Records::restore(bytes, at).ok_or_else(bad)?,
         }
         Ok(())
     }
