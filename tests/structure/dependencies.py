@@ -41,7 +41,7 @@ MAY_USE = {
     "session": "base files vault directory account index mailbox search auth",
     "http": "base auth session",
     "imap-session": "base mime imap vault directory account index mailbox search auth session",
-    "jmap-session": "base mime jmap push vault directory account index mailbox search auth session submission",
+    "jmap-session": "base mime jmap push vault directory account index mailbox search auth session queue submission",
     "submission": "base mime smtp mailauth dns vault directory queue",
     "smtp-session": "base smtp vault directory account auth session queue submission",
     "server": "base files mime smtp mailauth dns delivery push vault queue submission directory account auth session http imap-session jmap jmap-session smtp-session",

@@ -17,7 +17,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use sealpost_base::{
-    AccountId, Budget, Clock, Error, MemoryDivision, Position, Random, Result, Timestamp, limits,
+    AccountId, Budget, Clock, Error, MemoryDivision, Position, Random, Result, SubmissionId, Timestamp,
+    limits,
 };
 use sealpost_directory::{Directory, Watermarks};
 use sealpost_journal::Journal;
@@ -38,6 +39,7 @@ use crate::ingest::{Ingest, Stored};
 use crate::log_end::LogEnd;
 use crate::metrics::AccountMetrics;
 use crate::share::{Link, UnacceptedLinks};
+use crate::submission::SubmissionNews;
 pub(crate) use account_memory::AccountMemory;
 pub use account_memory::{Loan, Pressure, Reservation};
 pub(crate) use load_limiter::{LoadLimiter, LoadPermit};
@@ -413,6 +415,21 @@ impl Accounts {
     pub async fn offer(&self, to: AccountId, public: &PublicKey, offer: Offer) -> Result<()> {
         let Offer { link, name, below } = offer;
         let event = Event::Offered { link, name, below, unaccepted: Some(UnacceptedLinks::LIMITS) };
+        self.head(to).deliver(*public, event, self.0.env.clock().now()).await
+    }
+
+    /// Reports what became of a submission to the account with that public key. Durable when it returns.
+    ///
+    /// # Errors
+    /// What the store says. The report may then still turn up; it may come twice.
+    pub async fn report_submission(
+        &self,
+        to: AccountId,
+        public: &PublicKey,
+        submission: SubmissionId,
+        news: Vec<SubmissionNews>,
+    ) -> Result<()> {
+        let event = Event::SubmissionOutcome { submission, news };
         self.head(to).deliver(*public, event, self.0.env.clock().now()).await
     }
 

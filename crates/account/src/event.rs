@@ -7,12 +7,16 @@ use std::fmt;
 
 use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
-use sealpost_base::{AccountId, Error, MailboxId, ModSeq, ObjectId, Result, Timestamp, Uid, UidSet};
+use sealpost_base::{
+    AccountId, Error, IdentityId, MailboxId, ModSeq, ObjectId, Result, SubmissionId, Timestamp, Uid, UidSet,
+};
 use sealpost_vault::message::{Layout, MessageKey};
 
 use crate::contacts::{AddressBookFields, AddressBookId, CardContent, CardId};
+use crate::identity::Identity;
 use crate::share::{Link, UnacceptedLinks};
 pub use crate::special_use::SpecialUse;
+use crate::submission::{Submission, SubmissionNews};
 use crate::thread::ThreadId;
 
 /// What one log entry carries: events that happened together, at one time.
@@ -81,7 +85,8 @@ pub enum Event {
         #[n(1)]
         on: bool,
     },
-    /// Mail arrived. With [`Event::Offered`] the only event that may be sealed to the public key.
+    /// Mail arrived. With [`Event::Offered`] and [`Event::SubmissionOutcome`] the only event that may be
+    /// sealed to the public key.
     #[n(4)]
     Delivered {
         /// Where to; the inbox if there is no such mailbox, or it is a link.
@@ -302,15 +307,57 @@ pub enum Event {
         #[n(0)]
         link: Link,
     },
+    /// A message is handed over to a queue: it was recorded, and the queue takes it next.
+    #[n(40)]
+    Submitted {
+        /// What is handed over.
+        #[n(0)]
+        submission: Submission,
+    },
+    /// What became of a submission. May be sealed to the public key: it changes a submission that is
+    /// recorded and does nothing else.
+    #[n(41)]
+    SubmissionOutcome {
+        /// Which.
+        #[n(0)]
+        submission: SubmissionId,
+        /// What became of it, in order.
+        #[n(1)]
+        news: Vec<SubmissionNews>,
+    },
+    /// The record of a submission was removed.
+    #[n(42)]
+    SubmissionRemoved {
+        /// Which.
+        #[n(0)]
+        submission: SubmissionId,
+    },
+    /// An identity was stored, in the place of an earlier one of that id.
+    #[n(43)]
+    IdentityStored {
+        /// Its id.
+        #[n(0)]
+        id: IdentityId,
+        /// The identity.
+        #[n(1)]
+        identity: Identity,
+    },
+    /// An identity was removed.
+    #[n(44)]
+    IdentityRemoved {
+        /// Which.
+        #[n(0)]
+        id: IdentityId,
+    },
     /// An address book was made. It gets the next id.
-    #[n(39)]
+    #[n(49)]
     AddressBookCreated {
         /// What the client set.
         #[n(0)]
         fields: AddressBookFields,
     },
     /// An address book was changed.
-    #[n(40)]
+    #[n(50)]
     AddressBookChanged {
         /// Which.
         #[n(0)]
@@ -320,21 +367,21 @@ pub enum Event {
         fields: AddressBookFields,
     },
     /// An address book was deleted, which is not the default one; cards that are in no other go too.
-    #[n(41)]
+    #[n(51)]
     AddressBookDeleted {
         /// Which.
         #[n(0)]
         book: AddressBookId,
     },
     /// Another address book is the default one.
-    #[n(42)]
+    #[n(52)]
     DefaultAddressBookSet {
         /// Which.
         #[n(0)]
         book: AddressBookId,
     },
     /// A contact card was made, and gets the next id, or replaced as a whole.
-    #[n(43)]
+    #[n(53)]
     CardStored {
         /// Which one is replaced; `None`: a new one.
         #[n(0)]
@@ -344,7 +391,7 @@ pub enum Event {
         content: CardContent,
     },
     /// A contact card was deleted.
-    #[n(44)]
+    #[n(54)]
     CardDeleted {
         /// Which.
         #[n(0)]
@@ -412,6 +459,11 @@ impl fmt::Debug for Message {
 }
 
 impl Event {
+    /// Whether it counts in an entry that is sealed to the public key, whose writer need not be the owner.
+    pub fn needs_no_owner(&self) -> bool {
+        matches!(self, Event::Delivered { .. } | Event::Offered { .. } | Event::SubmissionOutcome { .. })
+    }
+
     /// A delivery to the inbox, without flags.
     pub fn delivered(message: Message) -> Self {
         let (target, structure, flags, create) = (None, None, Flags::default(), false);
@@ -428,6 +480,8 @@ impl Event {
             | Event::ObjectRemoved { .. }
             | Event::AddressBookDeleted { .. }
             | Event::CardDeleted { .. }
+            | Event::SubmissionRemoved { .. }
+            | Event::IdentityRemoved { .. }
             // Clients move to the trash what they remove.
             | Event::Moved { .. } => true,
             Event::FlagsStored { action: FlagAction::Add | FlagAction::Replace, flags, .. } => {

@@ -41,8 +41,12 @@ impl Touched {
     pub const ADDRESS_BOOKS: Touched = Touched(16);
     /// Contact cards.
     pub const CARDS: Touched = Touched(32);
+    /// Records of submissions.
+    pub const SUBMISSIONS: Touched = Touched(64);
+    /// Identities that users made.
+    pub const IDENTITIES: Touched = Touched(128);
     /// Any of them.
-    pub const ALL: Touched = Touched(63);
+    pub const ALL: Touched = Touched(255);
 
     /// Both.
     #[must_use]
@@ -99,6 +103,10 @@ fn of_event(event: &Event) -> Touched {
         // Its cards go with it, or leave it.
         Event::AddressBookDeleted { .. } => Touched::ADDRESS_BOOKS.and(Touched::CARDS),
         Event::CardStored { .. } | Event::CardDeleted { .. } => Touched::CARDS,
+        Event::Submitted { .. } | Event::SubmissionOutcome { .. } | Event::SubmissionRemoved { .. } => {
+            Touched::SUBMISSIONS
+        }
+        Event::IdentityStored { .. } | Event::IdentityRemoved { .. } => Touched::IDENTITIES,
         Event::RecentTaken { .. } | Event::Purged { .. } | Event::UidValidityRaised { .. } => Touched::NONE,
         Event::ObjectPut { name, .. } | Event::ObjectRemoved { name } => of_object(name),
     }

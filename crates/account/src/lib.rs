@@ -20,6 +20,7 @@ pub mod event;
 #[doc(hidden)]
 pub mod fuzz;
 mod grown;
+pub mod identity;
 pub mod ingest;
 mod log_end;
 pub mod metadata;
@@ -36,6 +37,7 @@ pub mod share_notice;
 mod sort_order;
 pub mod special_use;
 pub mod state;
+pub mod submission;
 pub mod thread;
 pub mod usage;
 

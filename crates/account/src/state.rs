@@ -24,7 +24,9 @@ mod names;
 mod objects;
 mod packed;
 mod placements;
+mod records;
 mod signed;
+mod submissions;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -48,9 +50,11 @@ pub use mailbox::{Mailbox, Row};
 pub(crate) use maps::MAP_BYTES;
 pub use maps::{MailboxCounts, MapsView};
 pub use messages::{MessageFields, MessageNumber};
-use sealpost_base::{AccountId, MailboxId, ObjectId, Position, Timestamp, UidValidity};
+pub use records::{Record, Records, Weighed};
+use sealpost_base::{AccountId, MailboxId, ObjectId, Position, SubmissionId, Timestamp, UidValidity};
 use sealpost_vault::Epoch;
 use sealpost_vault::entry::Generation;
+pub use submissions::{Identities, Submissions};
 pub use tombstones::Tombstone;
 
 use crate::event::{Event, FlagAction, Flags, Message, SpecialUse};
@@ -58,6 +62,7 @@ use crate::metadata::Change;
 use crate::name;
 pub use crate::name::INBOX;
 use crate::sort_order;
+use crate::submission::submission_bytes;
 use flags::FlagTable;
 use maps::Maps;
 use messages::MessageTable;
@@ -110,6 +115,8 @@ pub struct AccountState {
     contacts: Contacts,
     /// When a nonexistent parent came or went last.
     parents_changed: Position,
+    identities: Identities,
+    submissions: Submissions,
     /// Computed from the rest on demand, and no part of a checkpoint.
     maps: Option<Box<Maps>>,
 }
@@ -138,6 +145,8 @@ impl AccountState {
             departed: Departed::default(),
             contacts: Contacts::default(),
             parents_changed: Position::ZERO,
+            identities: Identities::default(),
+            submissions: Submissions::default(),
             maps: None,
         };
         state.add_mailbox(INBOX.to_owned(), None);
@@ -146,6 +155,22 @@ impl AccountState {
             state.subscriptions.insert(name.to_owned());
         }
         state
+    }
+
+    /// The identities (RFC 8621 §6).
+    pub fn identities(&self) -> &Identities {
+        &self.identities
+    }
+
+    /// The submissions (RFC 8621 §7).
+    pub fn submissions(&self) -> &Submissions {
+        &self.submissions
+    }
+
+    /// The submissions whose records go for another one of so many bytes: the oldest that are over. `None`
+    /// if it has no room all the same.
+    pub fn superfluous_submissions(&self, bytes: usize) -> Option<Vec<SubmissionId>> {
+        submissions::superfluous(&self.submissions, bytes)
     }
 
     /// The last log position this state includes.
@@ -413,10 +438,11 @@ impl AccountState {
         let subscriptions: usize = self.subscriptions.iter().map(|name| NAME_BYTES + name.len()).sum();
         let packed = self.messages.heap_bytes() + self.tombstones.heap_bytes();
         let packed = packed + self.departed.heap_bytes() + self.thread_links.heap_bytes() + self.maps_bytes();
+        let objects = self.objects_bytes() + self.identities.bytes() + self.submissions.bytes();
         rows + subscriptions
             + packed
             + self.flags.heap_bytes()
-            + self.objects_bytes()
+            + objects
             + self.contacts.memory()
             + 4096
     }
@@ -471,6 +497,8 @@ impl AccountState {
             {
                 uids.len().min(self.flag_set_count()) * FLAG_SET_BYTES
             }
+            Event::Submitted { submission } => submission_bytes(submission),
+            Event::IdentityStored { identity, .. } => identity.bytes(),
             _ => 0,
         }
     }

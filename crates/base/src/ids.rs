@@ -134,6 +134,14 @@ random_id! {
     /// A sealed message object: 16 random bytes, written as 32 hex digits.
     ObjectId
 }
+random_id! {
+    /// A submission of an account: 16 random bytes, written as 32 hex digits.
+    SubmissionId
+}
+random_id! {
+    /// An identity of an account: 16 bytes, written as 32 hex digits.
+    IdentityId
+}
 
 impl ObjectId {
     /// `count` consecutive new ids, the first of them random. Objects stored together are thus adjacent in

@@ -23,7 +23,7 @@ pub use budget::{Budget, Permit};
 pub use clock::{Clock, FakeClock, SystemClock, Timestamp};
 pub use counted::counted;
 pub use error::{Error, Kind, Result};
-pub use ids::{AccountId, MailboxId, ModSeq, ObjectId, Position, Uid, UidValidity};
+pub use ids::{AccountId, IdentityId, MailboxId, ModSeq, ObjectId, Position, SubmissionId, Uid, UidValidity};
 pub use memory::MemoryDivision;
 pub use random::{Random, SeededRandom, SystemRandom};
 pub use uid_set::UidSet;

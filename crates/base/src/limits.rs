@@ -442,6 +442,23 @@ pub const CARD_LANGUAGES: usize = 32;
 pub const CARDS_ENTRY_BYTES: usize = 512 * 1024;
 /// Bytes of the keys by which contact cards are sorted, of each card.
 pub const CARD_SORT_BYTES: usize = 256;
+/// Identities of an account, those of its own addresses included.
+pub const IDENTITIES: usize = 256;
+/// Bytes of one identity: its names, addresses and signatures.
+pub const IDENTITY_BYTES: usize = 64 * 1024;
+/// Bytes of all identities of an account together.
+pub const IDENTITIES_BYTES: usize = 1024 * 1024;
+/// Submissions that an account has a record of: beyond it the oldest that are final go.
+pub const SUBMISSIONS: usize = 1000;
+/// Bytes of all these records together, with the replies that each recipient may get: beyond it the
+/// oldest that are final go.
+pub const SUBMISSIONS_BYTES: usize = 4 * 1024 * 1024;
+/// Recipients of one submission over JMAP.
+pub const SUBMISSION_RECIPIENTS: usize = 1000;
+/// Bytes of a server's reply that the record of a submission keeps for each recipient.
+pub const SUBMISSION_REPLY_BYTES: usize = 256;
+/// Identities, and submissions, that were removed and that an account remembers for /changes.
+pub const RECORD_TOMBSTONES: usize = 4096;
 
 /// Bytes of the part of an address before the `@`; RFC 5321 §4.5.3.1.1 promises 64, and tags make it longer.
 pub const LOCAL_PART_BYTES: usize = 128;

@@ -20,8 +20,8 @@ use crate::scope::Scope;
 use crate::session_object;
 use crate::user::User;
 use crate::{
-    blob, contact, email, mailbox, mdn, principal, push, quota, share_notification, shared_accounts, snippet,
-    thread, upload, vacation,
+    blob, contact, email, identity, mailbox, mdn, principal, push, quota, share_notification, shared_accounts,
+    snippet, submission, thread, upload, vacation,
 };
 
 /// Runs a request.
@@ -129,6 +129,7 @@ async fn run_call<'a>(
         "Email/changes" => email::changes(scope, responder, arguments, &call_id).await,
         "Email/query" => email::query(scope, responder, arguments, &call_id).await,
         "Email/queryChanges" => email::query_changes(scope, responder, arguments, &call_id).await,
+        // Boxed: the futures of all methods share one, which is as large as the largest.
         "MDN/parse" => mdn::parse(scope, responder, arguments, &call_id).await,
         "Mailbox/get" => mailbox::get(scope, responder, arguments, &call_id).await,
         "Mailbox/changes" => mailbox::changes(scope, responder, arguments, &call_id).await,
@@ -166,6 +167,17 @@ async fn call_beside_mail(
         "ContactCard/queryChanges" => contact::query_changes(scope, responder, arguments, call_id).await,
         "ContactCard/set" => contact::set_cards(scope, responder, arguments, call_id).await,
         "ContactCard/copy" => contact::copy(scope, arguments),
+        "EmailSubmission/get" => submission::get(scope, responder, arguments, call_id).await,
+        "EmailSubmission/changes" => submission::changes(scope, responder, arguments, call_id).await,
+        "EmailSubmission/query" => submission::query(scope, responder, arguments, call_id).await,
+        "EmailSubmission/queryChanges" => {
+            submission::query_changes(scope, responder, arguments, call_id).await
+        }
+        "EmailSubmission/set" => Box::pin(submission::set(scope, responder, arguments, call_id)).await,
+        "Identity/get" => identity::get(scope, responder, arguments, call_id).await,
+        "Identity/changes" => identity::changes(scope, responder, arguments, call_id).await,
+        "Identity/set" => identity::set(scope, responder, arguments, call_id).await,
+        "MDN/send" => Box::pin(mdn::send(scope, responder, arguments, call_id)).await,
         "Email/copy" => email::copy(scope, responder, arguments, call_id).await,
         "Principal/get" => principal::get(scope, responder, arguments, call_id).await,
         "Principal/changes" => principal::changes(scope, responder, arguments, call_id).await,

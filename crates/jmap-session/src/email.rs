@@ -32,4 +32,4 @@ pub(crate) use import::import;
 pub(crate) use parse::parse;
 pub(crate) use query::query;
 pub(crate) use query_changes::query_changes;
-pub(crate) use set::set;
+pub(crate) use set::{set, set_emails};

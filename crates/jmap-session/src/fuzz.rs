@@ -7,6 +7,7 @@ use sealpost_mime::text::NoText;
 
 use crate::blob::BlobName;
 use crate::email::show;
+use crate::{mdn, submission};
 
 /// Reads a blob id. Each blob has one id.
 pub fn blob_id(id: &[u8]) {
@@ -36,4 +37,27 @@ pub fn email(message: &[u8]) {
         }
     }
     show::body(message, &stored);
+}
+
+/// Reads the header of a message that is sent, and of one whose sender wants a notification. What is written
+/// of it has no line that the server did not mean.
+pub fn sending(header: &[u8]) {
+    for identity in ["me@here.example", "*@here.example"] {
+        if let Ok(envelope) = submission::envelope_of(header, identity) {
+            let senders = [envelope.mail_from.email.as_str()];
+            assert!(senders.iter().all(|sender| sender_matches(identity, sender)), "{senders:?}");
+        }
+    }
+    if let Some(message) = mdn::notification_about(header) {
+        let is_bare = |line: &str| line.trim_end_matches("\r\n").contains(['\r', '\n']);
+        assert!(!message.split_inclusive("\r\n").any(is_bare), "{message:?}");
+        let (head, _) = message.split_once("\r\n\r\n").unwrap_or_default();
+        let names = head.split("\r\n").filter(|line| !line.starts_with([' ', '\t']));
+        let names: Vec<_> = names.map(|line| line.split(':').next().unwrap_or_default()).collect();
+        assert!(names.iter().all(|name| mdn::FIELDS_OF_HEADER.contains(name)), "{names:?}");
+    }
+}
+
+fn sender_matches(identity: &str, sender: &str) -> bool {
+    sealpost_submission::sender::matches_pattern(identity, sender)
 }

@@ -123,6 +123,13 @@ impl<'a> Scope<'a> {
         self.logs().await?.look(look).await
     }
 
+    /// Shows the state of the account's own log, with all that this process knows to be in it. Nothing may
+    /// wait in `look`.
+    pub(crate) async fn own_state<T>(&self, look: impl FnOnce(&AccountState) -> T) -> Result<T> {
+        self.account.catch_up().await?;
+        Ok(look(&self.account.state()))
+    }
+
     /// The logs of the account, to look at them and to read messages from.
     pub(crate) async fn logs(&self) -> Result<OpenLogs> {
         let own = self.account.clone();

@@ -16,12 +16,15 @@ use sealpost_jmap::principal::{OwnerCapability, PrincipalsCapability};
 use sealpost_jmap::push::VapidCapability;
 use sealpost_jmap::session::{
     Account, BlobCapability, Capabilities, ContactsCapability, CoreCapability, MailCapability, NoDetails,
-    Session, capability,
+    Session, SubmissionCapability, capability,
 };
 use sealpost_jmap::websocket::WebSocketCapability;
 use sealpost_mailbox::shared_accounts::SharedAccount;
 use sealpost_push::Pusher;
+use sealpost_queue::retry::MAX_HOLD;
 use sealpost_search::emails::Collation;
+use sealpost_submission::outbox::Outbox;
+use sealpost_submission::parameters;
 use sealpost_vault::Hash;
 use serde_json::{Map, Value};
 
@@ -29,19 +32,25 @@ use crate::blob::DIGESTS;
 use crate::principal;
 use crate::user::User;
 
-/// Capabilities whose methods `using` may ask for. That of dispositions is not announced before all
-/// of its methods are there.
+/// Capabilities whose methods `using` may ask for on any server.
 const USABLE: &[Capability] = &[
     Capability::Core,
     Capability::Mail,
     Capability::Blob,
-    Capability::Mdn,
     Capability::Quota,
     Capability::Principals,
     Capability::Contacts,
     Capability::WebSocket,
     Capability::WebPushVapid,
 ];
+/// The same on a server that sends mail.
+const SENDING: &[Capability] = &[Capability::Submission, Capability::Mdn, Capability::VacationResponse];
+
+/// Capabilities whose methods `using` may ask for.
+pub(crate) fn usable(user: &User) -> Vec<Capability> {
+    let sending: &[Capability] = if user.shared.outbox.is_some() { SENDING } else { &[] };
+    [USABLE, sending].concat()
+}
 
 /// The same for a user: vacation responses need a server that sends them.
 pub(crate) fn usable(user: &User) -> Vec<Capability> {
@@ -130,12 +139,25 @@ fn account_capabilities(user: &User, owner: AccountId) -> Capabilities {
             capability(Capability::Principals, &principals),
             capability(Capability::Contacts, &contacts),
         ]);
-        if user.shared.vacations.is_some() {
-            // RFC 8621 §1.3.3.
-            capabilities.extend([capability(Capability::VacationResponse, &NoDetails {})]);
+        if let Some(outbox) = &user.shared.outbox {
+            capabilities.extend([
+                capability(Capability::Submission, &submission(outbox)),
+                capability(Capability::Mdn, &NoDetails {}),
+                // RFC 8621 §1.3.3.
+                capability(Capability::VacationResponse, &NoDetails {}),
+            ]);
         }
     }
     capabilities
+}
+
+/// What can be asked of a submission (RFC 8621 §1.3.2).
+fn submission(outbox: &Outbox) -> SubmissionCapability {
+    let extensions = parameters::extensions(outbox.message_size()).into_iter();
+    SubmissionCapability {
+        max_delayed_send: MAX_HOLD.as_secs(),
+        submission_extensions: extensions.map(|(name, arguments)| (name.to_owned(), arguments)).collect(),
+    }
 }
 
 fn without_urls(user: &User, shared: &[SharedAccount]) -> Session {

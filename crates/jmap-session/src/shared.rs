@@ -11,8 +11,11 @@ use sealpost_jmap::websocket::{ClientMessage, RequestError};
 use sealpost_jmap::{Problem, Request, json};
 use sealpost_push::Pusher;
 use sealpost_session::Context;
+use sealpost_submission::outbox::Outbox;
 use sealpost_submission::vacation::Vacations;
 use tokio::sync::Semaphore;
+
+use crate::identity::OwnAddresses;
 
 use crate::principal::PrincipalDirectory;
 
@@ -33,6 +36,9 @@ pub struct JmapShared {
     /// The vacation responses; without them the capability is not announced.
     pub(crate) vacations: Option<Vacations>,
     under_way: Mutex<HashMap<AccountId, Weak<UnderWay>>>,
+    /// What users submit mail through; `None` if this server sends none.
+    pub(crate) outbox: Option<Outbox>,
+    pub(crate) own_addresses: OwnAddresses,
 }
 
 /// Permits that bound the concurrent operations of one account.
@@ -56,13 +62,16 @@ impl JmapShared {
             principals: PrincipalDirectory::default(),
             vacations: None,
             under_way: Mutex::default(),
+            outbox: None,
+            own_addresses: OwnAddresses::default(),
         }
     }
 
-    /// Offers vacation responses, if the server can send them.
+    /// With what users submit mail through, and what sends vacation responses.
     #[must_use]
-    pub fn with_vacations(self, vacations: Option<Vacations>) -> Self {
-        JmapShared { vacations, ..self }
+    pub fn sending(self, outbox: Option<Outbox>) -> Self {
+        let vacations = outbox.as_ref().map(|outbox| outbox.vacation().vacations().clone());
+        JmapShared { outbox, vacations, ..self }
     }
 
     /// Offers pushes to devices, if the server can send them.

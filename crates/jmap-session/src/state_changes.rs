@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use sealpost_auth::fair_scheduler;
 use sealpost_base::limits::{JMAP_CHANGES, JMAP_PUSH_INTERVAL};
-use sealpost_base::{AccountId, ObjectId, Result};
+use sealpost_base::{AccountId, ObjectId, Position, Result};
 use sealpost_jmap::State;
 use sealpost_jmap::push::{StateChange, TypeState};
 use sealpost_mailbox::account_changes::{AccountChanges, LogPositions, logs_of, positions, since};
@@ -23,6 +23,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::caller::Caller;
 use crate::logs::{Logs, OpenLogs};
+use crate::record_state::state_at;
 use crate::session_object::account_id;
 use crate::share_notification;
 use crate::shared_accounts;
@@ -156,6 +157,7 @@ impl StateChanges {
                 if before.map_or(0, |before| before.notices) != now.notices {
                     types.insert("ShareNotification".to_owned(), share_notification::state_of(now.notices));
                 }
+                types.extend(changed_records(logs, before));
                 (account, now, Some(types))
             }));
             fair_scheduler::run(self.caller.queue(), work).await?
@@ -215,6 +217,21 @@ fn changed_types(emails: Option<&AccountChanges<ObjectId>>) -> impl Iterator<Ite
     [("Email", has_email), ("EmailDelivery", has_delivery), ("Mailbox", true), ("Thread", has_email)]
         .into_iter()
         .filter_map(|(name, has_changed)| has_changed.then_some(name))
+}
+
+/// The types with states of their own that have changed since the client knew the caller's own log, with
+/// their states.
+fn changed_records(logs: &Logs<'_>, before: Option<&KnownAccount>) -> Vec<(String, State)> {
+    if logs.reach() != Reach::Own {
+        return Vec::new();
+    }
+    let (log, state) = logs.own();
+    let known = before.and_then(|before| before.positions.iter().find(|(known, _)| *known == log));
+    let known = known.map_or(Position::ZERO, |(_, position)| position);
+    let types =
+        [("EmailSubmission", state.submissions().changed()), ("Identity", state.identities().changed())];
+    let changed = types.into_iter().filter(|(_, at)| *at > known);
+    changed.map(|(name, at)| (name.to_owned(), state_at(at))).collect()
 }
 
 /// Looks at each account of the user, at one moment of its logs; watchers for what comes after it.

@@ -21,6 +21,8 @@ const PRINCIPALS: &str = "urn:ietf:params:jmap:principals";
 const OWNER: &str = "urn:ietf:params:jmap:principals:owner";
 const QUOTA: &str = "urn:ietf:params:jmap:quota";
 const VACATION: &str = "urn:ietf:params:jmap:vacationresponse";
+const MDN: &str = "urn:ietf:params:jmap:mdn";
+const SUBMISSION: &str = "urn:ietf:params:jmap:submission";
 const WEBSOCKET: &str = "urn:ietf:params:jmap:websocket";
 
 fn echo(argument: &Value) -> Value {
@@ -59,11 +61,12 @@ async fn the_session_object_has_what_works() {
     let caller = server.caller().await;
     let session = serde_json::to_value(caller.session("https://mail.example.org").await.unwrap()).unwrap();
     let account = format!("A{}", server.record.id);
-    let of_account = [BLOB, CONTACTS, MAIL, PRINCIPALS, QUOTA, VACATION].map(str::to_owned).to_vec();
+    let of_account = [BLOB, CONTACTS, MAIL, MDN, PRINCIPALS, QUOTA, SUBMISSION, VACATION];
+    let of_account = of_account.map(str::to_owned).to_vec();
     let names = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     assert_eq!(
         names(&session["capabilities"]),
-        [BLOB, CONTACTS, CORE, MAIL, PRINCIPALS, QUOTA, VACATION, WEBSOCKET]
+        [BLOB, CONTACTS, CORE, MAIL, MDN, PRINCIPALS, QUOTA, SUBMISSION, VACATION, WEBSOCKET]
     );
     let usable = &session["accounts"][&account]["accountCapabilities"];
     assert_eq!(names(&session["primaryAccounts"]), of_account);
@@ -77,6 +80,9 @@ async fn the_session_object_has_what_works() {
     assert_eq!(session["capabilities"][WEBSOCKET]["url"], "wss://mail.example.org/jmap/ws");
     assert_eq!(session["capabilities"][CORE]["maxCallsInRequest"], 16);
     assert_eq!(session["accounts"][&account]["isPersonal"], true);
+    assert_eq!(usable[SUBMISSION]["maxDelayedSend"], 30 * 86_400);
+    let extensions = &usable[SUBMISSION]["submissionExtensions"];
+    assert_eq!(extensions["FUTURERELEASE"], json!(["2592000"]));
     assert_eq!(session["username"], "me@localhost");
     assert_eq!(session["apiUrl"], "https://mail.example.org/jmap/api");
     for (url, variables) in [
@@ -101,6 +107,18 @@ async fn the_session_object_has_what_works() {
     let response = api(&caller, &echo(&json!(null))).await.unwrap();
     assert_eq!(response["sessionState"], session["state"]);
     assert_eq!(session["state"], json!(caller.session("http://localhost").await.unwrap().state));
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_send_announces_no_submission() {
+    let server = TestServer::new().await;
+    let caller = server.caller_without_sending().await;
+    let session = serde_json::to_value(caller.session("https://mail.example.org")).unwrap();
+    let capabilities = session["capabilities"].as_object().unwrap();
+    assert!(!capabilities.contains_key(SUBMISSION) && !capabilities.contains_key(MDN));
+    let request = json!({ "using": [CORE, SUBMISSION], "methodCalls": [] });
+    let Err(ApiError::Problem(problem)) = api(&caller, &request).await else { panic!() };
+    assert_eq!(problem.problem, ProblemType::UnknownCapability);
 }
 
 #[tokio::test]

@@ -16,3 +16,8 @@ fn blob_ids() {
 fn emails() {
     corpus::replay_variants(CRATE, "jmap_email", emails::fuzz_email);
 }
+
+#[test]
+fn sending() {
+    corpus::replay_variants(CRATE, "jmap_sending", emails::fuzz_sending);
+}

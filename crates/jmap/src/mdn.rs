@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use sealpost_base::limits::JMAP_GET_OBJECTS;
+use sealpost_base::limits::{JMAP_GET_OBJECTS, JMAP_SET_OBJECTS};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::error::MethodError;
-use crate::id::{AccountId, BlobId, EmailId, GivenId};
+use crate::error::{MethodError, SetError};
+use crate::id::{AccountId, BlobId, CreationId, EmailId, GivenId};
 use crate::object::object;
 use crate::read::{Fields, string_enum};
 
@@ -125,4 +125,71 @@ object! {
         /// Blobs that do not exist.
         not_found: Vec<GivenId> = "notFound" [null_if_empty],
     }
+}
+
+/// Arguments of MDN/send (§2.1).
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MdnSend {
+    /// The account.
+    pub account_id: AccountId,
+    /// The identity that sends.
+    pub identity_id: GivenId,
+    /// The notifications, as they came: what is wrong in one fails that one. At most
+    /// [`JMAP_SET_OBJECTS`], with the next.
+    pub send: BTreeMap<CreationId, Map<String, Value>>,
+    /// Patches of the emails that they are about: by their ids, or by the creation ids of `send`.
+    pub on_success_update_email: BTreeMap<GivenId, Map<String, Value>>,
+}
+
+impl MdnSend {
+    /// Reads the arguments.
+    pub fn from_arguments(arguments: Map<String, Value>) -> Result<Self, MethodError> {
+        let mut fields = Fields::from(arguments);
+        let account_id = crate::standard::account(&mut fields)?;
+        let identity_id = fields.required("identityId")?;
+        let send: BTreeMap<CreationId, Map<String, Value>> = fields.required("send")?;
+        let update: Option<BTreeMap<GivenId, Map<String, Value>>> =
+            fields.optional("onSuccessUpdateEmail")?;
+        fields.finish()?;
+        let on_success_update_email = update.unwrap_or_default();
+        let objects = send.len().max(on_success_update_email.len());
+        if objects > JMAP_SET_OBJECTS {
+            return Err(MethodError::too_large("maxObjectsInSet", JMAP_SET_OBJECTS, objects));
+        }
+        Ok(MdnSend { account_id, identity_id, send, on_success_update_email })
+    }
+}
+
+/// What the server set in a notification that was sent.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SentMdn {
+    /// The subject, if the client gave none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
+    /// The recipient, if the client gave none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub final_recipient: Option<String>,
+    /// The recipient as the sender wrote it, if the message says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub original_recipient: Option<String>,
+    /// The Message-ID of the message, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub original_message_id: Option<String>,
+    /// Whether the message is in it, if the client did not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub include_original_message: Option<bool>,
+}
+
+/// The response to MDN/send.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MdnSendResponse {
+    /// The account.
+    pub account_id: AccountId,
+    /// Those that were sent, with what the server set; null if none was.
+    pub sent: Option<BTreeMap<CreationId, SentMdn>>,
+    /// Why others were not sent; null if all were.
+    pub not_sent: Option<BTreeMap<CreationId, SetError>>,
 }

@@ -128,6 +128,7 @@ impl Report<'_> {
             body: Body::Inline(text),
             message_id: Some(message_id),
             source: Source::Report,
+            submission: None,
         }
     }
 

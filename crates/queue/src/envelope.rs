@@ -4,7 +4,7 @@
 //! [state](crate::State). Encoded as CBOR maps whose keys are never reused: `docs/format/queue.md`.
 
 use minicbor::{Decode, Encode};
-use sealpost_base::{AccountId, ObjectId, Timestamp, limits};
+use sealpost_base::{AccountId, ObjectId, SubmissionId, Timestamp, limits};
 use sealpost_vault::message::{Layout, MessageKey};
 
 /// A mail that the queue takes responsibility for.
@@ -51,6 +51,21 @@ pub struct Mail {
     /// Where it comes from.
     #[n(12)]
     pub source: Source,
+    /// The submission that its account has a record of.
+    #[n(13)]
+    pub submission: Option<MailSubmission>,
+}
+
+/// A submission that the account of a mail has a record of: it is told what becomes of the mail.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct MailSubmission {
+    /// Its id in the account's log.
+    #[n(0)]
+    pub id: SubmissionId,
+    /// The account's name, by which its public key is found.
+    #[n(1)]
+    pub account: String,
 }
 
 /// One recipient and what its sender asked for.

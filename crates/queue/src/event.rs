@@ -6,7 +6,7 @@
 use std::fmt;
 
 use minicbor::{Decode, Encode};
-use sealpost_base::{Error, ObjectId, Random, Result, Timestamp, limits};
+use sealpost_base::{Error, ObjectId, Position, Random, Result, Timestamp, limits};
 use sealpost_vault::message::{Layout, MessageKey};
 
 use crate::MailId;
@@ -114,6 +114,25 @@ pub enum Event {
     /// Which server took the mail for the recipients that the next event says are delivered.
     #[n(16)]
     Taken(#[n(0)] Taken),
+    /// The sender cancels the mail. No effect if a server has it, or can get it by an attempt that was
+    /// begun.
+    #[n(17)]
+    Canceled(#[n(0)] MailId),
+    /// Accounts know what became of these submissions, up to that position of this log.
+    #[n(18)]
+    Told(#[n(0)] Told),
+}
+
+/// What accounts know of their submissions.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Told {
+    /// The mails.
+    #[n(0)]
+    pub mails: Vec<MailId>,
+    /// Up to where.
+    #[n(1)]
+    pub upto: Position,
 }
 
 /// A server took a mail.

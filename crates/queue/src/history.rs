@@ -241,7 +241,8 @@ fn told(event: &Event) -> Option<Event> {
         | Event::Held(_)
         | Event::Released(_)
         | Event::Retried(_)
-        | Event::Removed(_) => Some(event.clone()),
+        | Event::Removed(_)
+        | Event::Canceled(_) => Some(event.clone()),
         _ => None,
     }
 }

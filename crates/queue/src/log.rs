@@ -21,7 +21,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
-use sealpost_base::{AccountId, Budget, Clock, Error, Kind, Position, Random, Result};
+use futures::future::OptionFuture;
+use sealpost_base::{AccountId, Budget, Clock, Error, Kind, Position, Random, Result, SubmissionId};
 use sealpost_journal::{Content, Journal, Replay};
 use sealpost_vault::entry::LogKey;
 use sealpost_vault::mail_key::MailKeys;
@@ -31,8 +32,9 @@ use tokio::sync::{Mutex as AsyncMutex, Notify, oneshot, watch};
 
 use crate::MailId;
 use crate::envelope::Mail;
-use crate::event::{Batch, Event, WriterId};
+use crate::event::{Batch, Event, Selector, WriterId};
 use crate::recent::Recent;
+use crate::request::{self, Action, Request};
 use crate::state::{Place, State};
 pub(crate) use load::load as load_log;
 pub(crate) use touched::{Touched, TouchedSet};
@@ -81,6 +83,8 @@ pub(crate) struct Inner {
     pub(crate) node: AccountId,
     pub(crate) mail_keys: MailKeys,
     pub(crate) keys: AccountKeys,
+    /// Authenticates entries, those of other queues too.
+    log_key: LogKey,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) random: Arc<dyn Random>,
     pub(crate) budget: Budget,
@@ -190,7 +194,8 @@ impl Queue {
         self.0.full.store(full, Ordering::Relaxed);
     }
 
-    /// Appends events, with others that wait; durable when it returns. The ids of the mails among them.
+    /// Appends events, with others that wait; durable when it returns. The ids of the mails that they
+    /// accept, then of those that they cancel.
     ///
     /// # Errors
     /// `Retry` if they are not durable, or not known to be.
@@ -207,6 +212,56 @@ impl Queue {
             }
         }
         self.committed(result).await
+    }
+
+    /// Cancels a submission: whether nobody gets it. If not, a server has the mail, or may get it by an
+    /// attempt that was begun. Durable when it returns.
+    ///
+    /// # Errors
+    /// `Retry` if that is not durable, or not known to be.
+    pub async fn cancel(&self, submission: SubmissionId) -> Result<bool> {
+        let Some(id) = self.state().mail_of(submission) else { return Ok(false) };
+        let mail = match self.read(id).await {
+            Ok(mail) => Some(mail),
+            Err(e) if matches!(e.kind(), Kind::NotFound | Kind::Corrupt) => None,
+            Err(e) => return Err(e),
+        };
+        if self.commit(vec![Event::Canceled(id)]).await?.is_empty() {
+            return Ok(false);
+        }
+        if let Some(Err(e)) = OptionFuture::from(mail.as_ref().map(|mail| self.remove_body(mail))).await {
+            tracing::debug!(error = %e, "the body of a canceled mail is removed at a later start");
+        }
+        Ok(true)
+    }
+
+    /// Leaves a request to cancel a submission for the queue of another node.
+    ///
+    /// # Errors
+    /// As [`request::submit`].
+    pub async fn request_cancel(&self, node: AccountId, submission: SubmissionId) -> Result<()> {
+        let inner = &self.0;
+        let (action, selector) = (Action::Cancel(submission), Selector::default());
+        let request = Request { action, selector, by: "the sender".to_owned() };
+        let now = inner.clock.now();
+        request::submit(&inner.store, &inner.mail_keys, node, &request, now, &*inner.random).await.map(drop)
+    }
+
+    /// The node whose queue it is.
+    pub fn node(&self) -> AccountId {
+        self.0.node
+    }
+
+    /// Whether the queue of another node has a submission, or still has to tell its account of it.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn other_has(&self, node: AccountId, submission: SubmissionId) -> Result<bool> {
+        let inner = &self.0;
+        let (store, random) = (inner.store.clone(), inner.random.clone());
+        let journal = Journal::of_queue(store, node, &inner.log_key, random).timed(inner.clock.clone());
+        let state = read_state(&journal, &inner.mail_keys.queue(node)).await?;
+        Ok(state.mail_of(submission).is_some())
     }
 
     /// Says that a mail is being sent: begun at once, durable when the future is done. While mail

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures::TryStreamExt;
 use minicbor::{Decode, Encode};
-use sealpost_base::{AccountId, Error, Kind, Random, Result, Timestamp, limits};
+use sealpost_base::{AccountId, Error, Kind, Random, Result, SubmissionId, Timestamp, limits};
 use sealpost_vault::mail_key::MailKeys;
 use sealpost_vault::{Put, Store};
 
@@ -70,6 +70,9 @@ pub enum Action {
     /// The opposite.
     #[n(8)]
     ReleaseAll,
+    /// The sender cancels that submission; its account is told whether that was in time.
+    #[n(9)]
+    Cancel(#[n(0)] SubmissionId),
 }
 
 impl Action {

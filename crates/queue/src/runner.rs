@@ -25,6 +25,7 @@ use sealpost_base::{Clock, Timestamp};
 use sealpost_delivery::transport::Transport;
 use tokio::sync::Notify;
 
+pub use address::mailbox;
 pub use message::{AsAccepted, Forms, Pieces, QueuedMessage};
 
 use crate::schedule::{RouteKey, SiteStatus};

@@ -10,13 +10,14 @@ mod chunks;
 mod names;
 mod rows;
 mod sent;
+mod submissions;
 #[cfg(test)]
 pub(crate) mod tests;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use minicbor::{Decode, Encode};
-use sealpost_base::{AccountId, ObjectId, Position, Timestamp};
+use sealpost_base::{AccountId, ObjectId, Position, SubmissionId, Timestamp};
 use sealpost_vault::message::{Layout, MessageKey};
 
 pub use apply::Applied;
@@ -24,6 +25,8 @@ use names::Names;
 pub use rows::{Flags, Place, Row, Rows, SEVERAL};
 pub use sent::HourCount;
 use sent::SentRecipients;
+use submissions::QueuedSubmissions;
+pub use submissions::{Arrival, News, QueuedSubmission};
 
 use crate::MailId;
 use crate::event::{Adoption, Failure, Rule, WriterId};
@@ -50,6 +53,7 @@ pub struct State {
     handled: VecDeque<String>,
     totals: Totals,
     sent: SentRecipients,
+    submissions: QueuedSubmissions,
 }
 
 /// Progress of a mail that has several recipients.
@@ -207,6 +211,21 @@ impl State {
         self.sent.of(account, now)
     }
 
+    /// The mail of a submission; `None` if it is queued no more and its account knows all about it.
+    pub fn mail_of(&self, submission: SubmissionId) -> Option<MailId> {
+        self.submissions.mail_of(submission)
+    }
+
+    /// The submission that a mail is of, while it is queued or its account does not know all about it.
+    pub fn submission(&self, mail: MailId) -> Option<&QueuedSubmission> {
+        self.submissions.get(mail)
+    }
+
+    /// Submissions of which their accounts have not been told everything, by mail.
+    pub fn untold(&self) -> impl Iterator<Item = (MailId, &QueuedSubmission)> {
+        self.submissions.iter_from(MailId(0)).filter(|(_, queued)| !queued.news.is_empty())
+    }
+
     /// When something has to be done about a mail: an attempt, a report, the end of its hold or of its time.
     pub fn due(&self, row: &Row) -> Timestamp {
         if row.flags.has(Flags::HELD) {
@@ -243,6 +262,7 @@ impl State {
             + parts
             + self.segments.len() * (size_of::<Segment>() + 16)
             + self.sent.heap_bytes()
+            + self.submissions.heap_bytes()
     }
 }
 

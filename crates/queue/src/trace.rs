@@ -128,9 +128,11 @@ impl Trace {
                 Event::Attempted(attempted) => attempted.mail,
                 Event::Taken(taken) => taken.mail,
                 Event::Held(held) => held.mail,
-                Event::DelayReported(id) | Event::Released(id) | Event::Retried(id) | Event::Removed(id) => {
-                    *id
-                }
+                Event::DelayReported(id)
+                | Event::Released(id)
+                | Event::Retried(id)
+                | Event::Removed(id)
+                | Event::Canceled(id) => *id,
                 _ => continue,
             };
             if let Some(mail) = self.mails.get_mut(&id)

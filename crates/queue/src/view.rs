@@ -49,7 +49,9 @@ impl HandledRequest {
     fn take(&mut self, event: &Event) {
         let mail = match event {
             Event::Held(held) if held.rule == 0 => held.mail,
-            Event::Released(mail) | Event::Retried(mail) | Event::Removed(mail) => *mail,
+            Event::Released(mail) | Event::Retried(mail) | Event::Removed(mail) | Event::Canceled(mail) => {
+                *mail
+            }
             Event::Attempted(attempted) if attempted.outcomes.iter().any(is_bounce) => attempted.mail,
             Event::RuleAdded(_) | Event::RuleRemoved(_) => {
                 self.rules += 1;

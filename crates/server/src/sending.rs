@@ -12,6 +12,7 @@ mod keys;
 mod local;
 mod network;
 mod node;
+mod outcomes;
 mod policies;
 mod running;
 pub mod tls_sessions;

@@ -11,6 +11,8 @@ mod keys;
 mod signing;
 #[path = "sending/stopping.rs"]
 mod stopping;
+#[path = "sending/submissions.rs"]
+mod submissions;
 #[path = "sending/vacation.rs"]
 mod vacation;
 #[path = "sending/world.rs"]

@@ -12,6 +12,7 @@
 
 mod counts;
 mod forwarding;
+mod route;
 mod scan;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,6 +28,7 @@ use crate::outbox::LimitReached;
 use crate::srs::{Invalid, Srs};
 use counts::Counts;
 pub use forwarding::{Forwarding, Onward};
+pub use route::Route;
 
 /// What the mark of an alias is derived for.
 const MARK: &str = "forwarding mark";
@@ -117,6 +119,14 @@ impl Forwarder {
             to = original;
         }
         parts.directory.resolve(&to.to_string()).await
+    }
+
+    /// Where mail for an address goes that `from` submits now.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn route(&self, address: &str, from: &str) -> Result<Route> {
+        route::find(self, address, from).await
     }
 
     /// Refuses recipients that are more than their aliases may forward to now.

@@ -1,6 +1,7 @@
 //! What every protocol does to send a message, up to the queue (RFC 6409): SMTP submission, and
 //! JMAP's EmailSubmission.
 //!
+//! - [`parameters`]: parameters of an envelope that are given one by one, for JMAP.
 //! - [`outbox`]: where messages are submitted; it uses everything else.
 //! - [`domain_keys`]: the keys of domains, which messages are signed with (DKIM).
 //! - [`sender`]: which addresses an account may send as.
@@ -18,6 +19,7 @@ pub mod forwarder;
 pub mod header;
 pub mod lines;
 pub mod outbox;
+pub mod parameters;
 pub mod sender;
 pub mod srs;
 pub mod vacation;

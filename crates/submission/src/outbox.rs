@@ -31,7 +31,7 @@ use crate::vacation::Vacations;
 use crate::vacation::responder::{ResponderParts, VacationResponder};
 pub use limits::{LimitReached, SendingLimits, Window};
 pub use refusal::Refusal;
-pub use submission::Submission;
+pub use submission::{ReadySubmission, Submission};
 
 /// Submissions that are not finished hold at most the common part of the budget divided by this.
 const MEMORY_SHARE: usize = 4;
@@ -161,6 +161,11 @@ impl Outbox {
     /// What replies to delivered mail, into the same queue.
     pub fn vacation(&self) -> &VacationResponder {
         &self.0.vacation
+    }
+
+    /// The most bytes of a message.
+    pub fn message_size(&self) -> u64 {
+        self.0.parts.limits.message_size
     }
 
     /// What it counts.

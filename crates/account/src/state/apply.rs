@@ -59,13 +59,11 @@ pub enum Applied {
 impl AccountState {
     /// Applies all events of the entry at `position`; what each did, in order.
     ///
-    /// In an entry sealed to the public key only deliveries and offers count: its writer need not
-    /// be the owner.
+    /// In an entry sealed to the public key only deliveries, offers and outcomes of submissions count:
+    /// its writer need not be the owner.
     pub fn apply(&mut self, position: Position, origin: Origin, batch: &Batch) -> Vec<Applied> {
         self.position = position;
-        let allowed = |event: &Event| {
-            origin == Origin::Owner || matches!(event, Event::Delivered { .. } | Event::Offered { .. })
-        };
+        let allowed = |event: &Event| origin == Origin::Owner || event.needs_no_owner();
         batch
             .events
             .iter()
@@ -145,6 +143,17 @@ impl AccountState {
                 }
                 Applied::Done
             }
+            Event::Submitted { submission } => done(self.submissions.record(submission, at, self.position)),
+            Event::SubmissionOutcome { submission, news } => {
+                done(self.submissions.take(*submission, news, self.position))
+            }
+            Event::SubmissionRemoved { submission } => {
+                done(self.submissions.remove(*submission, self.position).is_some())
+            }
+            Event::IdentityStored { id, identity } => {
+                done(self.identities.store(*id, identity, self.position))
+            }
+            Event::IdentityRemoved { id } => done(self.identities.remove(*id, self.position).is_some()),
         }
     }
 
@@ -472,6 +481,11 @@ impl AccountState {
         self.forget_departed();
         self.drop_maps();
     }
+}
+
+/// Whether an event did something that is not shown otherwise.
+fn done(has_changed: bool) -> Applied {
+    if has_changed { Applied::Done } else { Applied::Nothing }
 }
 
 pub(super) fn tombstone(mailbox: MailboxId, row: &Row, at: Timestamp) -> Tombstone {

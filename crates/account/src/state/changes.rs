@@ -14,24 +14,10 @@ use sealpost_base::{MailboxId, ObjectId, Position, UidValidity};
 use super::AccountState;
 use super::mailbox::{Mailbox, Row};
 use super::messages::MessageNumber;
+pub use super::records::Changes;
 use super::visible::Departure;
 use crate::event::SpecialUse;
 use crate::thread::ThreadId;
-
-/// What became of things between two positions. Nothing is in it twice.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Changes<T> {
-    /// Not there at the first position, and there at the second.
-    pub created: Vec<T>,
-    /// There at both, and different at the second, or perhaps so.
-    pub updated: Vec<T>,
-    /// There at the first position, and not at the second.
-    pub destroyed: Vec<T>,
-    /// The second position: the next one to ask for.
-    pub upto: Position,
-    /// Something changed after that.
-    pub more: bool,
-}
 
 /// How a mailbox changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -21,6 +21,7 @@ use super::flags::{FlagSet, FlagTable, KeywordId};
 use super::mailbox::{Mailbox, Row, Vanished};
 use super::messages::{MessageNumber, MessageTable, NUMBERS as MESSAGES_PER_CHUNK};
 use super::objects::Objects;
+use super::records::Records;
 use super::thread_links::ThreadLinks;
 use super::visible::{Departed, shows};
 use super::{AccountState, GONE_BYTES, LINK_BYTES, MESSAGE_BYTES, ROW_BYTES, TOMBSTONE_BYTES, Tombstone};
@@ -168,6 +169,8 @@ impl AccountState {
         if !self.objects.by_name().is_empty() {
             contents.push(Content::Objects);
         }
+        contents.extend((!self.identities.is_untouched()).then_some(Content::Identities));
+        contents.extend((!self.submissions.is_untouched()).then_some(Content::Submissions));
         ChunkNames(contents.iter().map(Content::name).collect())
     }
 
@@ -221,6 +224,8 @@ impl AccountState {
                     .map(|(name, value)| (name, <&minicbor::bytes::ByteSlice>::from(value.as_slice())));
                 minicbor::to_vec(objects.collect::<BTreeMap<_, _>>())
             }
+            Some(Content::Identities) => return self.identities.chunk(),
+            Some(Content::Submissions) => return self.submissions.chunk(),
         };
         bytes.unwrap_or_default()
     }
@@ -348,6 +353,7 @@ impl Restore {
         if self.headless != (content == Content::StateHeader) {
             return Err(bad());
         }
+        let at = self.state.position;
         match content {
             Content::StateHeader => self.head(decode(bytes)?)?,
             Content::Messages(_) => {
@@ -403,6 +409,8 @@ impl Restore {
                 let objects = objects.into_iter().map(|(name, value)| (name, value.into())).collect();
                 self.state.objects = Objects::restore(objects, self.state.position);
             }
+            Content::Identities => self.state.identities = Records::restore(bytes, at).ok_or_else(bad)?,
+            Content::Submissions => self.state.submissions = Records::restore(bytes, at).ok_or_else(bad)?,
         }
         Ok(())
     }

@@ -87,6 +87,11 @@ impl AccountState {
             | Event::DefaultAddressBookSet { .. }
             | Event::CardStored { .. }
             | Event::CardDeleted { .. }
+            | Event::Submitted { .. }
+            | Event::SubmissionOutcome { .. }
+            | Event::SubmissionRemoved { .. }
+            | Event::IdentityStored { .. }
+            | Event::IdentityRemoved { .. }
             | Event::HierarchyRenamed { .. } => Some(event.clone()),
             Event::MailboxRenamed { .. }
             | Event::MailboxDeleted { .. }

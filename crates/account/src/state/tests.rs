@@ -3,6 +3,7 @@
 mod contacts;
 mod delivery;
 mod emails;
+mod submissions;
 
 use std::collections::BTreeMap;
 

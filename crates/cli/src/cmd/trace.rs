@@ -106,6 +106,7 @@ impl Step {
             Event::Released(_) => one("released", None),
             Event::Retried(_) => one("retried", Some("by the operator".to_owned())),
             Event::Removed(_) => one("removed", Some("by the operator".to_owned())),
+            Event::Canceled(_) => one("canceled", Some("by the sender, unless it was too late".to_owned())),
             _ => Vec::new(),
         }
     }

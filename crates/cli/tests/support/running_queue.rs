@@ -137,5 +137,6 @@ fn mail(from: &str, to: &[&str], message_id: &str) -> Mail {
         body: Body::Inline(b"Subject: x\r\n\r\ntext\r\n".to_vec()),
         message_id: Some(message_id.to_owned()),
         source: Source::Submission,
+        submission: None,
     }
 }

@@ -29,6 +29,16 @@ pub(crate) async fn set(
 ) -> Outcome {
     let request = SetRequest::from_arguments(arguments)?;
     scope.require_writable(&request.account_id)?;
+    set_emails(scope, responder, request, call_id).await
+}
+
+/// The same for arguments that were read: the implicit call after a submission (RFC 8621 §7.5).
+pub(crate) async fn set_emails(
+    scope: &mut Scope<'_>,
+    responder: &mut Responder<'_>,
+    request: SetRequest,
+    call_id: &str,
+) -> Outcome {
     let mut entries = Entries::begin(scope, request.if_in_state.as_ref()).await?;
     let mut response: EmailSetResponse = SetResponse::new(request.account_id.clone(), entries.old_state());
     let done = run(scope, &mut entries, request, &mut response).await;

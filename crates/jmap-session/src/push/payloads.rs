@@ -15,12 +15,14 @@ use crate::session_object::account_id;
 use crate::state_string::{Head, state_of};
 
 /// Types of which objects change with what an entry touches.
-const TYPES: [(&str, Touched); 6] = [
+const TYPES: [(&str, Touched); 8] = [
     ("AddressBook", Touched::ADDRESS_BOOKS),
     ("ContactCard", Touched::CARDS),
     ("Email", Touched::EMAILS),
     // RFC 8621 §1.5.
     ("EmailDelivery", Touched::DELIVERIES),
+    ("EmailSubmission", Touched::SUBMISSIONS),
+    ("Identity", Touched::IDENTITIES),
     ("Mailbox", Touched::MAILBOXES),
     ("Thread", Touched::EMAILS),
 ];

@@ -9,3 +9,8 @@ pub fn fuzz_blob_id(id: &[u8]) {
 pub fn fuzz_email(message: &[u8]) {
     sealpost_jmap_session::fuzz::email(message);
 }
+
+/// A header that envelopes and notifications are made of.
+pub fn fuzz_sending(data: &[u8]) {
+    sealpost_jmap_session::fuzz::sending(data);
+}

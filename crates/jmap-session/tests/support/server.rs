@@ -6,16 +6,20 @@ use std::sync::Arc;
 use sealpost_account::accounts::Delivery;
 use sealpost_account::acl::Acl;
 use sealpost_account::rights::Rights;
+use sealpost_account::submission::{Delivered, SubmissionNews};
 use sealpost_account::{Account, AccountState, Event, FlagAction, Flags, SpecialUses, SystemFlags, ops};
-use sealpost_base::{FakeClock, MailboxId, SeededRandom, Timestamp, Uid, UidSet};
-use sealpost_directory::{AccountName, AccountRecord, NewAccount, Secret};
+use sealpost_base::{FakeClock, MailboxId, Position, SeededRandom, Timestamp, Uid, UidSet};
+use sealpost_directory::{AccountName, AccountRecord, AliasName, NewAccount, Secret};
 use sealpost_jmap::Request;
 use sealpost_jmap_session::{ApiError, Caller, ClientGone, Credentials, JmapShared, ResponseSink};
 use sealpost_mailbox::User;
 use sealpost_mailbox::rights::{Grantee, RightsChange};
 use sealpost_mailbox::share::Sharing;
+use sealpost_queue::{Opening, Queue, node_id};
 use sealpost_session::{Context, Settings};
-use sealpost_submission::vacation::Vacations;
+use sealpost_submission::domain_keys::DomainKeys;
+use sealpost_submission::outbox::{Outbox, OutboxParts, SendingLimits};
+use sealpost_vault::entry::LogKey;
 use sealpost_vault::mail_key::MailKeys;
 use sealpost_vault::server_key::ServerKeys;
 use sealpost_vault::{RootKey, Store};
@@ -28,7 +32,10 @@ pub const BASIC: &str = "Basic bWVAbG9jYWxob3N0OnNlY3JldA==";
 
 pub struct TestServer {
     pub ctx: Arc<Context>,
+    pub clock: Arc<FakeClock>,
     pub jmap: Arc<JmapShared>,
+    /// Where submitted mail goes. Nothing sends it; what becomes of it is what a test says.
+    pub queue: Queue,
     pub record: AccountRecord,
     pub root: RootKey,
     deliveries: std::cell::Cell<i64>,
@@ -71,22 +78,31 @@ impl TestServer {
         let random = Arc::new(SeededRandom::new(1));
         let key = ServerKeys::generate(&*random);
         let clock = Arc::new(FakeClock::new(NOW));
-        let ctx = Arc::new(Context::new(settings, store, key, None, clock, random).unwrap());
-        let jmap = Arc::new(JmapShared::new(ctx.clone()).with_vacations(Some(vacations(&ctx))));
-        Self::of_account(ctx, jmap, "me@localhost").await
+        let log_key = LogKey::of(&key);
+        let ctx = Arc::new(Context::new(settings, store, key, None, clock.clone(), random).unwrap());
+        let outbox = outbox(&ctx, log_key, "one").await;
+        let queue = outbox.queue().clone();
+        let jmap = Arc::new(JmapShared::new(ctx.clone()).sending(Some(outbox)));
+        Self::of_account(ctx, clock, (jmap, queue), "me@localhost").await
     }
 
     /// A new account of that name, with the password `secret`.
-    async fn of_account(ctx: Arc<Context>, jmap: Arc<JmapShared>, name: &str) -> Self {
+    async fn of_account(
+        ctx: Arc<Context>,
+        clock: Arc<FakeClock>,
+        (jmap, queue): (Arc<JmapShared>, Queue),
+        name: &str,
+    ) -> Self {
         let new = NewAccount::with_password(Secret::new(b"secret").unwrap());
         let name = AccountName::parse(name).unwrap();
         let (record, root) = ctx.directory.create(&name, new).await.unwrap();
-        TestServer { ctx, jmap, record, root, deliveries: 0.into() }
+        TestServer { ctx, clock, jmap, queue, record, root, deliveries: 0.into() }
     }
 
     /// The same server, for another account on it, which is made.
     pub async fn neighbour(&self, name: &str) -> Self {
-        Self::of_account(self.ctx.clone(), self.jmap.clone(), name).await
+        let jmap = (self.jmap.clone(), self.queue.clone());
+        Self::of_account(self.ctx.clone(), self.clock.clone(), jmap, name).await
     }
 
     /// A caller that has logged in with the password.
@@ -128,15 +144,22 @@ impl TestServer {
         self.login(BASIC).await.unwrap()
     }
 
+    /// A caller of a server that sends no mail.
+    pub async fn caller_without_sending(&self) -> Caller {
+        let jmap = Arc::new(JmapShared::new(self.ctx.clone()));
+        jmap.authenticate(&credentials(BASIC), None).await.unwrap()
+    }
+
     /// A caller of another node on the same store, or of this one after a restart.
     pub async fn other_node(&self) -> Caller {
         let key = ServerKeys::generate(&SeededRandom::new(1));
         let (store, clock) = (self.ctx.store.clone(), Arc::new(FakeClock::new(NOW)));
         let settings = Settings { domain: Some("localhost".to_owned()), ..Settings::default() };
         let random = Arc::new(SeededRandom::new(2));
-        let ctx = Context::new(settings, store, key, None, clock, random).unwrap();
-        let ctx = Arc::new(ctx);
-        let jmap = Arc::new(JmapShared::new(ctx.clone()).with_vacations(Some(vacations(&ctx))));
+        let log_key = LogKey::of(&key);
+        let ctx = Arc::new(Context::new(settings, store, key, None, clock, random).unwrap());
+        let outbox = outbox(&ctx, log_key, "two").await;
+        let jmap = Arc::new(JmapShared::new(ctx).sending(Some(outbox)));
         jmap.authenticate(&credentials(BASIC), None).await.unwrap()
     }
 
@@ -228,13 +251,51 @@ impl TestServer {
                 };
                 self.ctx.directory.update(&self.record.name, set).await.unwrap();
             }
+            ["alias", name, target] => {
+                let targets = self.ctx.directory.targets(&[target.to_owned()]).await.unwrap();
+                self.ctx.directory.set_alias(&AliasName::parse(name).unwrap(), targets).await.unwrap();
+            }
+            ["remove-alias", name] => {
+                self.ctx.directory.remove_alias(&AliasName::parse(name).unwrap()).await.unwrap();
+            }
+            ["allow-from", name] => {
+                let name = AliasName::parse(name).unwrap();
+                let allow = |record: &mut AccountRecord| {
+                    record.change_sending(|sending| sending.allow(&name)).map(drop)
+                };
+                self.ctx.directory.update(&self.record.name, allow).await.unwrap();
+            }
+            ["pass", seconds] => {
+                self.clock.advance(std::time::Duration::from_secs(seconds.parse().unwrap()));
+            }
+            ["sent", place, arrival] => self.report(place.parse().unwrap(), arrival).await,
             ["see-shared", name] => self.see_shared(name).await,
             ["share", name] => self.share(name).await,
             _ => panic!("unknown action: {line}"),
         }
     }
 
-    /// Flags the messages of a shared mailbox as seen.
+    /// A node reports what became of a recipient of the newest submission.
+    async fn report(&self, place: u16, arrival: &str) {
+        let account = self.account().await;
+        account.catch_up().await.unwrap();
+        let newest = {
+            let state = account.state();
+            let newest = state.submissions().iter().max_by_key(|(_, record)| record.created);
+            newest.unwrap().0
+        };
+        let (delivered, reply) = match arrival {
+            "here" => (Delivered::Yes, "250 2.1.5 Delivered"),
+            "elsewhere" => (Delivered::Unknown, "250 2.0.0 Thanks"),
+            "deferred" => (Delivered::Queued, "451 4.7.1 Later"),
+            _ => (Delivered::No, "550 5.1.1 No such user"),
+        };
+        let news = vec![SubmissionNews::Recipient { place, delivered, reply: reply.to_owned() }];
+        let (id, public) = (self.record.id, &self.record.public);
+        self.ctx.accounts.report_submission(id, public, newest, news).await.unwrap();
+    }
+
+    /// The messages of a shared mailbox become seen.
     async fn see_shared(&self, name: &str) {
         let account = self.account().await;
         let user = User { accounts: &self.ctx.accounts, account: &account };
@@ -258,10 +319,34 @@ impl TestServer {
     }
 }
 
-/// Vacation responses, sealed under the same mail key on all nodes.
-fn vacations(ctx: &Context) -> Vacations {
-    let keys = MailKeys::generate(&SeededRandom::new(3));
-    Vacations::new(ctx.directory.clone(), keys, ctx.random.clone())
+/// What takes submitted mail on a node of that name, into a queue of its own in the store.
+async fn outbox(ctx: &Arc<Context>, log_key: LogKey, node: &str) -> Outbox {
+    let mail_keys = MailKeys::generate(&SeededRandom::new(7));
+    let queue = Queue::open(Opening {
+        store: ctx.store.clone(),
+        node: node_id(node),
+        name: node.to_owned(),
+        log_key,
+        mail_keys: mail_keys.clone(),
+        clock: ctx.clock.clone(),
+        random: ctx.random.clone(),
+        budget: ctx.budget.clone(),
+        known: Position::ZERO,
+    });
+    let queue = queue.await.unwrap();
+    let running = queue.clone();
+    tokio::spawn(async move { running.run().await });
+    Outbox::new(OutboxParts {
+        queue,
+        directory: ctx.directory.clone(),
+        domain_keys: DomainKeys::new(ctx.store.clone(), mail_keys.clone()),
+        mail_keys,
+        clock: ctx.clock.clone(),
+        random: ctx.random.clone(),
+        budget: ctx.budget.clone(),
+        hostname: ctx.hostname.clone(),
+        limits: SendingLimits::default(),
+    })
 }
 
 /// What HTTP reads from an `Authorization` field.

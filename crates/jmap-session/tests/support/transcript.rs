@@ -10,7 +10,7 @@
 //! A call or response goes on in lines that begin with the same character and two spaces more. In
 //! responses the string `<any>` stands for any value, `<name:=>` too and keeps it; `<name>` in calls
 //! and responses is what was kept, `<account>` the id of the account. Every request uses core,
-//! mail, blob, mdn, quota and vacationresponse.
+//! mail, blob, mdn, quota and submission.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -68,7 +68,7 @@ async fn exchange(
     kept: &mut BTreeMap<String, Value>,
 ) {
     let calls: Vec<Value> = invocations(request).iter().map(|call| filled(call, kept)).collect();
-    let using = ["core", "mail", "blob", "mdn", "quota", "contacts", "vacationresponse"]
+    let using = ["core", "mail", "blob", "mdn", "quota", "contacts", "submission", "vacationresponse"]
         .map(|name| format!("urn:ietf:params:jmap:{name}"));
     let answer = api(caller, &json!({ "using": using, "methodCalls": calls })).await;
     let answer = answer.unwrap_or_else(|error| panic!("{place}: {error:?}"));

@@ -59,6 +59,8 @@ string_enum! {
         ForbiddenToSend = "forbiddenToSend",
         /// It is too late to stop the message (RFC 8621 §7.5).
         CannotUnsend = "cannotUnsend",
+        /// The email has `$mdnsent` already (RFC 9007 §2.1).
+        MdnAlreadySent = "mdnAlreadySent",
     }
 }
 

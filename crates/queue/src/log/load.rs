@@ -57,6 +57,7 @@ pub(super) async fn open(opening: Opening) -> Result<Queue> {
         random,
         budget,
         journal,
+        log_key,
         writer,
         changed: watch::Sender::new(state.position()),
         state: RwLock::new(state),

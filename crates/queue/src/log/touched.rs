@@ -55,9 +55,11 @@ pub(super) fn mail_of(event: &Event) -> Option<MailId> {
     match event {
         Event::Attempted(attempted) => Some(attempted.mail),
         Event::Held(held) => Some(held.mail),
-        Event::DelayReported(mail) | Event::Released(mail) | Event::Retried(mail) | Event::Removed(mail) => {
-            Some(*mail)
-        }
+        Event::DelayReported(mail)
+        | Event::Released(mail)
+        | Event::Retried(mail)
+        | Event::Removed(mail)
+        | Event::Canceled(mail) => Some(*mail),
         _ => None,
     }
 }

@@ -157,6 +157,7 @@ fn size_of_event(event: &Event) -> usize {
         Event::Accepted(mail) => weight(mail),
         Event::Attempted(attempted) => 64 + attempted.outcomes.len() * (64 + limits::QUEUE_REPLY_BYTES / 2),
         Event::Taken(taken) => 64 + taken.host.len() + taken.reply.len(),
+        Event::Told(told) => 64 + told.mails.len() * 9,
         Event::Carried(carried) => 256 + carried.mails.len() * 20,
         _ => 64,
     }
@@ -170,7 +171,11 @@ async fn append(inner: &Arc<Inner>, work: &mut Work, taken: Taken) -> std::resul
     let mut events: Vec<Event> = lazy.into_iter().flatten().collect();
     let lazy_count = events.len();
     for Pending { events: some, done } in urgent {
-        counts.push(some.iter().filter(|event| matches!(event, Event::Accepted(_))).count());
+        let of = |wanted: fn(&Event) -> bool| some.iter().filter(|event| wanted(event)).count();
+        counts.push((
+            of(|event| matches!(event, Event::Accepted(_))),
+            of(|event| matches!(event, Event::Canceled(_))),
+        ));
         dones.push(done);
         events.extend(some);
     }
@@ -182,8 +187,11 @@ async fn append(inner: &Arc<Inner>, work: &mut Work, taken: Taken) -> std::resul
     match append_batch(inner, work, &batch).await {
         Ok(applied) => {
             let mut ids = applied.accepted.iter().copied().skip(lazy_mails);
-            for (done, count) in dones.into_iter().zip(counts) {
-                let _ = done.send(Ok(ids.by_ref().take(count).collect()));
+            let mut canceled = applied.canceled.iter().copied();
+            for (done, (accepts, cancels)) in dones.into_iter().zip(counts) {
+                let accepted = ids.by_ref().take(accepts);
+                let both = accepted.chain(canceled.by_ref().take(cancels).flatten());
+                let _ = done.send(Ok(both.collect()));
             }
             keep_recent(inner, batch, &applied);
             Ok(true)

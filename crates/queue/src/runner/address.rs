@@ -7,8 +7,9 @@ use sealpost_smtp::types::{
 
 use crate::envelope::{Mail, Notify, Recipient, Ret, TlsDemand};
 
-/// The address that an envelope keeps as text; `None` if it has no domain.
-pub(super) fn mailbox(text: &str) -> Option<Mailbox> {
+/// The address that an envelope keeps as text; `None` if it is no address with a domain (RFC 5321
+/// §4.1.2).
+pub fn mailbox(text: &str) -> Option<Mailbox> {
     let (local, domain) = text.rsplit_once('@')?;
     let local = match local.strip_prefix('"').and_then(|local| local.strip_suffix('"')) {
         None => local.to_owned(),

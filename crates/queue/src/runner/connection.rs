@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
+use sealpost_base::Kind;
 use sealpost_delivery::outcome::{self as sent, Reason, Step};
 use sealpost_delivery::transport::{Choice as Way, Connection, Destination};
 use sealpost_smtp::types::Host;
@@ -260,8 +261,15 @@ impl Shared {
 
     /// Says in the log that a mail is being sent; done when it is durable.
     fn marked(&self, id: MailId) -> Marked {
-        let marked = self.queue.mark_sending(id);
-        let marked = async move { marked.await.map_err(|e| (e.kind(), e.to_string())) };
+        let (marked, queue) = (self.queue.mark_sending(id), self.queue.clone());
+        let marked = async move {
+            marked.await.map_err(|e| (e.kind(), e.to_string()))?;
+            // A cancellation that the log has before the mark counts, and the mark does not.
+            match queue.state().rows().get(id) {
+                Some(_) => Ok(()),
+                None => Err((Kind::NotFound, format!("{id} was canceled or removed"))),
+            }
+        };
         marked.boxed().shared()
     }
 

@@ -86,6 +86,9 @@ impl Shared {
                 self.remove_bodies(bodies).await;
             }
         }
+        if let Action::Cancel(submission) = &action {
+            count += u64::from(self.queue.cancel(*submission).await?);
+        }
         let mut events = self.events_about_all(&action, &selector);
         events.push(Event::Handled(name.to_owned()));
         self.queue.commit(events).await?;
@@ -172,7 +175,12 @@ impl Shared {
             Action::RemoveRule(number) => vec![Event::RuleRemoved(*number)],
             Action::HoldAll(why) => vec![Event::AllHeld(printable(why, limits::QUEUE_NOTE_BYTES))],
             Action::ReleaseAll => vec![Event::AllReleased],
-            Action::Retry | Action::Hold(_) | Action::Release | Action::Bounce | Action::Remove => Vec::new(),
+            Action::Retry
+            | Action::Hold(_)
+            | Action::Release
+            | Action::Bounce
+            | Action::Remove
+            | Action::Cancel(_) => Vec::new(),
         }
     }
 }

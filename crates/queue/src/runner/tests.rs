@@ -1,6 +1,7 @@
 //! A runner against servers that a test scripts: the wall clock is tokio's, which stands still
 //! until everything waits.
 
+mod canceled;
 mod reuse;
 mod servers;
 mod simulation;

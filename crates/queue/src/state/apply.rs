@@ -8,7 +8,7 @@ use super::rows::{Flags, Place, Row, SEVERAL, encode_failure};
 use super::{Part, Parts, Segment, State, of_time};
 use crate::MailId;
 use crate::envelope::{Mail, Source};
-use crate::event::{Attempted, Batch, Carried, Event, Failure, Held, Outcome, Rule};
+use crate::event::{Attempted, Batch, Carried, Event, Failure, Held, Outcome, Rule, Status, Taken};
 use crate::retry::MAX_HOLD;
 
 /// What an entry did that its writer wants to know.
@@ -16,6 +16,8 @@ use crate::retry::MAX_HOLD;
 pub struct Applied {
     /// The mails that it accepted, in order.
     pub accepted: Vec<MailId>,
+    /// For each cancellation, in order, the mail that nobody gets now; `None` if it was too late.
+    pub canceled: Vec<Option<MailId>>,
 }
 
 impl State {
@@ -24,19 +26,27 @@ impl State {
         let mut applied = Applied::default();
         self.position = position;
         self.next = self.next.max(batch.first.0);
+        let mut taken = None;
         for (number, event) in batch.events.iter().enumerate() {
             match event {
                 Event::Accepted(mail) => {
                     let place = Place::Entry(position, u16::try_from(number).unwrap_or(u16::MAX));
                     applied.accepted.push(self.accepted(place, mail));
                 }
-                Event::Sending(mail) => self.flag(*mail, Flags::SENDING, true),
-                Event::Attempted(attempted) => self.attempted(attempted),
+                Event::Sending(mail) => {
+                    self.flag(*mail, Flags::SENDING, true);
+                    self.submissions.sending(*mail);
+                }
+                Event::Attempted(attempted) => {
+                    let server: Option<&Taken> = taken.take();
+                    self.attempted(attempted, server.filter(|server| server.mail == attempted.mail));
+                }
                 Event::DelayReported(mail) => self.flag(*mail, Flags::DELAY_REPORTED, true),
                 Event::Held(held) => self.held(batch.at, held),
                 Event::Released(mail) => self.released(batch.at, *mail),
                 Event::Retried(mail) => self.retried(batch.at, *mail),
                 Event::Removed(mail) => {
+                    self.give_up(*mail);
                     if self.forget(*mail) {
                         self.totals.removed += 1;
                     }
@@ -58,7 +68,10 @@ impl State {
                     }
                     self.handled.push_back(name.clone());
                 }
-                Event::Alive | Event::Taken(_) => {}
+                Event::Taken(server) => taken = Some(server),
+                Event::Canceled(mail) => applied.canceled.push(self.cancel(*mail)),
+                Event::Told(told) => told.mails.iter().for_each(|id| self.submissions.told(*id, told.upto)),
+                Event::Alive => {}
             }
         }
         applied
@@ -90,7 +103,34 @@ impl State {
             let recipients = vec![Part::Left(None); usize::from(recipients)];
             self.parts.insert(id, Box::new(Parts { recipients }));
         }
+        if let Some(of) = &mail.submission {
+            self.submissions.accepted(id, of, mail.recipients.len(), self.position);
+        }
         id
+    }
+
+    /// The sender cancels a mail: it goes if no server can have it. Which one went.
+    fn cancel(&mut self, id: MailId) -> Option<MailId> {
+        if !self.submissions.can_cancel(id) || self.rows.get(id).is_none() {
+            return None;
+        }
+        self.submissions.canceled(id, self.position);
+        self.forget(id);
+        self.totals.removed += 1;
+        Some(id)
+    }
+
+    /// The operator removes a mail: those of its recipients that are left do not get it.
+    fn give_up(&mut self, id: MailId) {
+        let places = self.parts.get(&id).map_or(1, |parts| parts.recipients.len());
+        let removed = Outcome::Failed(Failure::local(
+            Status::new(5, 7, 0),
+            "removed by the operator of the mail server",
+        ));
+        for place in (0..places).filter(|place| self.left(id, *place).is_some()).collect::<Vec<_>>() {
+            let number = u16::try_from(place).unwrap_or(u16::MAX);
+            self.submissions.outcome(id, number, &removed, None, self.position);
+        }
     }
 
     fn flag(&mut self, id: MailId, flag: Flags, on: bool) {
@@ -99,7 +139,7 @@ impl State {
         }
     }
 
-    fn attempted(&mut self, attempted: &Attempted) {
+    fn attempted(&mut self, attempted: &Attempted, server: Option<&Taken>) {
         let id = attempted.mail;
         let Some(row) = self.rows.get_mut(id) else { return };
         row.attempts = row.attempts.max(attempted.attempts);
@@ -109,9 +149,10 @@ impl State {
         }
         row.flags.set(Flags::SENDING, false);
         row.flags.set(Flags::FUTURE, false);
+        self.submissions.attempted(id);
         let mut last = None;
-        for (number, outcome) in &attempted.outcomes {
-            let number = usize::from(*number);
+        for (place, outcome) in &attempted.outcomes {
+            let number = usize::from(*place);
             let part = match self.parts.get_mut(&id) {
                 None if number > 0 => continue,
                 None => None,
@@ -120,6 +161,7 @@ impl State {
                     part => part,
                 },
             };
+            self.submissions.outcome(id, *place, outcome, server, self.position);
             match outcome {
                 Outcome::Delivered | Outcome::DeliveredHere | Outcome::Relayed | Outcome::Expanded => {
                     self.totals.delivered += 1;
@@ -229,6 +271,7 @@ impl State {
             self.domains.release(row.domain);
         }
         self.left_place(row.place);
+        self.submissions.over(id);
         true
     }
 

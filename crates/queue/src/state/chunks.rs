@@ -12,7 +12,7 @@ use sealpost_base::{AccountId, Error, Position, Result};
 
 use super::rows::{Flags, Place, Row, SEVERAL, decode_failure, encode_failure};
 use super::sent::SentRecipients;
-use super::{HourCount, Part, Parts, Segment, State, Totals};
+use super::{HourCount, Part, Parts, QueuedSubmission, Segment, State, Totals};
 use crate::MailId;
 use crate::event::{Adoption, Rule, WriterId};
 
@@ -20,6 +20,8 @@ use crate::event::{Adoption, Rule, WriterId};
 const MAIN: &str = "queue";
 /// What the names of the others begin with.
 const MAILS: &str = "mails-";
+/// The same for submissions, by the ids of their mails.
+const SUBMISSIONS: &str = "submissions-";
 /// Ids of one chunk.
 const IDS: u64 = 4096;
 
@@ -59,15 +61,25 @@ impl State {
     pub fn chunk_names(&self) -> Vec<String> {
         let groups: BTreeSet<u64> = self.rows.from(MailId(0)).map(|(id, _)| id.0 / IDS).collect();
         let mails = groups.into_iter().map(|group| format!("{MAILS}{group:016x}"));
-        std::iter::once(MAIN.to_owned()).chain(mails).collect()
+        let groups: BTreeSet<u64> = self.submissions.iter_from(MailId(0)).map(|(id, _)| id.0 / IDS).collect();
+        let submissions = groups.into_iter().map(|group| format!("{SUBMISSIONS}{group:016x}"));
+        std::iter::once(MAIN.to_owned()).chain(mails).chain(submissions).collect()
     }
 
     /// The bytes of a chunk.
     pub fn chunk(&self, name: &str) -> Vec<u8> {
-        match name.strip_prefix(MAILS).and_then(|group| u64::from_str_radix(group, 16).ok()) {
-            Some(group) => self.mails_chunk(group),
-            None => self.main_chunk(),
+        let group_of = |prefix: &str| u64::from_str_radix(name.strip_prefix(prefix)?, 16).ok();
+        match (group_of(MAILS), group_of(SUBMISSIONS)) {
+            (Some(group), _) => self.mails_chunk(group),
+            (None, Some(group)) => self.submissions_chunk(group),
+            (None, None) => self.main_chunk(),
         }
+    }
+
+    fn submissions_chunk(&self, group: u64) -> Vec<u8> {
+        let submissions = self.submissions.iter_from(MailId(group.saturating_mul(IDS)));
+        let submissions = submissions.take_while(|(id, _)| id.0 / IDS == group);
+        minicbor::to_vec(submissions.collect::<Vec<_>>()).expect("a vector takes everything")
     }
 
     fn main_chunk(&self) -> Vec<u8> {
@@ -139,6 +151,11 @@ impl State {
     pub fn restore(&mut self, name: &str, chunk: &[u8]) -> Result<()> {
         let corrupt =
             |e: Wrong| Error::corrupt(format!("checkpoint chunk {name} cannot be read")).with_source(e);
+        if name.starts_with(SUBMISSIONS) {
+            let all: Vec<(MailId, QueuedSubmission)> = minicbor::decode(chunk).map_err(corrupt)?;
+            all.into_iter().for_each(|(id, submission)| self.submissions.restore(id, submission));
+            return Ok(());
+        }
         if name != MAIN {
             let mut decoder = Decoder::new(chunk);
             while decoder.position() < chunk.len() {

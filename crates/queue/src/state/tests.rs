@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use sealpost_base::{AccountId, ObjectId, Position, Random, SeededRandom, Timestamp, limits};
+use sealpost_base::{AccountId, ObjectId, Position, Random, SeededRandom, SubmissionId, Timestamp, limits};
 use sealpost_vault::message::{Layout, MessageKey};
 
 use super::*;
-use crate::envelope::{Body, Facts, Mail, Recipient, Source, TlsDemand};
+use crate::envelope::{Body, Facts, Mail, MailSubmission, Recipient, Source, TlsDemand};
 use crate::event::{Attempted, Batch, Carried, Event, Failure, Held, Outcome, Rule, Selector, Status};
 use crate::retry::{self, MAX_HOLD};
 
@@ -26,6 +26,7 @@ pub(crate) fn mail(accepted: Timestamp, account: u8, recipients: &[&str]) -> Mai
         body: Body::Inline(b"Subject: x\r\n\r\ntext\r\n".to_vec()),
         message_id: None,
         source: Source::Submission,
+        submission: None,
     }
 }
 
@@ -90,6 +91,9 @@ fn event(op: &Op, at: i64, random: &SeededRandom) -> Event {
         Op::Accept(account, recipients, release) => {
             let mut mail = mail(Timestamp::from_seconds(at), *account, &DOMAINS[..*recipients]);
             mail.release = (*release > 0).then(|| time(release));
+            let id = SubmissionId::random(random);
+            mail.submission =
+                (*account == 1).then(|| MailSubmission { id, account: "a@here.example".to_owned() });
             Event::Accepted(Box::new(mail))
         }
         Op::Send(id) => Event::Sending(MailId(*id)),

@@ -29,10 +29,9 @@ pub(crate) struct Jmap {
 }
 
 impl Jmap {
-    /// Over the server's context. With an outbox, vacation responses can be sent; `push` pushes to devices.
+    /// Over the server's context. With an outbox, users can submit mail; `push` pushes to devices.
     pub(crate) fn new(ctx: Arc<Context>, outbox: Option<Outbox>, push: Option<Pusher>) -> Self {
-        let vacations = outbox.as_ref().map(|outbox| outbox.vacation().vacations().clone());
-        let shared = JmapShared::new(ctx.clone()).with_vacations(vacations).with_push(push);
+        let shared = JmapShared::new(ctx.clone()).sending(outbox).with_push(push);
         Jmap { shutdown: ctx.shutdown.clone(), shared: Arc::new(shared) }
     }
 }

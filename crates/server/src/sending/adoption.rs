@@ -164,6 +164,7 @@ mod tests {
             body: Body::Inline(b"Subject: x\r\n\r\n".to_vec()),
             message_id: None,
             source: Source::Submission,
+            submission: None,
         }
     }
 

@@ -12,6 +12,7 @@ use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use super::outcomes;
 use crate::survive::survive;
 
 /// How long the last outcomes may take to be written when the server stops.
@@ -38,6 +39,8 @@ pub(super) struct QueueSending {
 struct Tasks {
     writing: JoinHandle<()>,
     sending: JoinHandle<()>,
+    /// Reports to accounts what becomes of their submissions.
+    telling: JoinHandle<()>,
 }
 
 impl QueueSending {
@@ -48,7 +51,10 @@ impl QueueSending {
         let (written, sent) = (queue.clone(), runner.clone());
         let writing = survive("queue", ctx.clone(), move |_| write(written.clone()));
         let sending = survive("sending", ctx.clone(), move |_| send(sent.clone()));
-        (runner, Tasks { writing: tokio::spawn(writing), sending: tokio::spawn(sending) })
+        let told = queue.clone();
+        let telling = survive("submissions", ctx, move |ctx| outcomes::tell(told.clone(), ctx));
+        let (writing, sending) = (tokio::spawn(writing), tokio::spawn(sending));
+        (runner, Tasks { writing, sending, telling: tokio::spawn(telling) })
     }
 }
 
@@ -74,6 +80,7 @@ impl RunningQueue {
         // Both end by themselves once the queue has stopped; how, was reported.
         let _ = (&mut tasks.sending).await;
         let _ = (&mut tasks.writing).await;
+        tasks.telling.abort();
         let taken = self.queue.take_back(node).await;
         match taken {
             Ok(()) => {
@@ -83,7 +90,8 @@ impl RunningQueue {
             }
             Err(_) => {
                 // A handle is not waited for twice.
-                *tasks = Tasks { writing: tokio::spawn(async {}), sending: tokio::spawn(async {}) };
+                let [writing, sending, telling] = [(); 3].map(|()| tokio::spawn(async {}));
+                *tasks = Tasks { writing, sending, telling };
             }
         }
         taken
@@ -108,6 +116,8 @@ impl RunningQueue {
             tracing::warn!("cannot write the last outcomes to the queue: mail may be sent again");
             tasks.writing.abort();
         }
+        // What it has not reported stays in the queue.
+        tasks.telling.abort();
     }
 }
 

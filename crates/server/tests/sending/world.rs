@@ -130,6 +130,7 @@ impl World {
             body: Body::Inline(text),
             message_id: Some("1@localhost".to_owned()),
             source: Source::Submission,
+            submission: None,
         }
     }
 }

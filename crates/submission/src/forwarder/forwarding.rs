@@ -122,6 +122,7 @@ impl Forwarding {
             body,
             message_id: scan.message_id,
             source: Source::Forward,
+            submission: None,
         };
         let id = inner.parts.queue.accept(mail).await?;
         inner.metrics.accepted.increment();

@@ -5,10 +5,10 @@ use sealpost_directory::Address;
 use sealpost_dns::DnsName;
 use sealpost_mailauth::dkim::{BodyHash, SigningOptions, sign};
 use sealpost_mime::header::{raw_fields, unfold};
-use sealpost_queue::envelope::{Facts, Mail, Source, TlsDemand};
+use sealpost_queue::envelope::{Facts, Mail, MailSubmission, Source, TlsDemand};
 use sealpost_queue::{BodyWriter, HEADER_MARGIN_BYTES};
 
-use super::{Accepted, Order, Outbox, Refusal};
+use super::{Accepted, Order, Outbox, Refusal, Reservation};
 use crate::domain_keys::DomainKey;
 use crate::header::{Collector, Completed, Stamp, complete};
 use crate::lines::LineEnds;
@@ -39,6 +39,37 @@ struct Memory {
     message: Option<Permit>,
     /// For a large header.
     header: Option<Permit>,
+}
+
+/// A message that the queue can take.
+pub struct ReadySubmission {
+    outbox: Outbox,
+    mail: Mail,
+    /// Its recipients count already.
+    reserved: Option<Reservation>,
+    memory: Memory,
+}
+
+impl ReadySubmission {
+    /// The queue takes it. It is durable when this returns. `submission`: its account has a record of it,
+    /// and is told what becomes of it.
+    ///
+    /// # Errors
+    /// `Store`, also if it is not known whether it is durable.
+    pub async fn accept(self, submission: Option<MailSubmission>) -> Result<Accepted, Refusal> {
+        let ReadySubmission { outbox, mail, reserved, memory } = self;
+        let (message_id, size, recipients) =
+            (mail.message_id.clone(), mail.facts.size, mail.recipients.len() as u64);
+        let is_users = mail.source == Source::Submission;
+        let id = outbox.0.parts.queue.accept(Mail { submission, ..mail }).await?;
+        drop((reserved, memory));
+        if is_users {
+            let metrics = &outbox.0.metrics;
+            metrics.accepted.increment();
+            metrics.recipients.add(recipients);
+        }
+        Ok(Accepted { id, message_id, size })
+    }
 }
 
 enum Stage {
@@ -128,7 +159,16 @@ impl Submission {
     ///
     /// # Errors
     /// Why it is refused; `Store` also if it is not known whether it is durable.
-    pub async fn finish(mut self) -> Result<Accepted, Refusal> {
+    pub async fn finish(self) -> Result<Accepted, Refusal> {
+        self.ready().await?.accept(None).await
+    }
+
+    /// The message is complete: everything is checked, and its body stored if it is large. Dropped before
+    /// [`ReadySubmission::accept`] returns, it leaves nothing in the queue.
+    ///
+    /// # Errors
+    /// As [`Submission::finish`].
+    pub async fn ready(mut self) -> Result<ReadySubmission, Refusal> {
         let head = std::mem::take(&mut self.head);
         self.pass(&head).await?;
         let mut last = Vec::new();
@@ -138,22 +178,12 @@ impl Submission {
             Stage::Body(begun) => begun,
             Stage::Header(collector) => begin(&self.outbox, &self.order, collector).await?,
         };
-        let parts = &self.outbox.0.parts;
         let recipients = self.order.recipients.len();
         // What the server sends in the name of an account has limits of its own.
-        let is_users = self.order.source == Source::Submission;
-        let account = self.order.account.as_ref().filter(|_| is_users);
+        let account = self.order.account.as_ref().filter(|_| self.order.source == Source::Submission);
         let reserved = account.map(|account| self.outbox.reserve(account, recipients)).transpose()?;
-        let mail = begun.into_mail(self.order, parts.clock.now()).await?;
-        let (message_id, size) = (mail.message_id.clone(), mail.facts.size);
-        let id = parts.queue.accept(mail).await?;
-        drop(reserved);
-        if is_users {
-            let metrics = &self.outbox.0.metrics;
-            metrics.accepted.increment();
-            metrics.recipients.add(recipients as u64);
-        }
-        Ok(Accepted { id, message_id, size })
+        let mail = begun.into_mail(self.order, self.outbox.0.parts.clock.now()).await?;
+        Ok(ReadySubmission { outbox: self.outbox, mail, reserved, memory: self.memory })
     }
 
     async fn pass(&mut self, bytes: &[u8]) -> Result<(), Refusal> {
@@ -290,6 +320,7 @@ impl Begun {
             body: self.writer.finish().await?,
             message_id: self.message_id,
             source: order.source,
+            submission: None,
         })
     }
 }

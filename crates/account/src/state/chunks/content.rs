@@ -15,6 +15,8 @@ pub(super) enum Content {
     Objects,
     Contacts,
     Cards(u32),
+    Identities,
+    Submissions,
 }
 
 /// What tombstones are of.
@@ -58,6 +60,8 @@ impl Content {
             Content::Objects => "objects".to_owned(),
             Content::Contacts => "contacts".to_owned(),
             Content::Cards(block) => format!("cards-{block:08x}"),
+            Content::Identities => "identities".to_owned(),
+            Content::Submissions => "submissions".to_owned(),
         }
     }
 
@@ -68,6 +72,8 @@ impl Content {
             ("head", None, _) => Content::StateHeader,
             ("objects", None, _) => Content::Objects,
             ("contacts", None, _) => Content::Contacts,
+            ("identities", None, _) => Content::Identities,
+            ("submissions", None, _) => Content::Submissions,
             ("cards", Some(block), None) => Content::Cards(hex(block)?),
             ("messages", Some(block), None) => Content::Messages(hex(block)?),
             ("vanished", Some(mailbox), None) => Content::Vanished(MailboxId(hex(mailbox)?)),

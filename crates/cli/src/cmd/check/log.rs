@@ -254,8 +254,7 @@ impl<'a> Examination<'a> {
                 Err(e) => return self.sealed(position, &path, &e.to_string()),
             },
         };
-        let delivers = |e: &Event| matches!(e, Event::Delivered { .. } | Event::Offered { .. });
-        if origin == Origin::Delivery && !batch.events.iter().all(delivers) {
+        if origin == Origin::Delivery && !batch.events.iter().all(Event::needs_no_owner) {
             let what = format!("log entry {position} was made without the account's key but is no delivery");
             self.findings.push(Finding::object(path.clone(), what));
         }

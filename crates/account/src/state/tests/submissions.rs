@@ -1,0 +1,176 @@
+//! Identities and submissions: their events, limits, checkpoints and changes.
+
+use sealpost_base::{AccountId, IdentityId, ObjectId, Position, SubmissionId, Timestamp, limits};
+use sealpost_vault::entry::Origin;
+
+use crate::event::{Batch, Event};
+use crate::identity::Identity;
+use crate::state::{AccountState, Restore};
+use crate::submission::{Delivered, PathAddress, Progress, Submission, SubmissionNews};
+use crate::thread::ThreadId;
+
+const ACCOUNT: AccountId = AccountId([3; 16]);
+
+fn id(n: usize) -> SubmissionId {
+    SubmissionId((n as u128).to_be_bytes())
+}
+
+fn submission(n: usize, recipients: usize) -> Submission {
+    let path = |address: String| PathAddress { address, parameters: None };
+    Submission {
+        id: id(n),
+        identity: IdentityId([1; 16]),
+        email: ObjectId([2; 16]),
+        thread: ThreadId::of_object(ObjectId([2; 16])),
+        from: path("me@here.example".to_owned()),
+        to: (0..recipients).map(|n| path(format!("{n}@there.example"))).collect(),
+        send_at: Timestamp(0),
+        queue: ACCOUNT,
+    }
+}
+
+fn apply(state: &mut AccountState, origin: Origin, events: Vec<Event>) {
+    let position = state.position().next();
+    state.apply(position, origin, &Batch { at: Timestamp(0), events });
+}
+
+fn submit(state: &mut AccountState, n: usize, recipients: usize) {
+    apply(state, Origin::Owner, vec![Event::Submitted { submission: submission(n, recipients) }]);
+}
+
+fn report(state: &mut AccountState, n: usize, news: Vec<SubmissionNews>) {
+    apply(state, Origin::Delivery, vec![Event::SubmissionOutcome { submission: id(n), news }]);
+}
+
+fn reached(place: u16, delivered: Delivered) -> SubmissionNews {
+    SubmissionNews::Recipient { place, delivered, reply: "250 2.0.0 ok".to_owned() }
+}
+
+fn progress(state: &AccountState, n: usize) -> Progress {
+    state.submissions().get(id(n)).unwrap().progress
+}
+
+fn restored(state: &AccountState) -> AccountState {
+    let mut restore = Restore::new(ACCOUNT);
+    for name in state.chunk_names() {
+        restore.chunk(&name, &state.chunk(&name)).unwrap();
+    }
+    restore.finish().unwrap()
+}
+
+#[test]
+fn outcomes_without_a_key_change_what_is_recorded_alone() {
+    let mut state = AccountState::new(ACCOUNT);
+    let forged = vec![
+        Event::Submitted { submission: submission(1, 1) },
+        Event::IdentityStored { id: IdentityId([1; 16]), identity: Identity::default() },
+    ];
+    apply(&mut state, Origin::Delivery, forged);
+    report(&mut state, 1, vec![reached(0, Delivered::Yes)]);
+    assert!(state.submissions().is_empty() && state.identities().is_empty());
+    submit(&mut state, 1, 2);
+    let recorded = state.submissions().changed();
+    report(&mut state, 1, vec![SubmissionNews::Queued]);
+    assert_eq!(state.submissions().changed(), recorded, "clients see nothing of it");
+    report(&mut state, 1, vec![reached(0, Delivered::Queued), reached(7, Delivered::Yes)]);
+    assert_eq!((progress(&state, 1), state.submissions().changed()), (Progress::Queued, state.position()));
+    apply(&mut state, Origin::Delivery, vec![Event::SubmissionRemoved { submission: id(1) }]);
+    assert_eq!(state.submissions().len(), 1);
+}
+
+#[test]
+fn what_is_final_stays_and_reports_may_come_twice() {
+    let mut state = AccountState::new(ACCOUNT);
+    submit(&mut state, 1, 2);
+    report(&mut state, 1, vec![reached(1, Delivered::No)]);
+    assert_eq!(progress(&state, 1), Progress::Queued, "the other one may be canceled");
+    report(&mut state, 1, vec![reached(0, Delivered::Unknown)]);
+    let known = state.submissions().clone();
+    report(&mut state, 1, vec![SubmissionNews::Queued, reached(0, Delivered::No), SubmissionNews::Canceled]);
+    assert_eq!(*state.submissions(), known);
+    submit(&mut state, 2, 1);
+    report(&mut state, 2, vec![SubmissionNews::NeverQueued]);
+    assert_eq!(progress(&state, 2), Progress::NeverQueued);
+    report(&mut state, 2, vec![SubmissionNews::Queued]);
+    assert_eq!(progress(&state, 2), Progress::Queued, "the queue has it after all");
+    report(&mut state, 2, vec![SubmissionNews::Canceled, SubmissionNews::Queued, reached(0, Delivered::Yes)]);
+    assert_eq!(progress(&state, 2), Progress::Canceled);
+}
+
+#[test]
+fn the_oldest_records_that_are_over_go_first() {
+    let mut state = AccountState::new(ACCOUNT);
+    for n in 0..limits::SUBMISSIONS {
+        submit(&mut state, n, 1);
+    }
+    submit(&mut state, limits::SUBMISSIONS, 1);
+    assert!(state.submissions().get(id(limits::SUBMISSIONS)).is_none(), "all others are under way");
+    for n in [7, 5, 9] {
+        report(&mut state, n, vec![reached(0, Delivered::Yes)]);
+    }
+    let before = state.submissions().changed();
+    submit(&mut state, limits::SUBMISSIONS, 1);
+    let changes = state.submissions().changes(before, 10).unwrap();
+    assert_eq!((changes.created, changes.destroyed), (vec![id(limits::SUBMISSIONS)], vec![id(5)]));
+    // Bytes count as well.
+    assert!(state.superfluous_submissions(limits::SUBMISSIONS_BYTES).is_none());
+    submit(&mut state, 2000, limits::SUBMISSION_RECIPIENTS + 1);
+    assert!(state.submissions().get(id(2000)).is_none());
+    assert!(state.submissions().bytes() < limits::SUBMISSIONS_BYTES);
+    assert_eq!(*restored(&state).submissions(), *state.submissions());
+}
+
+#[test]
+fn identities_are_bounded_and_in_checkpoints() {
+    let mut state = AccountState::new(ACCOUNT);
+    let store = |state: &mut AccountState, n: usize, bytes: usize| {
+        let identity = Identity { text_signature: "x".repeat(bytes), ..Identity::default() };
+        let id = IdentityId((n as u128).to_be_bytes());
+        apply(state, Origin::Owner, vec![Event::IdentityStored { id, identity }]);
+    };
+    store(&mut state, 1, limits::IDENTITY_BYTES);
+    assert!(state.identities().is_empty());
+    for n in 0..=limits::IDENTITIES {
+        store(&mut state, n, 10);
+    }
+    assert_eq!(state.identities().len(), limits::IDENTITIES);
+    let changed = state.identities().changed();
+    store(&mut state, 3, 10);
+    assert_eq!(state.identities().changed(), changed, "it is so already");
+    assert_eq!(*restored(&state).identities(), *state.identities());
+    for n in 0..limits::IDENTITIES {
+        store(&mut state, n, limits::IDENTITY_BYTES / 2);
+    }
+    assert!(state.identities().bytes() <= limits::IDENTITIES_BYTES);
+}
+
+#[test]
+fn changes_come_in_pages_and_too_old_states_are_unknown() {
+    let mut state = AccountState::new(ACCOUNT);
+    for n in 0..4 {
+        submit(&mut state, n, 1);
+    }
+    report(&mut state, 0, vec![reached(0, Delivered::Yes)]);
+    apply(&mut state, Origin::Owner, vec![Event::SubmissionRemoved { submission: id(1) }]);
+    let records = state.submissions();
+    let (mut at, mut created) = (Position::ZERO, Vec::new());
+    loop {
+        let page = records.changes(at, 1).unwrap();
+        created.extend(page.created);
+        at = page.upto;
+        if !page.more {
+            break;
+        }
+    }
+    assert_eq!(created, [id(0), id(2), id(3)]);
+    assert_eq!(at, records.changed());
+    assert!(records.changes(records.changed().next(), 10).is_none(), "it has not been yet");
+    let known = records.changed();
+    for n in 10..limits::RECORD_TOMBSTONES + 10 {
+        submit(&mut state, n, 1);
+        apply(&mut state, Origin::Owner, vec![Event::SubmissionRemoved { submission: id(n) }]);
+    }
+    assert!(state.submissions().changes(Position(1), 10).is_none());
+    let page = state.submissions().changes(known, 10).unwrap();
+    assert!(page.created.is_empty() && page.destroyed.is_empty(), "they came and went");
+}

@@ -1,0 +1,25 @@
+//! EmailSubmission/changes (RFC 8621 §7.2).
+
+use sealpost_jmap::submission::SubmissionChanges;
+use serde_json::{Map, Value};
+
+use super::settle::settle;
+use super::show::id_of;
+use crate::method::Outcome;
+use crate::record_state::changes_response;
+use crate::responder::Responder;
+use crate::scope::Scope;
+
+pub(crate) async fn changes(
+    scope: &Scope<'_>,
+    responder: &mut Responder<'_>,
+    arguments: Map<String, Value>,
+    call_id: &str,
+) -> Outcome {
+    let request = SubmissionChanges::from_arguments(arguments)?;
+    scope.require(&request.account_id)?;
+    settle(scope).await?;
+    let response = scope.own_state(|state| changes_response(state.submissions(), request, id_of)).await??;
+    responder.respond("EmailSubmission/changes", &response, call_id).await?;
+    Ok(())
+}
