@@ -11,6 +11,7 @@ use sealpost_jmap::Id;
 use sealpost_jmap::push::{PushVerification, StateChange, TypeState};
 use sealpost_push::{Change, Payloads, SubscriptionId};
 
+use crate::record_state::state_at;
 use crate::session_object::account_id;
 use crate::state_string::{Head, state_of};
 
@@ -52,7 +53,14 @@ impl Payloads for JmapPayloads {
         if names.is_empty() {
             return None;
         }
-        let states: TypeState = names.iter().map(|name| ((*name).to_owned(), state.clone())).collect();
+        // Identities and submissions have states of their own: positions of their last changes, which
+        // only a process that reads the log knows. The end of the log is not before them.
+        let own = logs.iter().find(|(log, _)| *log == account).map_or(Position::ZERO, |(_, at)| *at);
+        let state_of_type = |name: &str| match name {
+            "EmailSubmission" | "Identity" => state_at(own),
+            _ => state.clone(),
+        };
+        let states: TypeState = names.iter().map(|name| ((*name).to_owned(), state_of_type(name))).collect();
         let change = StateChange { changed: BTreeMap::from([(account_id(account), states)]) };
         Some(Change {
             body: serde_json::to_vec(&change).unwrap_or_default(),
@@ -78,12 +86,15 @@ mod tests {
     fn pushes_name_the_touched_types_that_are_wanted() {
         let account = format!("A{}", AccountId([7; 16]));
         let states = |names: &[&str]| {
-            let states: BTreeMap<_, _> = names.iter().map(|name| (*name, "2f-080808083")).collect();
+            let of_records = ["EmailSubmission", "Identity"];
+            let state = |name| if of_records.contains(name) { "2f" } else { "2f-080808083" };
+            let states: BTreeMap<_, _> = names.iter().map(|name| (*name, state(name))).collect();
             Some(json!({"@type": "StateChange", "changed": {account.clone(): states}}))
         };
         let flags = Touched::MAILBOXES.and(Touched::EMAILS);
         assert_eq!(changed(flags, None), states(&["Email", "Mailbox", "Thread"]));
-        let all = ["AddressBook", "ContactCard", "Email", "EmailDelivery", "Mailbox", "Thread"];
+        let mail = ["Email", "EmailDelivery", "EmailSubmission", "Identity", "Mailbox", "Thread"];
+        let all = [&["AddressBook", "ContactCard"], &mail[..]].concat();
         assert_eq!(changed(Touched::ALL, None), states(&all));
         let wanted = ["EmailDelivery".to_owned(), "Mailbox".to_owned()];
         assert_eq!(changed(Touched::ALL, Some(&wanted)), states(&["EmailDelivery", "Mailbox"]));
