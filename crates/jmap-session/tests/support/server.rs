@@ -61,11 +61,17 @@ impl TestServer {
 
     /// On that store.
     pub async fn over(store: Store) -> Self {
-        let settings = Settings {
+        Self::with(store, |_| {}).await
+    }
+
+    /// On that store, with other settings.
+    pub async fn with(store: Store, change: impl FnOnce(&mut Settings)) -> Self {
+        let mut settings = Settings {
             hostname: "localhost".to_owned(),
             domain: Some("localhost".to_owned()),
             ..Settings::default()
         };
+        change(&mut settings);
         let random = Arc::new(SeededRandom::new(1));
         let key = ServerKeys::generate(&*random);
         let clock = Arc::new(FakeClock::new(NOW));
@@ -96,11 +102,16 @@ impl TestServer {
 
     /// Gives another account these rights to a mailbox, and no others.
     pub async fn grant(&self, mailbox: &str, to: &TestServer, rights: &str) {
+        self.grant_to(mailbox, &to.record.name, rights).await;
+    }
+
+    /// The same for the account of that name.
+    pub async fn grant_to(&self, mailbox: &str, to: &AccountName, rights: &str) {
         let account = self.account().await;
         account.catch_up().await.unwrap();
         let user = User { accounts: &self.ctx.accounts, account: &account };
         let place = user.resolve(mailbox).await.unwrap();
-        let grantee = Grantee::Account { name: to.record.name.clone(), negative: false };
+        let grantee = Grantee::Account { name: to.clone(), negative: false };
         let change = RightsChange::Replace(Rights::parse(rights).unwrap());
         self.sharing(user).grant(place, &grantee, change).await.unwrap();
     }
