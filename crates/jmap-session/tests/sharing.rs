@@ -36,11 +36,6 @@ impl Pair {
         self.owner.deliver(mailbox, text.as_bytes()).await;
     }
 
-    /// A message comes into the mailbox that is shared.
-    async fn deliver_there(&self, subject: &str) {
-        self.deliver("Team", subject).await;
-    }
-
     fn shared(&self) -> String {
         format!("A{}", self.owner.record.id)
     }
@@ -446,6 +441,7 @@ async fn a_user_is_not_notified_of_own_changes() {
 #[tokio::test(start_paused = true)]
 async fn pushes_name_the_accounts_of_other_owners() {
     let pair = Pair::new().await;
+    pair.deliver("Team", "one").await;
     let mut changes = pair.caller.follow(None).await.unwrap();
     pair.owner.grant("Team", &pair.reader, "lr").await;
     let pushed = serde_json::to_value(changes.next().await.unwrap()).unwrap();
@@ -456,7 +452,6 @@ async fn pushes_name_the_accounts_of_other_owners() {
     assert!(pushed["changed"][pair.shared()]["Mailbox"].is_string(), "{pushed}");
     let before = changes.state();
     pair.owner.act("see-shared Team").await;
-    pair.deliver_there("two").await;
     let pushed = serde_json::to_value(changes.next().await.unwrap()).unwrap();
     let state = pair.there("Email/get", json!({ "ids": [] })).await["state"].clone();
     assert_eq!(pushed["changed"][pair.shared()]["Email"], state, "{pushed}");

@@ -117,6 +117,10 @@ impl World {
                 assert_eq!(emails, self.emails_of(mailbox).await, "{step}");
                 assert_eq!(shown["totalEmails"], json!(emails.len()), "{step}");
             }
+            if is_selected {
+                // The server ends a session whose mailbox is taken away.
+                self.imap.command("UNSELECT").await;
+            }
         }
         self.sync(step, &allowed).await;
     }
