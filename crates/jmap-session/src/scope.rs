@@ -17,8 +17,9 @@ use sealpost_mailbox::resolve;
 use sealpost_mailbox::share::{Sharing, leftovers};
 use sealpost_mailbox::shared_accounts::{Reach, SharedAccount, accounts_of, logs_shared_by};
 use sealpost_search::Engine;
+use sealpost_search::emails::{EmailQuery, EmailSearch};
 
-use crate::email::Composer;
+use crate::email::{Composer, is_attached};
 pub(crate) use crate::logs::{Logs, OpenLogs};
 use crate::session_object;
 use crate::shared_accounts;
@@ -132,6 +133,11 @@ impl<'a> Scope<'a> {
                 OpenLogs::shared_by(owner, own, logs_shared_by(self.resolver(), owner).await?)
             }
         })
+    }
+
+    /// A query over the emails of the account, which are in these logs.
+    pub(crate) fn email_search<'s>(&self, logs: &'s OpenLogs, query: &'s EmailQuery) -> EmailSearch<'s> {
+        EmailSearch { logs, user: self.account.id(), reach: self.reach, query, is_attached }
     }
 
     /// What searches.

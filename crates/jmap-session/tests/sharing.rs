@@ -169,6 +169,28 @@ async fn what_may_not_be_read_is_nowhere() {
 }
 
 #[tokio::test]
+async fn texts_are_found_in_all_mailboxes_of_an_owner() {
+    let pair = Pair::new().await;
+    pair.owner.act("create Plans").await;
+    for mailbox in ["Team", "Plans"] {
+        pair.deliver(mailbox, mailbox).await;
+        pair.owner.grant(mailbox, &pair.reader, "lr").await;
+    }
+    let found = async |filter: Value, sort: &str| {
+        let query = json!({ "filter": filter, "sort": [{ "property": sort }] });
+        pair.there("Email/query", query).await["ids"].as_array().unwrap().len()
+    };
+    assert_eq!(found(json!({ "body": "text" }), "subject").await, 2);
+    assert_eq!(found(json!({ "subject": "plans" }), "receivedAt").await, 1);
+    assert_eq!(found(json!({ "hasAttachment": false }), "from").await, 2);
+    // An account of which nothing can be read has no emails.
+    for mailbox in ["Team", "Plans"] {
+        pair.owner.grant(mailbox, &pair.reader, "l").await;
+    }
+    assert_eq!(found(json!({ "body": "text" }), "subject").await, 0);
+}
+
+#[tokio::test]
 async fn each_change_needs_its_right() {
     let pair = Pair::new().await;
     pair.deliver("Team", "plan").await;

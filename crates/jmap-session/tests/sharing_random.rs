@@ -10,7 +10,7 @@ mod server;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sealpost_base::{Random, SeededRandom};
+use sealpost_base::SeededRandom;
 use sealpost_directory::AccountName;
 use sealpost_jmap_session::Caller;
 use sealpost_vault::Store;
@@ -86,7 +86,9 @@ impl World {
     }
 
     async fn seen(&self) -> Ids {
-        ids(&call(&self.caller, &self.account, "Email/query", json!({})).await["ids"])
+        let found = call(&self.caller, &self.account, "Email/query", json!({})).await;
+        assert!(found["ids"].is_array() || found["type"] == "accountNotFound", "{found}");
+        ids(&found["ids"])
     }
 
     /// JMAP shows what is allowed, and IMAP the same under the same ids.

@@ -30,6 +30,8 @@ pub struct TestServer {
     pub record: AccountRecord,
     pub root: RootKey,
     deliveries: std::cell::Cell<i64>,
+    /// The account `jane@localhost`, once a transcript needs it.
+    jane: tokio::sync::OnceCell<Box<TestServer>>,
 }
 
 /// Keeps what is sent, until it is full.
@@ -85,7 +87,7 @@ impl TestServer {
         let new = NewAccount::with_password(Secret::new(b"secret").unwrap());
         let name = AccountName::parse(name).unwrap();
         let (record, root) = ctx.directory.create(&name, new).await.unwrap();
-        TestServer { ctx, jmap, record, root, deliveries: 0.into() }
+        TestServer { ctx, jmap, record, root, deliveries: 0.into(), jane: Default::default() }
     }
 
     /// The same server, for another account on it, which is made.
@@ -238,8 +240,21 @@ impl TestServer {
             }
             ["see-shared", name] => self.see_shared(name).await,
             ["share", name] => self.share(name).await,
+            ["jane", "grants", name, rights] => self.jane().await.grant(name, self, rights).await,
+            ["jane", "revokes", name] => self.jane().await.grant(name, self, "").await,
+            ["jane", ref action @ ..] => Box::pin(self.jane().await.act(&action.join(" "))).await,
             _ => panic!("unknown action: {line}"),
         }
+    }
+
+    async fn jane(&self) -> &TestServer {
+        let made = async || Box::new(self.neighbour("jane@localhost").await);
+        self.jane.get_or_init(made).await
+    }
+
+    /// A message arrives at `jane@localhost`, before the mailbox is shared.
+    pub async fn deliver_to_jane(&self, mailbox: &str, message: &[u8]) {
+        self.jane().await.deliver(mailbox, message).await;
     }
 
     /// The messages of a shared mailbox become seen.
