@@ -1,5 +1,5 @@
-//! Notices of a user's own log: which rights to other owners' mailboxes the user was told of, and how
-//! they changed (RFC 9670 §3).
+//! Notices of a user's own log: the rights to other owners' mailboxes as the user knows them, and how they
+//! changed (RFC 9670 §3).
 //!
 //! `share/rights/{share}` has the rights that were known last; `share/notices` has the latest notices,
 //! and what became of those before. Both are written when the user's session looks: rights are in the

@@ -13,12 +13,13 @@ use std::process::ExitCode;
 use sealpost_dns::hickory::{ForwardingResolver, RecursionSettings, RecursiveResolver};
 use sealpost_dns::{DnsName, LookupError, Record, RecordType, Resolver};
 
-const TYPES: [RecordType; 7] = [
+const TYPES: [RecordType; 8] = [
     RecordType::A,
     RecordType::Aaaa,
     RecordType::Mx,
     RecordType::Txt,
     RecordType::Tlsa,
+    RecordType::Srv,
     RecordType::Ptr,
     RecordType::Cname,
 ];
@@ -90,6 +91,7 @@ fn show(record: &Record) -> String {
         Record::Aaaa(address) => address.to_string(),
         Record::Mx(mx) => format!("{} {}", mx.preference, mx.exchange.as_str()),
         Record::Txt(text) => String::from_utf8_lossy(text).into_owned(),
+        Record::Srv(srv) => format!("{} {} {} {}", srv.priority, srv.weight, srv.port, srv.target.as_str()),
         Record::Tlsa(tlsa) => {
             let data: String = tlsa.data.iter().map(|byte| format!("{byte:02x}")).collect();
             format!("{} {} {} {data}", tlsa.usage, tlsa.selector, tlsa.matching)

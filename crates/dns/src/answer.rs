@@ -19,6 +19,8 @@ pub enum RecordType {
     Txt,
     /// Certificate association (RFC 6698).
     Tlsa,
+    /// Location of a service (RFC 2782).
+    Srv,
     /// Name of an address.
     Ptr,
     /// Canonical name, asked for itself.
@@ -33,6 +35,7 @@ impl fmt::Display for RecordType {
             RecordType::Mx => "MX",
             RecordType::Txt => "TXT",
             RecordType::Tlsa => "TLSA",
+            RecordType::Srv => "SRV",
             RecordType::Ptr => "PTR",
             RecordType::Cname => "CNAME",
         })
@@ -52,6 +55,8 @@ pub enum Record {
     Txt(Vec<u8>),
     /// Certificate association.
     Tlsa(Tlsa),
+    /// Location of a service.
+    Srv(Srv),
     /// Name of an address.
     Ptr(DnsName),
     /// Canonical name.
@@ -67,6 +72,7 @@ impl Record {
             Record::Mx(_) => RecordType::Mx,
             Record::Txt(_) => RecordType::Txt,
             Record::Tlsa(_) => RecordType::Tlsa,
+            Record::Srv(_) => RecordType::Srv,
             Record::Ptr(_) => RecordType::Ptr,
             Record::Cname(_) => RecordType::Cname,
         }
@@ -79,6 +85,7 @@ impl Record {
             Record::Mx(mx) => mx.exchange.as_str().len(),
             Record::Txt(text) => text.len(),
             Record::Tlsa(tlsa) => tlsa.data.len(),
+            Record::Srv(srv) => srv.target.as_str().len(),
             Record::Ptr(name) | Record::Cname(name) => name.as_str().len(),
         };
         size_of::<Record>() + behind
@@ -105,6 +112,19 @@ pub struct Tlsa {
     pub matching: u8,
     /// Certificate association data.
     pub data: Vec<u8>,
+}
+
+/// The location of a service (RFC 2782).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Srv {
+    /// Lower is better.
+    pub priority: u16,
+    /// The share among those of one priority.
+    pub weight: u16,
+    /// The port.
+    pub port: u16,
+    /// The host; the root if there is no such service.
+    pub target: DnsName,
 }
 
 /// An answer with records.

@@ -21,6 +21,6 @@ pub mod name;
 pub mod resolver;
 pub mod scripted;
 
-pub use answer::{Answer, LookupError, Mx, Record, RecordType, Tlsa};
+pub use answer::{Answer, LookupError, Mx, Record, RecordType, Srv, Tlsa};
 pub use name::DnsName;
 pub use resolver::{Resolver, ResolverExt};

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use async_trait::async_trait;
 
-use crate::answer::{Answer, LookupError, Mx, Record, RecordType, Tlsa};
+use crate::answer::{Answer, LookupError, Mx, Record, RecordType, Srv, Tlsa};
 use crate::name::DnsName;
 
 /// Looks up records.
@@ -82,6 +82,17 @@ pub trait ResolverExt: Resolver {
     async fn tlsa(&self, name: &DnsName) -> Result<Typed<Tlsa>, LookupError> {
         typed(self.lookup(name, RecordType::Tlsa).await?, |record| match record {
             Record::Tlsa(tlsa) => Some(tlsa),
+            _ => None,
+        })
+    }
+
+    /// Locations of a service, not sorted.
+    ///
+    /// # Errors
+    /// As [`Resolver::lookup`].
+    async fn srv(&self, name: &DnsName) -> Result<Typed<Srv>, LookupError> {
+        typed(self.lookup(name, RecordType::Srv).await?, |record| match record {
+            Record::Srv(srv) => Some(srv),
             _ => None,
         })
     }

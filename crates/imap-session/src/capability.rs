@@ -85,6 +85,8 @@ pub(super) enum Stage {
     Authenticated {
         /// The largest message that APPEND takes, in bytes.
         append_limit: u32,
+        /// JMAP is served, at a known URL.
+        has_jmap: bool,
     },
 }
 
@@ -92,10 +94,12 @@ pub(super) enum Stage {
 pub(super) fn names(stage: Stage) -> Vec<Atom> {
     let mut limit = String::new();
     let more: Vec<&str> = match stage {
-        Stage::Authenticated { append_limit } => {
+        Stage::Authenticated { append_limit, has_jmap } => {
             // RFC 7889 §2
             limit = format!("APPENDLIMIT={append_limit}");
-            AUTHENTICATED.to_vec()
+            // RFC 9698 §3
+            let jmap = has_jmap.then_some("JMAPACCESS");
+            AUTHENTICATED.iter().copied().chain(jmap).collect()
         }
         Stage::Anonymous { start_tls, login, tls } => {
             let mut more = ANONYMOUS.to_vec();
@@ -146,8 +150,14 @@ mod tests {
         // RFC 7888 §5: never both.
         let before = line(Stage::Anonymous { start_tls: true, login: true, tls: false });
         assert!(before.contains("LITERAL-") && !before.contains("LITERAL+"));
-        let after = line(Stage::Authenticated { append_limit: 1000 });
+        let after = line(Stage::Authenticated { append_limit: 1000, has_jmap: false });
         assert!(after.contains("LITERAL+") && !after.contains("LITERAL-"));
         assert!(after.ends_with(" APPENDLIMIT=1000"));
+    }
+
+    #[test]
+    fn jmap_is_announced_only_where_it_is_served() {
+        let after = |has_jmap| line(Stage::Authenticated { append_limit: 1, has_jmap });
+        assert!(after(true).contains(" JMAPACCESS ") && !after(false).contains("JMAPACCESS"));
     }
 }

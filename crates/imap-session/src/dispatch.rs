@@ -12,9 +12,9 @@ use super::session::Session;
 use super::updates::UntaggedUpdates;
 use super::user::User;
 use super::{
-    acl, append, append_limit, compress, condstore, contexts, copy, enable, expunge, fetch, list, login,
-    mailboxes, metadata, multisearch, notify, quota, replace, search, select, sharing, sort, status, store,
-    thread, uid_only, urlauth,
+    acl, append, append_limit, compress, condstore, contexts, copy, enable, expunge, fetch, jmap_access,
+    list, login, mailboxes, metadata, multisearch, notify, quota, replace, search, select, sharing, sort,
+    status, store, thread, uid_only, urlauth,
 };
 use sealpost_auth::Entered;
 use sealpost_session::metrics::Verdict;
@@ -82,6 +82,7 @@ impl Session {
                 Box::pin(list::lsub(user, responses, &reference, &pattern)).await
             }
             CommandBody::Namespace => Ok(list::namespace(responses)),
+            CommandBody::GetJmapAccess => Ok(jmap_access::get(user, responses)),
             CommandBody::Acl(command) => Box::pin(acl::run(user, selected, moved, responses, &command)).await,
             CommandBody::Url(command) => {
                 Box::pin(urlauth::run(user, selected.as_mut(), responses, &command)).await
@@ -279,7 +280,9 @@ impl Session {
     pub(super) fn stage(&self) -> Stage {
         match self.user {
             Some(_) => {
-                Stage::Authenticated { append_limit: append_limit::append_limit(&self.shared.ctx.settings) }
+                let settings = &self.shared.ctx.settings;
+                let has_jmap = settings.jmap_url().is_some();
+                Stage::Authenticated { append_limit: append_limit::append_limit(settings), has_jmap }
             }
             None => Stage::Anonymous {
                 start_tls: self.can_start_tls(),

@@ -35,6 +35,7 @@ mod filters;
 mod flags;
 mod hibernate;
 mod idle;
+mod jmap_access;
 mod leftovers;
 mod list;
 mod login;

@@ -61,7 +61,7 @@ pub(crate) async fn run(
     let created = scope.as_ref().map_or(&created, |scope: &Scope<'_>| &scope.created);
     let shared = shared_accounts::accounts(user).await.unwrap_or_else(|error| {
         // The client fetches the Session object, and is refused that then.
-        tracing::warn!(%error, "cannot find out what is shared with an account");
+        tracing::warn!(%error, "cannot find the accounts of other owners");
         Vec::new()
     });
     let state = session_object::state(user, &shared);

@@ -24,6 +24,7 @@ mod set;
 pub(crate) mod show;
 mod sort;
 
+pub(crate) use body_tree::is_attached;
 pub(crate) use changes::changes;
 pub(crate) use compose::Composer;
 pub(crate) use copy::copy;

@@ -17,8 +17,9 @@ use sealpost_mailbox::resolve;
 use sealpost_mailbox::share::{Sharing, leftovers};
 use sealpost_mailbox::shared_accounts::{Reach, SharedAccount, accounts_of, logs_shared_by};
 use sealpost_search::Engine;
+use sealpost_search::emails::{EmailQuery, EmailSearch};
 
-use crate::email::Composer;
+use crate::email::{Composer, is_attached};
 pub(crate) use crate::logs::{Logs, OpenLogs};
 use crate::session_object;
 use crate::shared_accounts;
@@ -148,7 +149,12 @@ impl<'a> Scope<'a> {
         })
     }
 
-    /// The search engine.
+    /// A query over the emails of the account, which are in these logs.
+    pub(crate) fn email_search<'s>(&self, logs: &'s OpenLogs, query: &'s EmailQuery) -> EmailSearch<'s> {
+        EmailSearch { logs, user: self.account.id(), reach: self.reach, query, is_attached }
+    }
+
+    /// What searches.
     pub(crate) fn engine(&self) -> &Engine {
         &self.user.ctx().search
     }

@@ -36,11 +36,6 @@ impl Pair {
         self.owner.deliver(mailbox, text.as_bytes()).await;
     }
 
-    /// A message comes into the mailbox that is shared.
-    async fn deliver_there(&self, subject: &str) {
-        self.deliver("Team", subject).await;
-    }
-
     fn shared(&self) -> String {
         format!("A{}", self.owner.record.id)
     }
@@ -171,6 +166,28 @@ async fn what_may_not_be_read_is_nowhere() {
     assert_eq!(pair.there("Email/get", json!({ "ids": [] })).await["state"], state);
     pair.owner.act("see-shared Team").await;
     assert_ne!(pair.there("Email/get", json!({ "ids": [] })).await["state"], state);
+}
+
+#[tokio::test]
+async fn texts_are_found_in_all_mailboxes_of_an_owner() {
+    let pair = Pair::new().await;
+    pair.owner.act("create Plans").await;
+    for mailbox in ["Team", "Plans"] {
+        pair.deliver(mailbox, mailbox).await;
+        pair.owner.grant(mailbox, &pair.reader, "lr").await;
+    }
+    let found = async |filter: Value, sort: &str| {
+        let query = json!({ "filter": filter, "sort": [{ "property": sort }] });
+        pair.there("Email/query", query).await["ids"].as_array().unwrap().len()
+    };
+    assert_eq!(found(json!({ "body": "text" }), "subject").await, 2);
+    assert_eq!(found(json!({ "subject": "plans" }), "receivedAt").await, 1);
+    assert_eq!(found(json!({ "hasAttachment": false }), "from").await, 2);
+    // An account of which nothing can be read has no emails.
+    for mailbox in ["Team", "Plans"] {
+        pair.owner.grant(mailbox, &pair.reader, "l").await;
+    }
+    assert_eq!(found(json!({ "body": "text" }), "subject").await, 0);
 }
 
 #[tokio::test]
@@ -446,6 +463,7 @@ async fn a_user_is_not_notified_of_own_changes() {
 #[tokio::test(start_paused = true)]
 async fn pushes_name_the_accounts_of_other_owners() {
     let pair = Pair::new().await;
+    pair.deliver("Team", "one").await;
     let mut changes = pair.caller.follow(None).await.unwrap();
     pair.owner.grant("Team", &pair.reader, "lr").await;
     let pushed = serde_json::to_value(changes.next().await.unwrap()).unwrap();
@@ -456,7 +474,6 @@ async fn pushes_name_the_accounts_of_other_owners() {
     assert!(pushed["changed"][pair.shared()]["Mailbox"].is_string(), "{pushed}");
     let before = changes.state();
     pair.owner.act("see-shared Team").await;
-    pair.deliver_there("two").await;
     let pushed = serde_json::to_value(changes.next().await.unwrap()).unwrap();
     let state = pair.there("Email/get", json!({ "ids": [] })).await["state"].clone();
     assert_eq!(pushed["changed"][pair.shared()]["Email"], state, "{pushed}");

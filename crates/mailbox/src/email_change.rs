@@ -162,11 +162,7 @@ impl EmailWriter<'_> {
 
     /// How the user reaches a log of the account.
     fn access(self, log: AccountId) -> Access {
-        let user = self.quota.user.account.id();
-        match self.reach {
-            Reach::Own if user == log => Access::Own,
-            reach => Access::Share { user, owner: reach == Reach::Own },
-        }
+        self.reach.access(self.quota.user.account.id(), log)
     }
 }
 

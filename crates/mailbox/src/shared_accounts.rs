@@ -13,6 +13,7 @@ use sealpost_account::share::{About, Link};
 use sealpost_account::{Account, AccountState};
 use sealpost_base::{AccountId, Kind, MailboxId, Result};
 
+use crate::access::Access;
 use crate::resolve::{User, follow};
 
 /// The rights that reading the messages of another owner's mailbox needs.
@@ -34,6 +35,16 @@ pub enum Reach {
     Own,
     /// The mailboxes that this owner shares with the user.
     SharedBy(AccountId),
+}
+
+impl Reach {
+    /// How that user reaches a log of the account.
+    pub fn access(self, user: AccountId, log: AccountId) -> Access {
+        match self {
+            Reach::Own if user == log => Access::Own,
+            reach => Access::Share { user, owner: reach == Reach::Own },
+        }
+    }
 }
 
 /// A mailbox that another owner shares with the user.

@@ -25,6 +25,7 @@ use std::sync::Arc;
 use sealpost_account::Account;
 use sealpost_base::{AccountId, Error, ObjectId, Permit};
 use sealpost_mailbox::account_changes::{LogPositions, at_once, positions};
+use sealpost_mailbox::shared_accounts::Reach;
 use sealpost_mime::structure::StoredStructure;
 
 pub use changes::{Bounds, EmailChanges};
@@ -58,8 +59,13 @@ pub type IsAttached = fn(&StoredStructure<'_>) -> bool;
 /// A query, and what it is run over.
 #[derive(Clone, Copy)]
 pub struct EmailSearch<'a> {
-    /// The logs of the account: its own, then those of its shared mailboxes.
+    /// The logs of the account: its own, then those of its shared mailboxes; or those that another
+    /// owner shares, as far as the user may read them.
     pub logs: &'a [Arc<Account>],
+    /// The user who searches.
+    pub user: AccountId,
+    /// How the user reaches the logs.
+    pub reach: Reach,
     /// What is asked for.
     pub query: &'a EmailQuery,
     /// Decides [`EmailFilter::Attached`].
@@ -76,7 +82,7 @@ pub struct EmailsView<'a> {
 /// What a kept list is of.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct ListKey {
-    /// The account whose own log comes first.
+    /// The account whose log comes first.
     pub(crate) account: AccountId,
     query: Arc<EmailQuery>,
 }
@@ -140,8 +146,9 @@ impl Engine {
         pick: impl Fn(&EmailsView<'_>) -> T,
     ) -> Result<T, Failure<P::Interruption>> {
         let plan = Arc::new(Plan::new(search.query).map_err(Failure::Error)?);
-        let own = search.logs.first().ok_or_else(|| Failure::Error(Error::internal("no log")))?;
-        let key = ListKey { account: own.id(), query: Arc::new(search.query.clone()) };
+        // An account of which nothing may be read has no logs.
+        let account = search.logs.first().map_or(AccountId([0; 16]), |log| log.id());
+        let key = ListKey { account, query: Arc::new(search.query.clone()) };
         let mut kept = self.orders.emails(&key);
         for _ in 0..ATTEMPTS {
             let is_new = kept.is_none();
@@ -232,7 +239,7 @@ impl Engine {
                 places.entry((entry.log, mailbox)).or_default().insert(uid);
             }
         }
-        let contents = self.contents(search.logs, plan, &places, search.is_attached, progress).await?;
+        let contents = self.contents(search, plan, &places, progress).await?;
         Ok(emails.iter().map(|(object, entry)| (*object, verdicts(&contents.known, *entry))).collect())
     }
 
@@ -253,8 +260,7 @@ impl Engine {
                 let _memory = self.memory_to_sort(size.0, wanted, plan, progress).await?;
                 self.scan(search, plan, None, progress).await?.undecided
             };
-            contents =
-                Some(self.contents(search.logs, plan, &undecided, search.is_attached, progress).await?);
+            contents = Some(self.contents(search, plan, &undecided, progress).await?);
         }
         let memory = self.memory_to_sort(size.0, wanted, plan, progress).await?;
         let known = contents.as_ref().map(|contents| contents.known.clone());
@@ -263,7 +269,7 @@ impl Engine {
         let mut keyed = Keyed { entries: found.entries, keys: found.keys, is_exact: true };
         if plan.sorts_by_text() {
             let room = memory.bytes().saturating_sub(wanted);
-            fill_in_texts(&mut keyed, plan, search.logs, room, progress).await?;
+            fill_in_texts(&mut keyed, plan, search, room, progress).await?;
         }
         let (logs, plan) = (search.logs.to_vec(), plan.clone());
         let sort = move || {

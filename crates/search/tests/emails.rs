@@ -13,6 +13,7 @@ use sealpost_base::{
 };
 use sealpost_mailbox::account_changes::LogPositions;
 use sealpost_mailbox::emails::Email;
+use sealpost_mailbox::shared_accounts::Reach;
 use sealpost_mime::structure::StoredStructure;
 use sealpost_search::emails::{
     Bounds, Collation, EmailChanges, EmailComparator, EmailFilter, EmailKeyword, EmailQuery, EmailSearch,
@@ -187,7 +188,8 @@ impl World {
     }
 
     async fn run<T>(&self, query: &EmailQuery, pick: impl Fn(&EmailsView<'_>) -> T) -> T {
-        let search = EmailSearch { logs: &self.logs, query, is_attached };
+        let search =
+            EmailSearch { logs: &self.logs, user: self.logs[0].id(), reach: Reach::Own, query, is_attached };
         let found = self.engine.emails(search, &mut NoProgress, pick).await;
         found.unwrap_or_else(|failure| panic!("{failure:?}"))
     }
@@ -491,7 +493,13 @@ async fn an_account_too_large_for_the_memory_is_refused() {
         let (logs, filter) = (world.logs.clone(), EmailFilter::Always(true));
         async move {
             let query = EmailQuery { filter, sort: Vec::new() };
-            let search = EmailSearch { logs: &logs, query: &query, is_attached };
+            let search = EmailSearch {
+                logs: &logs,
+                user: logs[0].id(),
+                reach: Reach::Own,
+                query: &query,
+                is_attached,
+            };
             engine.emails(search, &mut NoProgress, |view| view.len(false)).await
         }
     };

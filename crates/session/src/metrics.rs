@@ -115,6 +115,7 @@ const IMAP: &[&str] = &[
     "FETCH",
     "GENURLAUTH",
     "GETACL",
+    "GETJMAPACCESS",
     "GETMETADATA",
     "GETQUOTA",
     "GETQUOTAROOT",

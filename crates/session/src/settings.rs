@@ -74,6 +74,41 @@ pub struct Settings {
     pub data: Option<PathBuf>,
 }
 
+impl Settings {
+    /// The URL of the JMAP session resource (RFC 8620 §2.2), where other protocols and DNS name it;
+    /// `None` if JMAP is not served, or behind a reverse proxy whose URL is not configured.
+    pub fn jmap_url(&self) -> Option<String> {
+        let origin = self.http_origin()?;
+        Some(format!("{origin}/.well-known/jmap"))
+    }
+
+    /// The host and the port of that URL.
+    pub fn jmap_host(&self) -> Option<(String, u16)> {
+        let origin = self.http_origin()?;
+        let (scheme, host) = origin.split_once("://")?;
+        let bracket = host.rfind(']').map_or(0, |at| at + 1);
+        let (host, port) = match host[bracket..].split_once(':') {
+            Some((_, port)) => (&host[..host.len() - port.len() - 1], port.parse().ok()?),
+            None => (host, if scheme == "https" { 443 } else { 80 }),
+        };
+        Some((host.to_owned(), port))
+    }
+
+    fn http_origin(&self) -> Option<String> {
+        let listen = &self.listen;
+        if listen.http.is_empty() && listen.https.is_empty() {
+            return None;
+        }
+        if let Some(url) = &self.http.url {
+            return Some(url.as_str().to_owned());
+        }
+        match listen.https.iter().map(SocketAddr::port).find(|port| *port != 0)? {
+            443 => Some(format!("https://{}", self.hostname)),
+            port => Some(format!("https://{}:{port}", self.hostname)),
+        }
+    }
+}
+
 /// A search that the operator stored for all users (RFC 5466): what the keys mean is for the
 /// session that runs them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -290,5 +325,36 @@ impl Default for Timeouts {
             write: Duration::from_secs(2 * 60),
             shutdown_grace: Duration::from_secs(4),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(http: &[&str], https: &[&str], url: Option<&str>) -> Settings {
+        let addresses = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
+        let mut settings = Settings { hostname: "mail.example".to_owned(), ..Settings::default() };
+        (settings.listen.http, settings.listen.https) = (addresses(http), addresses(https));
+        settings.http.url = url.map(|url| url.parse().unwrap());
+        settings
+    }
+
+    #[test]
+    fn the_url_of_jmap_is_what_clients_can_reach() {
+        let of = |settings: Settings| (settings.jmap_url(), settings.jmap_host());
+        let known = |url: &str, host: &str, port| {
+            (Some(format!("{url}/.well-known/jmap")), Some((host.to_owned(), port)))
+        };
+        assert_eq!(of(settings(&[], &[], Some("https://x"))), (None, None), "nothing is served");
+        assert_eq!(of(settings(&["127.0.0.1:80"], &[], None)), (None, None), "not for clients elsewhere");
+        let at = |port| format!("0.0.0.0:{port}");
+        assert_eq!(of(settings(&[], &[&at(443)], None)), known("https://mail.example", "mail.example", 443));
+        let other = known("https://mail.example:8443", "mail.example", 8443);
+        assert_eq!(of(settings(&[], &[&at(8443)], None)), other);
+        let proxy = settings(&["127.0.0.1:80"], &[], Some("https://web.example"));
+        assert_eq!(of(proxy), known("https://web.example", "web.example", 443));
+        let six = settings(&["127.0.0.1:80"], &[], Some("http://[::1]:8080"));
+        assert_eq!(of(six), known("http://[::1]:8080", "[::1]", 8080));
     }
 }

@@ -8,7 +8,7 @@ use hickory_resolver::proto::op::ResponseCode;
 use hickory_resolver::proto::rr::{Name, RData, Record as HickoryRecord, RecordType as HickoryType};
 use hickory_resolver::recursor::RecursorError;
 
-use crate::answer::{Answer, LookupError, Mx, Record, RecordType, Tlsa};
+use crate::answer::{Answer, LookupError, Mx, Record, RecordType, Srv, Tlsa};
 use crate::name::DnsName;
 
 /// Aliases that are followed for one question.
@@ -35,6 +35,7 @@ pub(super) fn kind(kind: RecordType) -> HickoryType {
         RecordType::Mx => HickoryType::MX,
         RecordType::Txt => HickoryType::TXT,
         RecordType::Tlsa => HickoryType::TLSA,
+        RecordType::Srv => HickoryType::SRV,
         RecordType::Ptr => HickoryType::PTR,
         RecordType::Cname => HickoryType::CNAME,
     }
@@ -52,6 +53,12 @@ fn record(data: &RData) -> Option<Record> {
             selector: tlsa.selector.into(),
             matching: tlsa.matching.into(),
             data: tlsa.cert_data.clone(),
+        }),
+        RData::SRV(srv) => Record::Srv(Srv {
+            priority: srv.priority,
+            weight: srv.weight,
+            port: srv.port,
+            target: from_hickory(&srv.target)?,
         }),
         RData::PTR(name) => Record::Ptr(from_hickory(name)?),
         RData::CNAME(name) => Record::Cname(from_hickory(name)?),

@@ -15,6 +15,7 @@ pub fn fuzz_dns_answers(data: &[u8]) {
         RecordType::Mx,
         RecordType::Txt,
         RecordType::Tlsa,
+        RecordType::Srv,
         RecordType::Ptr,
         RecordType::Cname,
     ] {

@@ -99,6 +99,7 @@ fn body(cursor: &mut Cursor<'_>) -> Parsed<CommandBody> {
         "CLOSE" => CommandBody::Close,
         "UNSELECT" => CommandBody::Unselect,
         "NAMESPACE" => CommandBody::Namespace,
+        "GETJMAPACCESS" => CommandBody::GetJmapAccess,
         "IDLE" => CommandBody::Idle,
         "EXPUNGE" => CommandBody::Expunge { uids: None },
         "RESETKEY" if cursor.at_end() => urlauth::reset_key(cursor)?,

@@ -71,6 +71,7 @@ fn untagged(cursor: &mut Cursor<'_>) -> Parsed<Response> {
         "QUOTA" => quota::quota(cursor)?,
         "QUOTAROOT" => quota::quota_root(cursor)?,
         "NAMESPACE" => namespaces(cursor)?,
+        "JMAPACCESS" => jmap_access(cursor)?,
         "ACL" => acl::acl(cursor)?,
         "LISTRIGHTS" => acl::list_rights(cursor)?,
         "MYRIGHTS" => acl::my_rights(cursor)?,
@@ -330,6 +331,13 @@ fn namespaces(cursor: &mut Cursor<'_>) -> Parsed<Response> {
     };
     let (personal, other, shared) = (next()?, next()?, next()?);
     Ok(Response::Namespace(Namespaces { personal, other, shared }))
+}
+
+/// `"JMAPACCESS" SP quoted` (RFC 9698 §4)
+fn jmap_access(cursor: &mut Cursor<'_>) -> Parsed<Response> {
+    cursor.space()?;
+    let url = String::from_utf8(cursor.string()?);
+    Ok(Response::JmapAccess(url.map_err(|_| Failure::Bad("not a URL"))?))
 }
 
 fn namespace(item: &Value, utf8: bool) -> Parsed<NamespaceEntry> {

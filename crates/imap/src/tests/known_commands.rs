@@ -83,6 +83,7 @@ fn both_ways() {
         "SETQUOTA \"\" ()",
         "LSUB #news. \"comp.*\"",
         "NAMESPACE",
+        "GETJMAPACCESS",
         "STATUS blurdybloop (UIDNEXT MESSAGES RECENT UNSEEN UIDVALIDITY)",
         "STATUS x (DELETED SIZE MAILBOXID APPENDLIMIT)",
         "IDLE",

@@ -93,6 +93,7 @@ fn both_ways() {
         "* 44 EXPUNGE",
         "* ENABLED CONDSTORE",
         "* NAMESPACE ((\"\" \"/\")) ((\"~\" \"/\")) NIL",
+        "* JMAPACCESS \"https://example.com/.well-known/jmap\"",
         "* ID NIL",
         "* ID (\"name\" \"Sealpost\" \"os\" NIL)",
         "* XUNKNOWN (some \"thing\") 12",

@@ -104,6 +104,8 @@ pub enum CommandBody {
     },
     /// `NAMESPACE` (RFC 2342)
     Namespace,
+    /// `GETJMAPACCESS` (RFC 9698 §4)
+    GetJmapAccess,
     /// `SETACL`, `DELETEACL`, `GETACL`, `LISTRIGHTS`, `MYRIGHTS` (RFC 4314)
     Acl(AclCommand),
     /// `GENURLAUTH`, `URLFETCH`, `RESETKEY` (RFC 4467)
@@ -252,6 +254,7 @@ impl CommandBody {
             CommandBody::List(_) => "LIST",
             CommandBody::Lsub { .. } => "LSUB",
             CommandBody::Namespace => "NAMESPACE",
+            CommandBody::GetJmapAccess => "GETJMAPACCESS",
             CommandBody::Acl(command) => command.name(),
             CommandBody::Url(command) => command.name(),
             CommandBody::Status { .. } => "STATUS",

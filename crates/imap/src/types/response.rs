@@ -175,6 +175,8 @@ pub enum Response {
     Enabled(Vec<Atom>),
     /// `NAMESPACE` (RFC 2342)
     Namespace(Namespaces),
+    /// `JMAPACCESS` (RFC 9698 §4): the URL of the JMAP session.
+    JmapAccess(String),
     /// `ACL`, `LISTRIGHTS`, `MYRIGHTS` (RFC 4314)
     Acl(AclData),
     /// `ID` (RFC 2971); `None` is NIL.

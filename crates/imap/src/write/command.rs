@@ -73,6 +73,7 @@ impl Writer {
             | CommandBody::StartTls
             | CommandBody::Unauthenticate
             | CommandBody::Namespace
+            | CommandBody::GetJmapAccess
             | CommandBody::Idle
             | CommandBody::Check
             | CommandBody::Close

@@ -120,6 +120,7 @@ impl Writer {
                 .namespace(&spaces.other)
                 .space()
                 .namespace(&spaces.shared),
+            Response::JmapAccess(url) => self.raw(b"* JMAPACCESS ").string(url.as_bytes()),
             Response::Acl(data) => self.acl_data(data),
             Response::Metadata { mailbox, entries } => {
                 self.raw(b"* METADATA ").metadata_target(mailbox.as_ref()).space().metadata_values(entries)

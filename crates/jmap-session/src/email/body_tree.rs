@@ -112,8 +112,8 @@ impl<'t, 'a> BodyLists<'t, 'a> {
     }
 }
 
-/// Whether a message with this structure has an attachment, for searches.
-pub(super) fn is_attached(structure: &StoredStructure<'_>) -> bool {
+/// Whether a message with that structure has something attached, for searches.
+pub(crate) fn is_attached(structure: &StoredStructure<'_>) -> bool {
     BodyPart::tree(structure).is_some_and(|root| BodyLists::has_attachment(&root))
 }
 

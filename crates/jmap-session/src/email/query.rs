@@ -6,11 +6,10 @@ use sealpost_base::limits::JMAP_QUERY_IDS;
 use sealpost_jmap::email::{EmailCondition, EmailQuery as JmapQuery, EmailSortKey};
 use sealpost_jmap::standard::QueryRequest;
 use sealpost_jmap::{MethodError, State};
-use sealpost_search::emails::{EmailQuery, EmailSearch, EmailsView};
+use sealpost_search::emails::{EmailQuery, EmailsView};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use super::body_tree::is_attached;
 use super::filter::filter_of;
 use super::sort::sort_of;
 use crate::method::Outcome;
@@ -44,7 +43,7 @@ pub(crate) async fn query(
     let _permit = scope.permit(bounds.most * size_of::<ObjectId>()).await;
     let logs = scope.logs().await?;
     let head = logs.look(|logs| logs.head()).await?;
-    let search = EmailSearch { logs: &logs, query: &asked, is_attached };
+    let search = scope.email_search(&logs, &asked);
     let pick = |view: &EmailsView<'_>| window(view, scope, head, &query, bounds);
     let found = scope.engine().emails(search, &mut CallerProgress::new(scope), pick).await;
     let window = found.map_err(query_failure)??;

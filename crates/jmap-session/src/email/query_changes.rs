@@ -9,10 +9,9 @@ use sealpost_jmap::error::MethodErrorType;
 use sealpost_jmap::id::Id;
 use sealpost_jmap::standard::{AddedItem, QueryChangesResponse};
 use sealpost_mailbox::account_changes::LogPositions;
-use sealpost_search::emails::{Bounds, EmailChanges, EmailQuery, EmailSearch, EmailsView, UnknownChanges};
+use sealpost_search::emails::{Bounds, EmailChanges, EmailQuery, EmailsView, UnknownChanges};
 use serde_json::{Map, Value};
 
-use super::body_tree::is_attached;
 use super::filter::filter_of;
 use super::sort::sort_of;
 use crate::method::{Outcome, cannot_calculate};
@@ -47,7 +46,7 @@ pub(crate) async fn query_changes(
     let bounds = Bounds { collapsed: collapse_threads, up_to, most: JMAP_CHANGES };
     let logs = scope.logs().await?;
     let head = logs.look(|logs| logs.head()).await?;
-    let search = EmailSearch { logs: &logs, query: &asked, is_attached };
+    let search = scope.email_search(&logs, &asked);
     let pick = |view: &EmailsView<'_>| {
         let known: Vec<AccountId> = view.logs().collect();
         let since = positions_in(&request.since_query_state, scope.reach(), &known);

@@ -14,15 +14,21 @@ use crate::server::TestServer;
 pub struct Client(BufReader<Stream>);
 
 impl Client {
-    /// Logs in as `me@localhost` and selects the mailbox.
+    /// Logged in to the account, with that mailbox selected.
     pub async fn select(server: &TestServer, mailbox: &str) -> Self {
+        let mut client = Self::login(server).await;
+        client.command(&format!("SELECT {mailbox}")).await;
+        client
+    }
+
+    /// Logged in to the account.
+    pub async fn login(server: &TestServer) -> Self {
         let (ours, theirs) = Stream::pair().unwrap();
         let key = ServerKeys::generate(&SeededRandom::new(1));
         tokio::spawn(serve(theirs, Arc::new(ImapShared::new(server.ctx.clone(), &key))));
         let mut client = Client(BufReader::new(ours));
         client.line().await;
-        client.command("LOGIN me@localhost secret").await;
-        client.command(&format!("SELECT {mailbox}")).await;
+        client.command(&format!("LOGIN {} secret", server.record.name)).await;
         client
     }
 
@@ -61,7 +67,12 @@ impl Client {
         self.command("NOOP").await;
         let lines = self.command("UID FETCH 1:* (FLAGS EMAILID)").await;
         let shown = lines.iter().filter(|line| line.contains(" FETCH (") && !line.contains("\\Deleted"));
-        let id = |line: &String| Some(line.split_once("EMAILID (")?.1.split_once(')')?.0.to_owned());
-        shown.filter_map(id).collect()
+        shown.filter_map(|line| object_id(line, "EMAILID")).collect()
     }
+}
+
+/// The id of that kind in a response: `EMAILID (…)`.
+pub fn object_id(line: &str, kind: &str) -> Option<String> {
+    let (_, rest) = line.split_once(&format!("{kind} ("))?;
+    Some(rest.split_once(')')?.0.to_owned())
 }

@@ -39,6 +39,8 @@ pub struct TestServer {
     pub record: AccountRecord,
     pub root: RootKey,
     deliveries: std::cell::Cell<i64>,
+    /// The account `jane@localhost`, once a transcript needs it.
+    jane: tokio::sync::OnceCell<Box<TestServer>>,
 }
 
 /// A sink that keeps the bytes, up to a limit.
@@ -70,11 +72,17 @@ impl TestServer {
 
     /// A server over that store.
     pub async fn over(store: Store) -> Self {
-        let settings = Settings {
+        Self::with(store, |_| {}).await
+    }
+
+    /// On that store, with other settings.
+    pub async fn with(store: Store, change: impl FnOnce(&mut Settings)) -> Self {
+        let mut settings = Settings {
             hostname: "localhost".to_owned(),
             domain: Some("localhost".to_owned()),
             ..Settings::default()
         };
+        change(&mut settings);
         let random = Arc::new(SeededRandom::new(1));
         let key = ServerKeys::generate(&*random);
         let clock = Arc::new(FakeClock::new(NOW));
@@ -96,7 +104,7 @@ impl TestServer {
         let new = NewAccount::with_password(Secret::new(b"secret").unwrap());
         let name = AccountName::parse(name).unwrap();
         let (record, root) = ctx.directory.create(&name, new).await.unwrap();
-        TestServer { ctx, clock, jmap, queue, record, root, deliveries: 0.into() }
+        TestServer { ctx, clock, jmap, queue, record, root, deliveries: 0.into(), jane: Default::default() }
     }
 
     /// The same server, for another account on it, which is made.
@@ -114,11 +122,16 @@ impl TestServer {
 
     /// Gives another account these rights to a mailbox, and no others.
     pub async fn grant(&self, mailbox: &str, to: &TestServer, rights: &str) {
+        self.grant_to(mailbox, &to.record.name, rights).await;
+    }
+
+    /// The same for the account of that name.
+    pub async fn grant_to(&self, mailbox: &str, to: &AccountName, rights: &str) {
         let account = self.account().await;
         account.catch_up().await.unwrap();
         let user = User { accounts: &self.ctx.accounts, account: &account };
         let place = user.resolve(mailbox).await.unwrap();
-        let grantee = Grantee::Account { name: to.record.name.clone(), negative: false };
+        let grantee = Grantee::Account { name: to.clone(), negative: false };
         let change = RightsChange::Replace(Rights::parse(rights).unwrap());
         self.sharing(user).grant(place, &grantee, change).await.unwrap();
     }
@@ -271,6 +284,9 @@ impl TestServer {
             ["sent", place, arrival] => self.report(place.parse().unwrap(), arrival).await,
             ["see-shared", name] => self.see_shared(name).await,
             ["share", name] => self.share(name).await,
+            ["jane", "grants", name, rights] => self.jane().await.grant(name, self, rights).await,
+            ["jane", "revokes", name] => self.jane().await.grant(name, self, "").await,
+            ["jane", ref action @ ..] => Box::pin(self.jane().await.act(&action.join(" "))).await,
             _ => panic!("unknown action: {line}"),
         }
     }
@@ -293,6 +309,16 @@ impl TestServer {
         let news = vec![SubmissionNews::Recipient { place, delivered, reply: reply.to_owned() }];
         let (id, public) = (self.record.id, &self.record.public);
         self.ctx.accounts.report_submission(id, public, newest, news).await.unwrap();
+    }
+
+    async fn jane(&self) -> &TestServer {
+        let made = async || Box::new(self.neighbour("jane@localhost").await);
+        self.jane.get_or_init(made).await
+    }
+
+    /// A message arrives at `jane@localhost`, before the mailbox is shared.
+    pub async fn deliver_to_jane(&self, mailbox: &str, message: &[u8]) {
+        self.jane().await.deliver(mailbox, message).await;
     }
 
     /// The messages of a shared mailbox become seen.

@@ -10,7 +10,7 @@
 //! A call or response goes on in lines that begin with the same character and two spaces more. In
 //! responses the string `<any>` stands for any value, `<name:=>` too and keeps it; `<name>` in calls
 //! and responses is what was kept, `<account>` the id of the account. Every request uses core,
-//! mail, blob, mdn, quota and submission.
+//! mail, blob, mdn, quota and principals. `jane …` is done by another account, `jane@localhost`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -53,7 +53,10 @@ pub async fn play(name: &str, text: &str) {
                     message.push_str(line.strip_prefix("| ").unwrap_or_default());
                     message.push_str("\r\n");
                 }
-                server.deliver(&line["deliver ".len()..], message.as_bytes()).await;
+                match line["deliver ".len()..].split_once(' ') {
+                    Some(("jane", mailbox)) => server.deliver_to_jane(mailbox, message.as_bytes()).await,
+                    _ => server.deliver(&line["deliver ".len()..], message.as_bytes()).await,
+                }
             }
             _ => server.act(line).await,
         }
@@ -68,8 +71,9 @@ async fn exchange(
     kept: &mut BTreeMap<String, Value>,
 ) {
     let calls: Vec<Value> = invocations(request).iter().map(|call| filled(call, kept)).collect();
-    let using = ["core", "mail", "blob", "mdn", "quota", "contacts", "submission", "vacationresponse"]
-        .map(|name| format!("urn:ietf:params:jmap:{name}"));
+    let using =
+        ["core", "mail", "blob", "mdn", "quota", "contacts", "principals", "submission", "vacationresponse"]
+            .map(|name| format!("urn:ietf:params:jmap:{name}"));
     let answer = api(caller, &json!({ "using": using, "methodCalls": calls })).await;
     let answer = answer.unwrap_or_else(|error| panic!("{place}: {error:?}"));
     let (got, wanted) = (&answer["methodResponses"], Value::Array(invocations(response)));

@@ -7,13 +7,12 @@ use std::sync::Arc;
 use sealpost_account::{Account, MessageNumber};
 use sealpost_base::{AccountId, Error, Kind, MailboxId, ObjectId, Result, Timestamp, Uid, UidSet};
 use sealpost_index::{Index, PieceReads, Pieces};
-use sealpost_mailbox::Access;
 use sealpost_mime::structure::StoredStructure;
 
-use super::IsAttached;
 use super::list::Entry;
 use super::plan::{Content, Plan};
 use super::scan::KnownContents;
+use super::{EmailSearch, IsAttached};
 use crate::engine::Engine;
 use crate::matches::{Match, ResultPermit};
 use crate::progress::{Failure, Progress};
@@ -33,10 +32,14 @@ pub(super) struct Contents {
     _memory: Option<ResultPermit>,
 }
 
-/// How the owner of these logs, of which the first is the account's own, reads the mailbox `place`.
-fn scope_of(logs: &[Arc<Account>], (log, mailbox): (u16, MailboxId), uids: &UidSet) -> Option<MailboxScope> {
-    let (own, account) = (logs.first()?, logs.get(usize::from(log))?);
-    let access = if log == 0 { Access::Own } else { Access::Share { user: own.id(), owner: true } };
+/// How the user reads the mailbox `place`.
+fn scope_of(
+    search: EmailSearch<'_>,
+    (log, mailbox): (u16, MailboxId),
+    uids: &UidSet,
+) -> Option<MailboxScope> {
+    let account = search.logs.get(usize::from(log))?;
+    let access = search.reach.access(search.user, account.id());
     let uid_validity = account.state().mailbox(mailbox)?.uid_validity();
     Some(MailboxScope {
         account: account.clone(),
@@ -49,8 +52,8 @@ fn scope_of(logs: &[Arc<Account>], (log, mailbox): (u16, MailboxId), uids: &UidS
 }
 
 /// The mailboxes of these messages, those that are there.
-pub(super) fn scopes(logs: &[Arc<Account>], places: &Places) -> Vec<MailboxScope> {
-    places.iter().filter_map(|(place, uids)| scope_of(logs, *place, uids)).collect()
+pub(super) fn scopes(search: EmailSearch<'_>, places: &Places) -> Vec<MailboxScope> {
+    places.iter().filter_map(|(place, uids)| scope_of(search, *place, uids)).collect()
 }
 
 /// Of which of these logs an account is.
@@ -65,13 +68,12 @@ impl Engine {
     /// `Retry` if some cannot be read now; those of a search.
     pub(super) async fn contents<P: Progress>(
         &self,
-        logs: &[Arc<Account>],
+        search: EmailSearch<'_>,
         plan: &Plan,
         places: &Places,
-        is_attached: IsAttached,
         progress: &mut P,
     ) -> Result<Contents, Failure<P::Interruption>> {
-        let scopes = scopes(logs, places);
+        let scopes = scopes(search, places);
         let scope = Scope::several(&scopes).map_err(Failure::Error)?;
         // For all searches at once: one that waits for more while it has some would wait for others.
         let memory = self.acquire_for(scope.messages() * plan.contents.len(), progress).await?;
@@ -85,9 +87,9 @@ impl Engine {
                     }
                     found
                 }
-                Content::Attached => self.with_attachments(scope, is_attached, progress).await?,
+                Content::Attached => self.with_attachments(scope, search.is_attached, progress).await?,
             };
-            known.push(entries(logs, scope, &found));
+            known.push(entries(search.logs, scope, &found));
         }
         Ok(Contents { known: Arc::new(known), _memory: memory })
     }

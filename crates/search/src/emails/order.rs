@@ -9,6 +9,7 @@ use sealpost_index::summary::{Parts, Summary, SummaryAddress};
 use sealpost_mailbox::account_changes::LogPositions;
 use sealpost_mime::header::subject;
 
+use super::EmailSearch;
 use super::contents::{Places, scopes};
 use super::list::{EmailList, Entry, Firsts};
 use super::plan::{Plan, PlannedComparator, PlannedKey};
@@ -47,10 +48,11 @@ enum Column {
 pub(super) async fn fill_in_texts<P: Progress>(
     keyed: &mut Keyed,
     plan: &Plan,
-    logs: &[Arc<Account>],
+    search: EmailSearch<'_>,
     room: usize,
     progress: &mut P,
 ) -> Result<(), Failure<P::Interruption>> {
+    let logs = search.logs;
     let mut places: Vec<(u16, MailboxId, Uid, u32)> = Vec::with_capacity(keyed.entries.len());
     for (step, entries) in keyed.entries.chunks(STEP_EMAILS).enumerate() {
         progress.yield_or_shutdown().await.map_err(Failure::Interrupted)?;
@@ -66,7 +68,7 @@ pub(super) async fn fill_in_texts<P: Progress>(
     for (log, mailbox, uid, _) in &places {
         by_mailbox.entry((*log, *mailbox)).or_default().push(*uid);
     }
-    let scopes = scopes(logs, &by_mailbox);
+    let scopes = scopes(search, &by_mailbox);
     let scope = Scope::several(&scopes).map_err(Failure::Error)?;
     let (mut found, mut places_found) = (Vec::new(), Vec::new());
     for group in places.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {

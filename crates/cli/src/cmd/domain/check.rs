@@ -20,7 +20,7 @@ use sealpost_server::settings::sending::Resolver as ResolverSetting;
 use sealpost_submission::domain_keys::DomainKeys;
 use serde::Serialize;
 
-use super::records::wanted;
+use super::records::{Hosts, wanted};
 use super::{name, plan, served};
 use crate::data_dir::DataDir;
 use crate::exit::{FAILED, TEMPORARY, Usage};
@@ -79,7 +79,7 @@ pub(super) fn resolver(data_dir: &DataDir, named: Option<ResolverSetting>) -> Re
 
 pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let data_dir = DataDir::open_to_read(global).await?;
-    let host = plan::host(&data_dir)?;
+    let hosts = plan::hosts(&data_dir)?;
     let resolver = resolver(&data_dir, args.resolver)?;
     let domains = match args.domain {
         Some(domain) => vec![name(&domain)?],
@@ -90,7 +90,7 @@ pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     }
     let keys = domain_keys(&data_dir)?;
     let now = data_dir.clock.now();
-    let reports = domains.iter().map(|domain| report(&*resolver, keys.as_ref(), domain, &host, now));
+    let reports = domains.iter().map(|domain| report(&*resolver, keys.as_ref(), domain, &hosts, now));
     let reports: Vec<Report> = stream::iter(reports).buffered(DOMAIN_CHECKS).try_collect().await?;
     global.output().show(&reports, |reports| reports.iter().map(Report::lines).collect())?;
     let any = |is: fn(&Checked) -> bool| reports.iter().flat_map(|report| &report.checks).any(is);
@@ -101,12 +101,12 @@ pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     })
 }
 
-/// What was found of a domain whose mail server is `host`.
+/// What was found of a domain with these servers.
 async fn report(
     resolver: &dyn Resolver,
     keys: Option<&DomainKeys>,
     domain: &DnsName,
-    host: &DnsName,
+    hosts: &Hosts,
     now: Timestamp,
 ) -> Result<Report> {
     let keys = match keys {
@@ -118,8 +118,8 @@ async fn report(
             "sealpost: {domain} has no keys, so its mail is not signed: sealpost domain add {domain} makes them"
         ));
     }
-    let records = wanted(domain, host, &keys, now);
-    let checks = check(resolver, domain, host, &records, &keys).await;
+    let records = wanted(domain, hosts, &keys, now);
+    let checks = check(resolver, domain, &hosts.mail, &records, &keys).await;
     let ok = !checks.iter().any(Checked::is_wrong);
     Ok(Report { domain: domain.to_string(), ok, checks })
 }

@@ -6,7 +6,7 @@ use sealpost_submission::domain_keys::KeyInfo;
 use serde::Serialize;
 
 use super::KeyRow;
-use super::records::{Policy, WantedRecord, policy, wanted};
+use super::records::{Hosts, Policy, WantedRecord, policy, wanted};
 use crate::data_dir::DataDir;
 use crate::exit::Usage;
 
@@ -31,7 +31,8 @@ impl Plan {
     /// # Errors
     /// `Usage` if the host name of the configuration is none.
     pub fn of(data_dir: &DataDir, domain: &DnsName, keys: &[KeyInfo]) -> Result<Self> {
-        let host = host(data_dir)?;
+        let hosts = hosts(data_dir)?;
+        let host = &hosts.mail;
         let is_public = host.as_str().contains('.');
         let warning = (!is_public).then(|| {
             format!(
@@ -42,8 +43,8 @@ impl Plan {
             domain: domain.to_string(),
             host: host.to_string(),
             keys: keys.iter().map(KeyRow::from).collect(),
-            records: wanted(domain, &host, keys, data_dir.clock.now()),
-            mta_sts_policy: policy(domain, &host),
+            records: wanted(domain, &hosts, keys, data_dir.clock.now()),
+            mta_sts_policy: policy(domain, host),
             notes: vec![
                 format!("{host} needs A and AAAA records with the public addresses of this server."),
                 format!(
@@ -98,9 +99,18 @@ impl Plan {
 ///
 /// # Errors
 /// `Usage` if the configuration names none.
-pub(super) fn host(data_dir: &DataDir) -> Result<DnsName> {
+fn host(data_dir: &DataDir) -> Result<DnsName> {
     let settings = &data_dir.settings;
     let name = settings.sending.ehlo_name.as_deref().unwrap_or(&settings.hostname);
     let wrong = || Usage(format!("`hostname` in the configuration is {name:?}, which is no host name"));
     DnsName::new(name).ok_or_else(|| wrong().into())
+}
+
+/// This mail server, and where JMAP is.
+///
+/// # Errors
+/// As [`host`].
+pub(super) fn hosts(data_dir: &DataDir) -> Result<Hosts> {
+    let jmap = data_dir.settings.jmap_host().and_then(|(host, port)| Some((DnsName::new(&host)?, port)));
+    Ok(Hosts { mail: host(data_dir)?, jmap })
 }

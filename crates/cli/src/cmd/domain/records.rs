@@ -27,6 +27,8 @@ pub(super) enum Purpose {
     MtaSts,
     #[serde(rename = "TLS-RPT")]
     TlsRpt,
+    #[serde(rename = "JMAP")]
+    Jmap,
 }
 
 impl Purpose {
@@ -38,6 +40,7 @@ impl Purpose {
             Purpose::Dmarc => "DMARC",
             Purpose::MtaSts => "MTA-STS",
             Purpose::TlsRpt => "TLS-RPT",
+            Purpose::Jmap => "JMAP",
         }
     }
 }
@@ -85,13 +88,18 @@ pub(super) fn pieces(value: &str) -> Vec<String> {
     value.as_bytes().chunks(STRING_BYTES).map(|piece| String::from_utf8_lossy(piece).into_owned()).collect()
 }
 
-/// The records for mail of `domain`, whose mail server is `host`.
-pub(super) fn wanted(
-    domain: &DnsName,
-    host: &DnsName,
-    keys: &[KeyInfo],
-    now: Timestamp,
-) -> Vec<WantedRecord> {
+/// The servers of a domain.
+#[derive(Debug, Clone)]
+pub(super) struct Hosts {
+    /// The mail server.
+    pub mail: DnsName,
+    /// The host and port at which clients reach JMAP, if it is served.
+    pub jmap: Option<(DnsName, u16)>,
+}
+
+/// The records for mail of `domain`.
+pub(super) fn wanted(domain: &DnsName, hosts: &Hosts, keys: &[KeyInfo], now: Timestamp) -> Vec<WantedRecord> {
+    let host = &hosts.mail;
     let mut records = vec![
         WantedRecord::new(
             Purpose::Mx,
@@ -138,6 +146,12 @@ pub(super) fn wanted(
         false,
         "that others deliver over verified TLS alone; publish it when the policy is served",
     ));
+    // RFC 8620 §2.2: where clients that know only an address find the server.
+    records.extend(hosts.jmap.as_ref().map(|(target, port)| {
+        let why = "where JMAP clients find the server";
+        let value = format!("0 1 {port} {target}.");
+        WantedRecord::new(Purpose::Jmap, &at("_jmap._tcp"), ("SRV", value), false, why)
+    }));
     records
 }
 
@@ -191,7 +205,12 @@ mod tests {
         let now = Timestamp::from_seconds(1_800_000_000);
         let old = Timestamp::from_seconds(1_700_000_000);
         let keys = [key(Stage::Signing(old), 1), key(Stage::Waiting(now), 2), key(Stage::Retired(old), 3)];
-        let records = wanted(&name("example.org"), &name("mx.example.org"), &keys, now);
+        let hosts = Hosts { mail: name("mx.example.org"), jmap: Some((name("web.example.org"), 443)) };
+        let records = wanted(&name("example.org"), &hosts, &keys, now);
+        let jmap = records.last().unwrap();
+        assert_eq!(jmap.zone, "_jmap._tcp.example.org. 3600 IN SRV 0 1 443 web.example.org.");
+        let hosts = Hosts { jmap: None, ..hosts };
+        assert!(wanted(&name("example.org"), &hosts, &keys, now).iter().all(|record| record.kind != "SRV"));
         let dkim: Vec<_> = records.iter().filter(|record| record.purpose == Purpose::Dkim).collect();
         assert_eq!(dkim.len(), 2, "a key that was retired long ago is not published");
         assert_eq!(dkim[0].name, "rsa-1._domainkey.example.org");

@@ -114,7 +114,7 @@ async fn missing(resolver: &dyn Resolver, domain: &DnsName, keys: &[KeyInfo]) ->
 
 /// The records of keys.
 fn records(data_dir: &DataDir, domain: &DnsName, keys: &[KeyInfo]) -> Result<Vec<WantedRecord>> {
-    let records = wanted(domain, &plan::host(data_dir)?, keys, data_dir.clock.now());
+    let records = wanted(domain, &plan::hosts(data_dir)?, keys, data_dir.clock.now());
     Ok(records.into_iter().filter(|record| record.purpose == super::records::Purpose::Dkim).collect())
 }
 

@@ -40,6 +40,7 @@ pub(in crate::cmd::domain) async fn check(
                 Purpose::Dkim => key(resolver, &name, record, keys).await,
                 Purpose::Dmarc => dmarc(resolver, domain, record).await,
                 Purpose::TlsRpt => marked(resolver, &name, record, "v=TLSRPTv1").await,
+                Purpose::Jmap => service(resolver, &name, record).await,
                 Purpose::MtaSts => sts(resolver, domain, &name, record).await,
             })
         }
@@ -144,6 +145,33 @@ async fn mx(resolver: &dyn Resolver, domain: &DnsName, host: &DnsName) -> Checke
         (None, _) => {
             let fix = format!("mail goes elsewhere: let the MX record name {host}");
             check(Found::Wrong, is).wanting(wanted, fix)
+        }
+    }
+}
+
+/// The location of a service, which is optional.
+async fn service(resolver: &dyn Resolver, name: &DnsName, record: &WantedRecord) -> Checked {
+    let what = record.purpose.name();
+    let wanted = record.value.clone();
+    let mut found = match resolver.srv(name).await {
+        Ok(found) => found.records,
+        Err(e) if e.is_negative() => {
+            return Checked::new(what, name, Found::Optional, Vec::new()).wanting(wanted, "");
+        }
+        Err(e) => return unknown(what, name, &e),
+    };
+    found.sort();
+    let is: Vec<String> = found
+        .iter()
+        .map(|srv| format!("{} {} {} {}.", srv.priority, srv.weight, srv.port, srv.target))
+        .collect();
+    // Priority and weight are for the operator to choose.
+    let location = |value: &str| value.splitn(3, ' ').nth(2).map(str::to_owned);
+    match is.iter().any(|value| location(value) == location(&wanted)) {
+        true => Checked::new(what, name, Found::Ok, is),
+        false => {
+            let fix = "JMAP clients look elsewhere: let the SRV record name this server";
+            Checked::new(what, name, Found::Wrong, is).wanting(wanted, fix)
         }
     }
 }

@@ -1,11 +1,11 @@
 use sealpost_base::{Timestamp, limits};
 use sealpost_dns::scripted::{Script, ScriptedResolver};
-use sealpost_dns::{DnsName, Mx, Record, RecordType};
+use sealpost_dns::{DnsName, Mx, Record, RecordType, Srv};
 use sealpost_submission::domain_keys::{ALGORITHMS, KEY_OVERLAP, KeyInfo, Stage};
 
 use super::found::{Checked, Found};
 use super::judge::check;
-use crate::cmd::domain::records::wanted;
+use crate::cmd::domain::records::{Hosts, wanted};
 
 const DOMAIN: &str = "example.org";
 const HOST: &str = "mx.example.org";
@@ -47,7 +47,8 @@ fn right() -> ScriptedResolver {
 
 async fn checked(dns: &ScriptedResolver, domain: &str, stage: Stage) -> Vec<Checked> {
     let (domain, host, keys) = (name(domain), name(HOST), [key(stage)]);
-    let records = wanted(&domain, &host, &keys, now());
+    let hosts = Hosts { mail: host.clone(), jmap: Some((host.clone(), 443)) };
+    let records = wanted(&domain, &hosts, &keys, now());
     check(dns, &domain, &host, &records, &keys).await
 }
 
@@ -61,18 +62,19 @@ async fn one(dns: &ScriptedResolver, what: &str) -> Checked {
 async fn a_domain_as_it_should_be_is_right() {
     let checks = checked(&right(), DOMAIN, Stage::Signing(now())).await;
     for check in &checks {
-        let expected = if matches!(check.what, "TLS-RPT" | "MTA-STS") { Found::Optional } else { Found::Ok };
+        let expected =
+            if matches!(check.what, "TLS-RPT" | "MTA-STS" | "JMAP") { Found::Optional } else { Found::Ok };
         assert_eq!(check.found, expected, "{check:?}");
     }
     let whats: Vec<_> = checks.iter().map(|check| check.what).collect();
-    assert_eq!(whats, ["host", "PTR", "MX", "SPF", "DKIM", "DMARC", "TLS-RPT", "MTA-STS"]);
+    assert_eq!(whats, ["host", "PTR", "MX", "SPF", "DKIM", "DMARC", "TLS-RPT", "MTA-STS", "JMAP"]);
     assert!(!checks.iter().any(Checked::is_wrong));
 }
 
 #[tokio::test]
 async fn an_empty_zone_says_what_to_publish() {
     let checks = checked(&ScriptedResolver::new(), DOMAIN, Stage::Signing(now())).await;
-    for check in checks.iter().filter(|check| !matches!(check.what, "TLS-RPT" | "MTA-STS")) {
+    for check in checks.iter().filter(|check| !matches!(check.what, "TLS-RPT" | "MTA-STS" | "JMAP")) {
         assert_eq!(check.found, Found::Missing, "{check:?}");
         assert!(!check.wanted.is_empty() && !check.fix.is_empty(), "{check:?}");
     }
@@ -183,6 +185,21 @@ async fn a_policy_that_is_announced_has_a_host() {
     assert_eq!(one(&dns, "MTA-STS").await.found, Found::Ok);
     dns.add("_smtp._tls.example.org", txt("v=TLSRPTv1; rua=mailto:tls@example.org"));
     assert_eq!(one(&dns, "TLS-RPT").await.found, Found::Ok);
+}
+
+#[tokio::test]
+async fn clients_of_jmap_are_led_here() {
+    let srv = |port, target: &str| Record::Srv(Srv { priority: 5, weight: 0, port, target: name(target) });
+    for (records, expected) in [
+        (vec![srv(443, HOST)], Found::Ok),
+        (vec![srv(443, "old.example"), srv(443, HOST)], Found::Ok),
+        (vec![srv(8443, HOST)], Found::Wrong),
+        (vec![srv(443, "old.example")], Found::Wrong),
+    ] {
+        let dns = right();
+        records.iter().for_each(|record| dns.add("_jmap._tcp.example.org", record.clone()));
+        assert_eq!(one(&dns, "JMAP").await.found, expected, "{records:?}");
+    }
 }
 
 #[tokio::test]
