@@ -2,9 +2,11 @@
 //! is of interest, without a request to the store. URLs and keys are not here.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use sealpost_base::limits::{PUSH_ACCOUNTS, PUSH_LOGS};
 use sealpost_base::{AccountId, Position, Timestamp};
+use sealpost_directory::StoreMoment;
 use tokio::time::Instant;
 
 use crate::positions::Positions;
@@ -26,8 +28,8 @@ struct Watched {
     /// Its own log first.
     logs: Box<[WatchedLog]>,
     subscriptions: Box<[Known]>,
-    /// When its record was read last.
-    checked: Option<Instant>,
+    /// When its record was read last, and that moment of the store.
+    checked: Option<(Instant, Option<StoreMoment>)>,
 }
 
 #[derive(Clone, Copy)]
@@ -171,13 +173,20 @@ impl Index {
         positions
     }
 
-    /// Whether the account's record was read within that time; if not, it counts as read from now on.
-    pub(crate) fn was_checked(&mut self, account: AccountId, now: Instant, within: std::time::Duration) -> bool {
+    /// Whether the account's record was read within that time, and no record has changed since, as far
+    /// as the store tells; if not, it counts as read from now on.
+    pub(crate) fn was_checked(
+        &mut self,
+        account: AccountId,
+        (now, moment): (Instant, Option<StoreMoment>),
+        within: Duration,
+    ) -> bool {
         let Some(known) = self.accounts.get_mut(&account) else { return false };
-        if known.checked.is_some_and(|at| now.saturating_duration_since(at) < within) {
+        let holds = |(at, then)| now.saturating_duration_since(at) < within && then == moment;
+        if known.checked.is_some_and(holds) {
             return true;
         }
-        known.checked = Some(now);
+        known.checked = Some((now, moment));
         false
     }
 

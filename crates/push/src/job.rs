@@ -215,7 +215,9 @@ async fn login(
     note: &AccountNote,
     subscription: &Subscription,
 ) -> Result<Login> {
-    if inner.index().was_checked(account, Instant::now(), CHECKED) {
+    // Before the record is read: what changes meanwhile is another moment.
+    let moment = (Instant::now(), inner.parts.directory.seen());
+    if inner.index().was_checked(account, moment, CHECKED) {
         return Ok(Login::Valid);
     }
     let checked = check(inner, account, note).await;
@@ -234,7 +236,7 @@ async fn login(
 pub(crate) enum Logins {
     /// All are valid.
     Valid,
-    /// Nobody may log in now.
+    /// The account is suspended.
     Suspended,
     /// These slots are gone, and the subscriptions with them.
     Removed(Vec<sealpost_vault::slot::SlotId>),

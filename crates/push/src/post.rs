@@ -17,7 +17,7 @@ use crate::url::PushUrl;
 /// How urgent a message is (RFC 8030 §5.3): a device that saves power gets less urgent ones later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Urgency {
-    /// For changes that nobody waits for.
+    /// For changes of known mail.
     Low,
     /// For new mail.
     Normal,

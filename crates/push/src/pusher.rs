@@ -383,3 +383,115 @@ async fn send(inner: Arc<Inner>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use sealpost_base::{Position, Random, SeededRandom, SystemClock, Timestamp};
+    use sealpost_delivery::dial::TcpDialer;
+    use sealpost_dns::scripted::ScriptedResolver;
+    use sealpost_vault::entry::LogKey;
+    use sealpost_vault::server_key::ServerKeys;
+
+    use super::*;
+    use crate::{Change, SubscriptionId};
+
+    const ME: AccountId = AccountId([7; 16]);
+
+    struct NoPayloads;
+
+    impl Payloads for NoPayloads {
+        fn verification(&self, _: &SubscriptionId, _: &str) -> Vec<u8> {
+            Vec::new()
+        }
+
+        fn change(
+            &self,
+            _: AccountId,
+            _: &[(AccountId, Position)],
+            _: Touched,
+            _: Option<&[String]>,
+        ) -> Option<Change> {
+            None
+        }
+    }
+
+    async fn node(store: &Store) -> Pusher {
+        let random: Arc<dyn Random> = Arc::new(SeededRandom::new(2));
+        let (clock, key) = (Arc::new(SystemClock::new()), ServerKeys::generate(&SeededRandom::new(1)));
+        let budget = sealpost_base::MemoryDivision::default().budget();
+        let log_key = LogKey::of(&key);
+        Pusher::start(Parts {
+            store: store.clone(),
+            mail_keys: MailKeys::generate(&SeededRandom::new(1)),
+            accounts: Accounts::new(store.clone(), log_key, clock.clone(), random.clone(), budget),
+            directory: Directory::new(store.clone(), key, clock.clone(), random.clone()),
+            resolver: Arc::new(ScriptedResolver::new()),
+            dialer: Arc::new(TcpDialer),
+            tls: Arc::new(TlsClient::new(rustls::RootCertStore::empty()).unwrap()),
+            clock,
+            random,
+            payloads: Arc::new(NoPayloads),
+            contact: "mailto:postmaster@localhost".to_owned(),
+            data: None,
+        })
+        .await
+        .unwrap()
+    }
+
+    fn add(note: &mut AccountNote) -> Result<()> {
+        note.subscriptions.push(Subscription {
+            id: SubscriptionId([1; 16]),
+            device: "one".to_owned(),
+            url: "https://push.example.org/".to_owned(),
+            keys: None,
+            code: String::new(),
+            is_verified: true,
+            expires: Timestamp(i64::MAX),
+            types: None,
+            slot: SlotId([1; 8]),
+        });
+        Ok(())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn appends_before_another_nodes_subscription_is_known_are_pushed() {
+        let store = Store::memory();
+        let (one, other) = (node(&store).await, node(&store).await);
+        assert_eq!(one.application_server_key(), other.application_server_key());
+        other.change(ME, add).await.unwrap();
+        assert_eq!((one.known(), other.known()), (0, 1));
+        let grown = Grown { log: ME, position: Position(1), touched: Some(Touched::EMAILS) };
+        one.0.appended(grown, Touched::EMAILS);
+        assert_eq!(one.waiting(), 0, "it does not know of the subscription yet");
+        let (version, note) = one.0.notes.read(ME).await.unwrap();
+        one.0.install(ME, version, &note);
+        assert_eq!((one.known(), one.waiting()), (1, 1));
+        // An entry that touches nothing a client sees wakes no device.
+        other.0.appended(grown, Touched::NONE);
+        assert_eq!(other.waiting(), 0);
+        // What was appended long ago was pushed by the node that knew the subscription.
+        let third = node(&store).await;
+        third.0.appended(grown, Touched::EMAILS);
+        tokio::time::advance(3 * upkeep::REFRESH).await;
+        third.0.install(ME, version, &note);
+        assert_eq!(third.waiting(), 0);
+    }
+
+    #[tokio::test]
+    async fn shares_are_noted_once_for_accounts_with_subscriptions() {
+        let store = Store::memory();
+        let push = node(&store).await;
+        let share = AccountId([8; 16]);
+        push.follow_shares(ME, &[share]);
+        push.change(ME, add).await.unwrap();
+        push.follow_shares(ME, &[share]);
+        let noted = async {
+            while push.0.index().owner(share) != Some(ME) {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(Duration::from_secs(30), noted).await.unwrap();
+        push.follow_shares(ME, &[share]);
+        assert_eq!(push.0.notes.read(ME).await.unwrap().0, 2, "two changes");
+    }
+}

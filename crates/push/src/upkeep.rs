@@ -84,12 +84,13 @@ async fn refresh(inner: &Inner, is_first: bool) {
     futures::stream::iter(changed).for_each_concurrent(AT_ONCE, read).await;
 }
 
-/// Pushes what this node, or one that is lost, owes: every log that is beyond what this node knows.
+/// Pushes changes that this node, or one that is lost, owes: in every log that goes beyond the position
+/// that this node knows.
 async fn sweep(inner: &Inner) {
     let accounts = inner.index().accounts();
     let compare = |account: AccountId| async move {
         if let Err(error) = compare(inner, account).await {
-            tracing::warn!(%account, %error, "cannot compare an account with what was pushed");
+            tracing::warn!(%account, %error, "cannot look for changes of an account that were not pushed");
         }
     };
     futures::stream::iter(accounts).for_each_concurrent(AT_ONCE, compare).await;
@@ -105,8 +106,8 @@ async fn compare(inner: &Inner, account: AccountId) -> Result<()> {
         inner.index().saw(log, end);
     }
     if is_owed {
-        // Of which types it was cannot be told without the key. All have the same state, and it is
-        // another one: RFC 8620 §7.1 wants the types whose state changed.
+        // Without the key the node does not know which types changed. All have the same state, and it
+        // is another one: RFC 8620 §7.1 wants the types whose state changed.
         inner.touch(account, Touched::ALL);
     }
     Ok(())
