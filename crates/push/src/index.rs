@@ -109,6 +109,22 @@ impl Index {
         self.accounts.values().map(|known| known.subscriptions.len()).sum()
     }
 
+    /// Bytes of the tables, about.
+    pub(crate) fn memory(&self) -> usize {
+        let rows = |known: &Watched| {
+            size_of_val::<[WatchedLog]>(&known.logs) + size_of_val::<[Known]>(&known.subscriptions)
+        };
+        let accounts = self.accounts.capacity() * (size_of::<(AccountId, Watched)>() + 1);
+        let owners = self.owners.capacity() * (size_of::<(AccountId, AccountId)>() + 1);
+        accounts + owners + self.accounts.values().map(rows).sum::<usize>()
+    }
+
+    /// The logs whose positions this node does not know.
+    pub(crate) fn unknown(&self) -> Vec<AccountId> {
+        let logs = self.accounts.values().flat_map(|known| known.logs.iter());
+        logs.filter(|log| log.seen.is_none()).map(|log| log.id).collect()
+    }
+
     /// The account that a log is of, if that has subscriptions.
     pub(crate) fn owner(&self, log: AccountId) -> Option<AccountId> {
         if self.accounts.get(&log).is_some_and(|known| !known.logs.is_empty()) {
@@ -276,5 +292,19 @@ mod tests {
         }
         index.install(id(PUSH_ACCOUNTS), 1, &plain);
         assert_eq!((index.version(id(PUSH_ACCOUNTS)), index.version(id(0))), (None, Some(1)));
+    }
+
+    #[test]
+    fn ten_thousand_subscriptions_take_few_megabytes() {
+        let mut index = Index::default();
+        for number in 0..10_000u64 {
+            let mut account = AccountId([0; 16]);
+            account.0[..8].copy_from_slice(&number.to_be_bytes());
+            let note = AccountNote { shares: Vec::new(), ..note(&[(1, true)]) };
+            index.install(account, 1, &note);
+        }
+        assert_eq!(index.subscriptions(), 10_000);
+        assert!(index.memory() < 4 * 1024 * 1024, "{}", index.memory());
+        assert_eq!(index.unknown().len(), 10_000);
     }
 }

@@ -17,7 +17,7 @@ use sealpost_account::{Accounts, Grown, Touched};
 use sealpost_base::limits::{
     JMAP_PUSH_INTERVAL, PUSH_APPENDS_REMEMBERED, PUSH_CONNECTIONS, PUSH_HOST_TIME,
 };
-use sealpost_base::{AccountId, Clock, Random, Result};
+use sealpost_base::{AccountId, Budget, Clock, Random, Result};
 use sealpost_delivery::dial::Dialer;
 use sealpost_delivery::https::{self, ConnectProblem, Reach, Web};
 use sealpost_delivery::tls::TlsClient;
@@ -42,6 +42,9 @@ use crate::url::PushUrl;
 use crate::vapid::Vapid;
 use crate::{job, upkeep};
 
+/// The part of the budget that pushes have together: one of so many.
+const BUDGET_SHARE: usize = 16;
+
 /// What a pusher needs.
 pub struct Parts {
     /// Where subscriptions are.
@@ -62,6 +65,8 @@ pub struct Parts {
     pub clock: Arc<dyn Clock>,
     /// Randomness.
     pub random: Arc<dyn Random>,
+    /// What pushes acquire memory of.
+    pub budget: Budget,
     /// What is written into pushes.
     pub payloads: Arc<dyn Payloads>,
     /// A URI at which push services reach the operator (RFC 8292 §2.1).
@@ -80,6 +85,8 @@ pub(crate) struct Inner {
     pub(crate) vapid: Vapid,
     pub(crate) metrics: PushMetrics,
     pub(crate) connections: Arc<Semaphore>,
+    /// For pushes under way: a small share, because a push service may be slow.
+    pub(crate) budget: Budget,
     /// All accounts are compared with what was pushed.
     pub(crate) sweeps: Notify,
     index: Mutex<Index>,
@@ -105,6 +112,7 @@ impl Pusher {
             vapid,
             metrics: PushMetrics::default(),
             connections: Arc::new(Semaphore::new(PUSH_CONNECTIONS)),
+            budget: parts.budget.share(parts.budget.common() / BUDGET_SHARE),
             sweeps: Notify::new(),
             index: Mutex::default(),
             schedule: Mutex::default(),
@@ -234,6 +242,11 @@ impl Inner {
         Web { resolver: &**resolver, dialer: &**dialer, tls }
     }
 
+    /// Bytes of the tables, about.
+    pub(crate) fn memory(&self) -> usize {
+        self.index().memory() + self.schedule().memory()
+    }
+
     /// Changes the note of an account.
     pub(crate) async fn change<T>(
         &self,
@@ -286,22 +299,21 @@ impl Inner {
 
     /// This process appended an entry.
     fn appended(&self, grown: Grown, touched: Touched) {
-        let owner = {
-            let mut index = self.index();
-            index.saw(grown.log, grown.position);
-            index.owner(grown.log)
-        };
-        if touched.is_none() {
-            return;
+        let owner = self.index().owner(grown.log);
+        if !touched.is_none() {
+            self.remember(grown.log, touched);
+            if let Some(owner) = owner {
+                self.touch(owner, touched);
+            }
         }
-        {
-            let (mut recent, now) = (lock(&self.recent), Instant::now());
-            let before = recent.get(&grown.log).map_or(Touched::NONE, |(touched, _)| *touched);
-            recent.put(grown.log, (before.and(touched), now));
-        }
-        if let Some(owner) = owner {
-            self.touch(owner, touched);
-        }
+        // After that: a position that is known and not owed counts as pushed.
+        self.index().saw(grown.log, grown.position);
+    }
+
+    fn remember(&self, log: AccountId, touched: Touched) {
+        let (mut recent, now) = (lock(&self.recent), Instant::now());
+        let before = recent.get(&log).map_or(Touched::NONE, |(touched, _)| *touched);
+        recent.put(log, (before.and(touched), now));
     }
 
     /// Another process appended to these logs, or an attacker put objects there.
@@ -310,14 +322,13 @@ impl Inner {
             match self.parts.accounts.log_position(log).await {
                 Ok(end) => {
                     let owner = {
-                        let mut index = self.index();
-                        let is_news = index.is_news(log, end);
-                        index.saw(log, end);
-                        index.owner(log).filter(|_| is_news)
+                        let index = self.index();
+                        index.owner(log).filter(|_| index.is_news(log, end))
                     };
                     if let Some(owner) = owner {
                         self.touch(owner, Touched::ALL);
                     }
+                    self.index().saw(log, end);
                 }
                 Err(error) => tracing::warn!(%log, %error, "cannot read the end of a log for pushes"),
             }
@@ -423,7 +434,8 @@ mod tests {
         Pusher::start(Parts {
             store: store.clone(),
             mail_keys: MailKeys::generate(&SeededRandom::new(1)),
-            accounts: Accounts::new(store.clone(), log_key, clock.clone(), random.clone(), budget),
+            accounts: Accounts::new(store.clone(), log_key, clock.clone(), random.clone(), budget.clone()),
+            budget,
             directory: Directory::new(store.clone(), key, clock.clone(), random.clone()),
             resolver: Arc::new(ScriptedResolver::new()),
             dialer: Arc::new(TcpDialer),

@@ -122,6 +122,12 @@ impl Schedule {
         owed.map(|((account, _), _)| *account).collect()
     }
 
+    /// Bytes of the tables, about.
+    pub(crate) fn memory(&self) -> usize {
+        let row = size_of::<(Key, Waiting)>() + size_of::<(Instant, Key)>();
+        2 * row * self.waiting.len()
+    }
+
     /// How many subscriptions wait for a push, or have one under way.
     pub(crate) fn len(&self) -> usize {
         self.waiting.len()

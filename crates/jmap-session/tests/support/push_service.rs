@@ -153,6 +153,7 @@ pub async fn pusher(
         tls: Arc::new(TlsClient::new(roots).unwrap()),
         clock: ctx.clock.clone(),
         random: ctx.random.clone(),
+        budget: ctx.budget.clone(),
         payloads: Arc::new(JmapPayloads),
         contact: "mailto:postmaster@example.org".to_owned(),
         data,
