@@ -18,6 +18,7 @@ use crate::scope::Scope;
 
 /// What pushes.
 fn pusher<'a>(scope: &Scope<'a>) -> Result<&'a Pusher, MethodError> {
-    let none = || MethodError::from(MethodErrorType::Forbidden).describe("this server does not push to devices");
+    let none =
+        || MethodError::from(MethodErrorType::Forbidden).describe("this server does not push to devices");
     scope.user().shared.push.as_ref().ok_or_else(none)
 }

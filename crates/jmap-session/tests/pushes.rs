@@ -275,7 +275,8 @@ async fn subscriptions_of_a_user_are_bounded_in_number_and_rate() {
     // The same device again: the new one is in the place of the old one.
     let mut refused = Value::Null;
     for _ in PUSH_SUBSCRIPTIONS..=PUSH_CREATED_PER_HOUR {
-        refused = set(&caller, json!({"create": {"a": world.subscription("device 0")}})).await["notCreated"].clone();
+        refused = set(&caller, json!({"create": {"a": world.subscription("device 0")}})).await["notCreated"]
+            .clone();
     }
     assert_eq!(refused["a"]["type"], "rateLimit");
     assert_eq!(list(&caller).await.as_array().map(Vec::len), Some(PUSH_SUBSCRIPTIONS));

@@ -50,14 +50,22 @@ struct Known {
 
 impl Index {
     /// Takes over the note of an account; the subscriptions that may be pushed to from now on.
-    pub(crate) fn install(&mut self, account: AccountId, version: u64, note: &AccountNote) -> Vec<SubscriptionId> {
+    pub(crate) fn install(
+        &mut self,
+        account: AccountId,
+        version: u64,
+        note: &AccountNote,
+    ) -> Vec<SubscriptionId> {
         let known = self.accounts.get(&account);
         if known.is_some_and(|known| known.version > version) {
             return Vec::new();
         }
         if known.is_none() && self.accounts.len() >= PUSH_ACCOUNTS {
             if !std::mem::replace(&mut self.is_full, true) {
-                tracing::error!(most = PUSH_ACCOUNTS, "too many accounts have push subscriptions; others get no pushes");
+                tracing::error!(
+                    most = PUSH_ACCOUNTS,
+                    "too many accounts have push subscriptions; others get no pushes"
+                );
             }
             return Vec::new();
         }
@@ -75,7 +83,8 @@ impl Index {
         let logs = std::iter::once(account).chain(note.shares.iter().copied().take(PUSH_LOGS - 1));
         let logs: Box<[_]> = logs.filter(|_| has_any).map(position).collect();
         let checked = known.and_then(|known| known.checked);
-        let of = |it: &crate::Subscription| Known { id: it.id, is_verified: it.is_verified, expires: it.expires };
+        let of =
+            |it: &crate::Subscription| Known { id: it.id, is_verified: it.is_verified, expires: it.expires };
         let subscriptions = note.subscriptions.iter().map(of).collect();
         self.forget(account);
         for log in logs.iter().skip(1) {

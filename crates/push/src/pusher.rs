@@ -14,9 +14,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use lru::LruCache;
 use sealpost_account::{Accounts, Grown, Touched};
-use sealpost_base::limits::{
-    JMAP_PUSH_INTERVAL, PUSH_APPENDS_REMEMBERED, PUSH_CONNECTIONS, PUSH_HOST_TIME,
-};
+use sealpost_base::limits::{JMAP_PUSH_INTERVAL, PUSH_APPENDS_REMEMBERED, PUSH_CONNECTIONS, PUSH_HOST_TIME};
 use sealpost_base::{AccountId, Budget, Clock, Random, Result};
 use sealpost_delivery::dial::Dialer;
 use sealpost_delivery::https::{self, ConnectProblem, Reach, Web};

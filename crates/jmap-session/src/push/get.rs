@@ -1,9 +1,7 @@
 //! PushSubscription/get (RFC 8620 §7.2.1).
 
-use sealpost_jmap::push::{
-    PushProperty, PushSubscription, PushSubscriptionGet, PushSubscriptionGetResponse,
-};
 use sealpost_jmap::date::UtcDate;
+use sealpost_jmap::push::{PushProperty, PushSubscription, PushSubscriptionGet, PushSubscriptionGetResponse};
 use sealpost_jmap::{GivenId, Id};
 use sealpost_push::Subscription;
 use serde_json::{Map, Value};

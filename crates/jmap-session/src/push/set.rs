@@ -9,14 +9,10 @@ use sealpost_base::{Error, Timestamp};
 use sealpost_jmap::date::UtcDate;
 use sealpost_jmap::error::SetErrorType;
 use sealpost_jmap::patch::PatchObject;
-use sealpost_jmap::push::{
-    PushKeys, PushSubscription, PushSubscriptionSet, PushSubscriptionSetResponse,
-};
+use sealpost_jmap::push::{PushKeys, PushSubscription, PushSubscriptionSet, PushSubscriptionSetResponse};
 use sealpost_jmap::standard::ObjectMap;
 use sealpost_jmap::{Id, SetError};
-use sealpost_push::{
-    AccountNote, ClientKeys, ConnectProblem, PushUrl, Pusher, Subscription, SubscriptionId,
-};
+use sealpost_push::{AccountNote, ClientKeys, ConnectProblem, PushUrl, Pusher, Subscription, SubscriptionId};
 use sealpost_vault::slot::SlotId;
 use serde_json::{Map, Value};
 
