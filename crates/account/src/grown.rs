@@ -82,9 +82,10 @@ fn of_event(event: &Event) -> Touched {
         | Event::SpecialUsesSet { .. }
         | Event::HierarchyRenamed { .. }
         | Event::Found { .. } => Touched::MAILBOXES,
-        Event::Delivered { .. } | Event::Appended { .. } | Event::Restored { .. } | Event::Replaced { .. } => {
-            ADDED
-        }
+        Event::Delivered { .. }
+        | Event::Appended { .. }
+        | Event::Restored { .. }
+        | Event::Replaced { .. } => ADDED,
         // A message without \Deleted becomes visible to JMAP, as a new one does.
         Event::FlagsStored { action: FlagAction::Remove, flags, .. }
             if flags.system.contains(SystemFlags::DELETED) =>

@@ -822,6 +822,8 @@ pub const PUSH_WAITING: usize = 65_536;
 pub const PUSH_CONNECTIONS: usize = 32;
 /// Between two pushes to one subscription: changes in between are pushed as one.
 pub const PUSH_INTERVAL: Duration = Duration::from_secs(1);
+/// What one push acquires while it is made and sent: all subscriptions of its account, and TLS.
+pub const PUSH_WORK_BYTES: usize = 320 * 1024;
 /// How long a client that makes a push subscription waits for the addresses of its host at most.
 pub const PUSH_HOST_TIME: Duration = Duration::from_secs(5);
 /// How long one push may take, from the name of the host to the response.

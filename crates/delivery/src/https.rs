@@ -52,7 +52,9 @@ impl ConnectProblem {
     pub fn text(self) -> &'static str {
         match self {
             ConnectProblem::NoAddress => "its host name has no address",
-            ConnectProblem::NotPublic => "its host is not on the internet: the address is a private or special one",
+            ConnectProblem::NotPublic => {
+                "its host is not on the internet: the address is a private or special one"
+            }
             ConnectProblem::Dns => "its host name cannot be looked up now",
             ConnectProblem::Unreachable => "no connection with TLS to its host",
             ConnectProblem::Certificate => "the certificate of its host is not valid for the name",

@@ -132,7 +132,12 @@ async fn a_verified_device_hears_of_mail_and_flags() {
     }
     assert!(received.head.starts_with("POST /p/secret HTTP/1.1\r\nHost: push.example.org\r\n"));
     let signed = received.field("Authorization").unwrap();
-    assert!(signed.starts_with("vapid t=") && signed.ends_with(world.push.application_server_key()));
+    let key = world.push.application_server_key();
+    assert!(signed.starts_with("vapid t=") && signed.ends_with(key));
+    // RFC 9749 §3: clients hand the key to their push service.
+    let session = serde_json::to_value(caller.session("https://h")).unwrap();
+    let vapid = &session["capabilities"]["urn:ietf:params:jmap:webpush-vapid"];
+    assert_eq!(*vapid, json!({"applicationServerKey": key}));
     world.server.deliver("INBOX", MESSAGE).await;
     let wrong = set(&caller, json!({"update": {&id: {"verificationCode": "0"}}})).await;
     assert_eq!(wrong["notUpdated"][&id]["type"], "invalidProperties");
@@ -275,8 +280,29 @@ async fn subscriptions_of_a_user_are_bounded_in_number_and_rate() {
     // The same device again: the new one is in the place of the old one.
     let mut refused = Value::Null;
     for _ in PUSH_SUBSCRIPTIONS..=PUSH_CREATED_PER_HOUR {
-        refused = set(&caller, json!({"create": {"a": world.subscription("device 0")}})).await["notCreated"].clone();
+        refused = set(&caller, json!({"create": {"a": world.subscription("device 0")}})).await["notCreated"]
+            .clone();
     }
     assert_eq!(refused["a"]["type"], "rateLimit");
     assert_eq!(list(&caller).await.as_array().map(Vec::len), Some(PUSH_SUBSCRIPTIONS));
+}
+
+#[tokio::test]
+async fn a_server_without_pushes_refuses_subscriptions() {
+    let server = TestServer::new().await;
+    let caller = server.caller().await;
+    let object = json!({"deviceClientId": "one", "url": "https://push.example.org/"});
+    let wrong = json!({"deviceClientId": "two", "url": "http://push.example.org/"});
+    let response = set(
+        &caller,
+        json!({"create": {"a": object, "b": wrong}, "update": {"P1": {"types": null}}, "destroy": ["P2"]}),
+    )
+    .await;
+    assert_eq!(response["notCreated"]["a"]["type"], "forbidden");
+    assert_eq!(response["notCreated"]["b"]["type"], "invalidProperties");
+    assert_eq!(response["notUpdated"]["P1"]["type"], "notFound");
+    assert_eq!(response["notDestroyed"]["P2"]["type"], "notFound");
+    assert_eq!(list(&caller).await, json!([]));
+    let session = caller.session("https://h");
+    assert!(!session.capabilities.keys().any(|name| name.contains("vapid")));
 }

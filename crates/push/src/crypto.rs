@@ -132,7 +132,9 @@ impl SigningKey {
     pub(crate) fn from_pkcs8(der: &[u8]) -> Result<Self> {
         EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, der, &SystemRandom::new())
             .map(SigningKey)
-            .map_err(|error| Error::corrupt("not a key for signatures of pushes").with_source(error.to_string()))
+            .map_err(|error| {
+                Error::corrupt("not a key for signatures of pushes").with_source(error.to_string())
+            })
     }
 
     /// The public key, an uncompressed point.

@@ -2,9 +2,11 @@
 //! is of interest, without a request to the store. URLs and keys are not here.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use sealpost_base::limits::{PUSH_ACCOUNTS, PUSH_LOGS};
 use sealpost_base::{AccountId, Position, Timestamp};
+use sealpost_directory::StoreMoment;
 use tokio::time::Instant;
 
 use crate::positions::Positions;
@@ -26,8 +28,8 @@ struct Watched {
     /// Its own log first.
     logs: Box<[WatchedLog]>,
     subscriptions: Box<[Known]>,
-    /// When its record was read last.
-    checked: Option<Instant>,
+    /// When its record was read last, and that moment of the store.
+    checked: Option<(Instant, Option<StoreMoment>)>,
 }
 
 #[derive(Clone, Copy)]
@@ -48,14 +50,22 @@ struct Known {
 
 impl Index {
     /// Takes over the note of an account; the subscriptions that may be pushed to from now on.
-    pub(crate) fn install(&mut self, account: AccountId, version: u64, note: &AccountNote) -> Vec<SubscriptionId> {
+    pub(crate) fn install(
+        &mut self,
+        account: AccountId,
+        version: u64,
+        note: &AccountNote,
+    ) -> Vec<SubscriptionId> {
         let known = self.accounts.get(&account);
         if known.is_some_and(|known| known.version > version) {
             return Vec::new();
         }
         if known.is_none() && self.accounts.len() >= PUSH_ACCOUNTS {
             if !std::mem::replace(&mut self.is_full, true) {
-                tracing::error!(most = PUSH_ACCOUNTS, "too many accounts have push subscriptions; others get no pushes");
+                tracing::error!(
+                    most = PUSH_ACCOUNTS,
+                    "too many accounts have push subscriptions; others get no pushes"
+                );
             }
             return Vec::new();
         }
@@ -73,7 +83,8 @@ impl Index {
         let logs = std::iter::once(account).chain(note.shares.iter().copied().take(PUSH_LOGS - 1));
         let logs: Box<[_]> = logs.filter(|_| has_any).map(position).collect();
         let checked = known.and_then(|known| known.checked);
-        let of = |it: &crate::Subscription| Known { id: it.id, is_verified: it.is_verified, expires: it.expires };
+        let of =
+            |it: &crate::Subscription| Known { id: it.id, is_verified: it.is_verified, expires: it.expires };
         let subscriptions = note.subscriptions.iter().map(of).collect();
         self.forget(account);
         for log in logs.iter().skip(1) {
@@ -105,6 +116,22 @@ impl Index {
     /// How many subscriptions there are.
     pub(crate) fn subscriptions(&self) -> usize {
         self.accounts.values().map(|known| known.subscriptions.len()).sum()
+    }
+
+    /// Bytes of the tables, about.
+    pub(crate) fn memory(&self) -> usize {
+        let rows = |known: &Watched| {
+            size_of_val::<[WatchedLog]>(&known.logs) + size_of_val::<[Known]>(&known.subscriptions)
+        };
+        let accounts = self.accounts.capacity() * (size_of::<(AccountId, Watched)>() + 1);
+        let owners = self.owners.capacity() * (size_of::<(AccountId, AccountId)>() + 1);
+        accounts + owners + self.accounts.values().map(rows).sum::<usize>()
+    }
+
+    /// The logs whose positions this node does not know.
+    pub(crate) fn unknown(&self) -> Vec<AccountId> {
+        let logs = self.accounts.values().flat_map(|known| known.logs.iter());
+        logs.filter(|log| log.seen.is_none()).map(|log| log.id).collect()
     }
 
     /// The account that a log is of, if that has subscriptions.
@@ -171,13 +198,20 @@ impl Index {
         positions
     }
 
-    /// Whether the account's record was read within that time; if not, it counts as read from now on.
-    pub(crate) fn was_checked(&mut self, account: AccountId, now: Instant, within: std::time::Duration) -> bool {
+    /// Whether the account's record was read within that time, and no record has changed since, as far
+    /// as the store tells; if not, it counts as read from now on.
+    pub(crate) fn was_checked(
+        &mut self,
+        account: AccountId,
+        (now, moment): (Instant, Option<StoreMoment>),
+        within: Duration,
+    ) -> bool {
         let Some(known) = self.accounts.get_mut(&account) else { return false };
-        if known.checked.is_some_and(|at| now.saturating_duration_since(at) < within) {
+        let holds = |(at, then)| now.saturating_duration_since(at) < within && then == moment;
+        if known.checked.is_some_and(holds) {
             return true;
         }
-        known.checked = Some(now);
+        known.checked = Some((now, moment));
         false
     }
 
@@ -267,5 +301,19 @@ mod tests {
         }
         index.install(id(PUSH_ACCOUNTS), 1, &plain);
         assert_eq!((index.version(id(PUSH_ACCOUNTS)), index.version(id(0))), (None, Some(1)));
+    }
+
+    #[test]
+    fn ten_thousand_subscriptions_take_few_megabytes() {
+        let mut index = Index::default();
+        for number in 0..10_000u64 {
+            let mut account = AccountId([0; 16]);
+            account.0[..8].copy_from_slice(&number.to_be_bytes());
+            let note = AccountNote { shares: Vec::new(), ..note(&[(1, true)]) };
+            index.install(account, 1, &note);
+        }
+        assert_eq!(index.subscriptions(), 10_000);
+        assert!(index.memory() < 4 * 1024 * 1024, "{}", index.memory());
+        assert_eq!(index.unknown().len(), 10_000);
     }
 }

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use sealpost_account::Touched;
+use sealpost_base::limits::PUSH_WORK_BYTES;
 use sealpost_base::{AccountId, Position, Result, Timestamp};
 use sealpost_directory::AccountName;
 use tokio::time::Instant;
@@ -45,6 +46,7 @@ enum Login {
 
 /// Runs a push that is due.
 pub(crate) async fn run(inner: &Inner, key: Key, touched: Touched) {
+    let _memory = inner.budget.acquire(PUSH_WORK_BYTES).await;
     let outcome = match attempt(inner, key, touched).await {
         Ok(outcome) => outcome,
         Err(error) => {
@@ -142,6 +144,7 @@ fn outcome_of_problem(problem: PostProblem) -> Outcome {
 /// (RFC 8620 §7.2, RFC 9749 §6).
 pub(crate) async fn verify(inner: &Inner, subscription: &Subscription) {
     let Ok(_permit) = inner.connections.acquire().await else { return };
+    let _memory = inner.budget.acquire(PUSH_WORK_BYTES).await;
     let body = inner.parts.payloads.verification(&subscription.id, &subscription.code);
     let sent = send(inner, subscription, &body, VERIFICATION_TTL, Urgency::High, None).await;
     let why = match sent {
@@ -215,7 +218,9 @@ async fn login(
     note: &AccountNote,
     subscription: &Subscription,
 ) -> Result<Login> {
-    if inner.index().was_checked(account, Instant::now(), CHECKED) {
+    // Before the record is read: what changes meanwhile is another moment.
+    let moment = (Instant::now(), inner.parts.directory.seen());
+    if inner.index().was_checked(account, moment, CHECKED) {
         return Ok(Login::Valid);
     }
     let checked = check(inner, account, note).await;
@@ -234,7 +239,7 @@ async fn login(
 pub(crate) enum Logins {
     /// All are valid.
     Valid,
-    /// Nobody may log in now.
+    /// The account is suspended.
     Suspended,
     /// These slots are gone, and the subscriptions with them.
     Removed(Vec<sealpost_vault::slot::SlotId>),

@@ -11,7 +11,7 @@ pub struct PushMetrics {
     pub verifications: Counter,
     /// Requests that failed; those that are tried again are among them.
     pub failed: Counter,
-    /// Pushes that were given up, or that there was no room for.
+    /// Pushes that were dropped after failures, or because too many wait.
     pub dropped: Counter,
     /// Subscriptions that ended because the push service or the login is gone.
     pub removed: Counter,

@@ -25,9 +25,7 @@ pub(crate) fn load(path: &Path) -> Result<Positions> {
     match fs::File::open(path).and_then(|file| file.take(PUSH_POSITIONS_BYTES).read_to_string(&mut text)) {
         Ok(_) => Ok(parse(&text)),
         Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::InvalidData) => Ok(Positions::new()),
-        Err(e) => {
-            Err(Error::retry(path.display().to_string()).with_source(owner::explained(path, e)))
-        }
+        Err(e) => Err(Error::retry(path.display().to_string()).with_source(owner::explained(path, e))),
     }
 }
 
@@ -60,7 +58,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(FILE);
         assert_eq!(load(&path).unwrap(), Positions::new());
-        let positions = Positions::from([(AccountId([1; 16]), Position(0x2f)), (AccountId([2; 16]), Position(0))]);
+        let positions =
+            Positions::from([(AccountId([1; 16]), Position(0x2f)), (AccountId([2; 16]), Position(0))]);
         save(&path, &positions).unwrap();
         assert_eq!(load(&path).unwrap(), positions.clone());
         let text = format!("x\n{}\n \n01 2\n", fs::read_to_string(&path).unwrap());

@@ -17,7 +17,7 @@ use crate::url::PushUrl;
 /// How urgent a message is (RFC 8030 §5.3): a device that saves power gets less urgent ones later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Urgency {
-    /// For changes that nobody waits for.
+    /// For changes of known mail.
     Low,
     /// For new mail.
     Normal,
@@ -213,7 +213,8 @@ mod tests {
         }
         assert_eq!(reply("HTTP/1.1 103 Early\r\n\r\nHTTP/1.1 201"), Some(Parsed::Interim(22)));
         assert_eq!(reply("HTTP/1.1 20"), Some(Parsed::Partial));
-        for bad in ["HTTP/1.1 101 Switch\r\n\r\n", "HTTP/1.1 999 x\r\n\r\n", "SSH-2.0-x\r\n", "\u{0}\r\n\r\n"] {
+        for bad in ["HTTP/1.1 101 Switch\r\n\r\n", "HTTP/1.1 999 x\r\n\r\n", "SSH-2.0-x\r\n", "\u{0}\r\n\r\n"]
+        {
             assert_eq!(reply(bad), None, "{bad:?}");
         }
     }

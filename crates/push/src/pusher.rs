@@ -14,10 +14,8 @@ use std::time::Duration;
 use futures::FutureExt;
 use lru::LruCache;
 use sealpost_account::{Accounts, Grown, Touched};
-use sealpost_base::limits::{
-    JMAP_PUSH_INTERVAL, PUSH_APPENDS_REMEMBERED, PUSH_CONNECTIONS, PUSH_HOST_TIME,
-};
-use sealpost_base::{AccountId, Clock, Random, Result};
+use sealpost_base::limits::{JMAP_PUSH_INTERVAL, PUSH_APPENDS_REMEMBERED, PUSH_CONNECTIONS, PUSH_HOST_TIME};
+use sealpost_base::{AccountId, Budget, Clock, Random, Result};
 use sealpost_delivery::dial::Dialer;
 use sealpost_delivery::https::{self, ConnectProblem, Reach, Web};
 use sealpost_delivery::tls::TlsClient;
@@ -42,6 +40,9 @@ use crate::url::PushUrl;
 use crate::vapid::Vapid;
 use crate::{job, upkeep};
 
+/// The part of the budget that pushes have together: one of so many.
+const BUDGET_SHARE: usize = 16;
+
 /// What a pusher needs.
 pub struct Parts {
     /// Where subscriptions are.
@@ -62,6 +63,8 @@ pub struct Parts {
     pub clock: Arc<dyn Clock>,
     /// Randomness.
     pub random: Arc<dyn Random>,
+    /// What pushes acquire memory of.
+    pub budget: Budget,
     /// What is written into pushes.
     pub payloads: Arc<dyn Payloads>,
     /// A URI at which push services reach the operator (RFC 8292 §2.1).
@@ -80,6 +83,8 @@ pub(crate) struct Inner {
     pub(crate) vapid: Vapid,
     pub(crate) metrics: PushMetrics,
     pub(crate) connections: Arc<Semaphore>,
+    /// For pushes under way: a small share, because a push service may be slow.
+    pub(crate) budget: Budget,
     /// All accounts are compared with what was pushed.
     pub(crate) sweeps: Notify,
     index: Mutex<Index>,
@@ -105,6 +110,7 @@ impl Pusher {
             vapid,
             metrics: PushMetrics::default(),
             connections: Arc::new(Semaphore::new(PUSH_CONNECTIONS)),
+            budget: parts.budget.share(parts.budget.common() / BUDGET_SHARE),
             sweeps: Notify::new(),
             index: Mutex::default(),
             schedule: Mutex::default(),
@@ -234,6 +240,11 @@ impl Inner {
         Web { resolver: &**resolver, dialer: &**dialer, tls }
     }
 
+    /// Bytes of the tables, about.
+    pub(crate) fn memory(&self) -> usize {
+        self.index().memory() + self.schedule().memory()
+    }
+
     /// Changes the note of an account.
     pub(crate) async fn change<T>(
         &self,
@@ -286,22 +297,21 @@ impl Inner {
 
     /// This process appended an entry.
     fn appended(&self, grown: Grown, touched: Touched) {
-        let owner = {
-            let mut index = self.index();
-            index.saw(grown.log, grown.position);
-            index.owner(grown.log)
-        };
-        if touched.is_none() {
-            return;
+        let owner = self.index().owner(grown.log);
+        if !touched.is_none() {
+            self.remember(grown.log, touched);
+            if let Some(owner) = owner {
+                self.touch(owner, touched);
+            }
         }
-        {
-            let (mut recent, now) = (lock(&self.recent), Instant::now());
-            let before = recent.get(&grown.log).map_or(Touched::NONE, |(touched, _)| *touched);
-            recent.put(grown.log, (before.and(touched), now));
-        }
-        if let Some(owner) = owner {
-            self.touch(owner, touched);
-        }
+        // After that: a position that is known and not owed counts as pushed.
+        self.index().saw(grown.log, grown.position);
+    }
+
+    fn remember(&self, log: AccountId, touched: Touched) {
+        let (mut recent, now) = (lock(&self.recent), Instant::now());
+        let before = recent.get(&log).map_or(Touched::NONE, |(touched, _)| *touched);
+        recent.put(log, (before.and(touched), now));
     }
 
     /// Another process appended to these logs, or an attacker put objects there.
@@ -310,14 +320,13 @@ impl Inner {
             match self.parts.accounts.log_position(log).await {
                 Ok(end) => {
                     let owner = {
-                        let mut index = self.index();
-                        let is_news = index.is_news(log, end);
-                        index.saw(log, end);
-                        index.owner(log).filter(|_| is_news)
+                        let index = self.index();
+                        index.owner(log).filter(|_| index.is_news(log, end))
                     };
                     if let Some(owner) = owner {
                         self.touch(owner, Touched::ALL);
                     }
+                    self.index().saw(log, end);
                 }
                 Err(error) => tracing::warn!(%log, %error, "cannot read the end of a log for pushes"),
             }
@@ -381,5 +390,118 @@ async fn send(inner: Arc<Inner>) {
                 drop(permit);
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sealpost_base::{Position, Random, SeededRandom, SystemClock, Timestamp};
+    use sealpost_delivery::dial::TcpDialer;
+    use sealpost_dns::scripted::ScriptedResolver;
+    use sealpost_vault::entry::LogKey;
+    use sealpost_vault::server_key::ServerKeys;
+
+    use super::*;
+    use crate::{Change, SubscriptionId};
+
+    const ME: AccountId = AccountId([7; 16]);
+
+    struct NoPayloads;
+
+    impl Payloads for NoPayloads {
+        fn verification(&self, _: &SubscriptionId, _: &str) -> Vec<u8> {
+            Vec::new()
+        }
+
+        fn change(
+            &self,
+            _: AccountId,
+            _: &[(AccountId, Position)],
+            _: Touched,
+            _: Option<&[String]>,
+        ) -> Option<Change> {
+            None
+        }
+    }
+
+    async fn node(store: &Store) -> Pusher {
+        let random: Arc<dyn Random> = Arc::new(SeededRandom::new(2));
+        let (clock, key) = (Arc::new(SystemClock::new()), ServerKeys::generate(&SeededRandom::new(1)));
+        let budget = sealpost_base::MemoryDivision::default().budget();
+        let log_key = LogKey::of(&key);
+        Pusher::start(Parts {
+            store: store.clone(),
+            mail_keys: MailKeys::generate(&SeededRandom::new(1)),
+            accounts: Accounts::new(store.clone(), log_key, clock.clone(), random.clone(), budget.clone()),
+            budget,
+            directory: Directory::new(store.clone(), key, clock.clone(), random.clone()),
+            resolver: Arc::new(ScriptedResolver::new()),
+            dialer: Arc::new(TcpDialer),
+            tls: Arc::new(TlsClient::new(rustls::RootCertStore::empty()).unwrap()),
+            clock,
+            random,
+            payloads: Arc::new(NoPayloads),
+            contact: "mailto:postmaster@localhost".to_owned(),
+            data: None,
+        })
+        .await
+        .unwrap()
+    }
+
+    fn add(note: &mut AccountNote) -> Result<()> {
+        note.subscriptions.push(Subscription {
+            id: SubscriptionId([1; 16]),
+            device: "one".to_owned(),
+            url: "https://push.example.org/".to_owned(),
+            keys: None,
+            code: String::new(),
+            is_verified: true,
+            expires: Timestamp(i64::MAX),
+            types: None,
+            slot: SlotId([1; 8]),
+        });
+        Ok(())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn appends_before_another_nodes_subscription_is_known_are_pushed() {
+        let store = Store::memory();
+        let (one, other) = (node(&store).await, node(&store).await);
+        assert_eq!(one.application_server_key(), other.application_server_key());
+        other.change(ME, add).await.unwrap();
+        assert_eq!((one.known(), other.known()), (0, 1));
+        let grown = Grown { log: ME, position: Position(1), touched: Some(Touched::EMAILS) };
+        one.0.appended(grown, Touched::EMAILS);
+        assert_eq!(one.waiting(), 0, "it does not know of the subscription yet");
+        let (version, note) = one.0.notes.read(ME).await.unwrap();
+        one.0.install(ME, version, &note);
+        assert_eq!((one.known(), one.waiting()), (1, 1));
+        // An entry that touches nothing a client sees wakes no device.
+        other.0.appended(grown, Touched::NONE);
+        assert_eq!(other.waiting(), 0);
+        // What was appended long ago was pushed by the node that knew the subscription.
+        let third = node(&store).await;
+        third.0.appended(grown, Touched::EMAILS);
+        tokio::time::advance(3 * upkeep::REFRESH).await;
+        third.0.install(ME, version, &note);
+        assert_eq!(third.waiting(), 0);
+    }
+
+    #[tokio::test]
+    async fn shares_are_noted_once_for_accounts_with_subscriptions() {
+        let store = Store::memory();
+        let push = node(&store).await;
+        let share = AccountId([8; 16]);
+        push.follow_shares(ME, &[share]);
+        push.change(ME, add).await.unwrap();
+        push.follow_shares(ME, &[share]);
+        let noted = async {
+            while push.0.index().owner(share) != Some(ME) {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(Duration::from_secs(30), noted).await.unwrap();
+        push.follow_shares(ME, &[share]);
+        assert_eq!(push.0.notes.read(ME).await.unwrap().0, 2, "two changes");
     }
 }

@@ -82,8 +82,8 @@ impl Schedule {
         self.rest(key, Touched::NONE, 0, PUSH_INTERVAL, now);
     }
 
-    /// A push that was under way failed; `retry_after` is what the push service says. `false` if it is
-    /// given up after many attempts.
+    /// A push that was under way failed; `retry_after` is the pause that the push service wants. `false`
+    /// if it is dropped after many attempts.
     pub(crate) fn failed(
         &mut self,
         key: Key,
@@ -95,10 +95,10 @@ impl Schedule {
         let failures = waiting.failures + 1;
         let doubled = PUSH_PAUSE.saturating_mul(1 << waiting.failures.min(16));
         let pause = doubled.max(retry_after.unwrap_or_default()).min(PUSH_PAUSE_MOST);
-        let is_given_up = failures >= PUSH_ATTEMPTS;
-        let (touched, failures) = if is_given_up { (Touched::NONE, 0) } else { (touched, failures) };
+        let is_dropped = failures >= PUSH_ATTEMPTS;
+        let (touched, failures) = if is_dropped { (Touched::NONE, 0) } else { (touched, failures) };
         self.rest(key, touched, failures, pause, now);
-        !is_given_up
+        !is_dropped
     }
 
     fn rest(&mut self, key: Key, touched: Touched, failures: u32, pause: Duration, now: Instant) {
@@ -120,6 +120,12 @@ impl Schedule {
     pub(crate) fn busy(&self) -> HashSet<AccountId> {
         let owed = self.waiting.iter().filter(|(_, it)| it.at.is_none() || !it.touched.is_none());
         owed.map(|((account, _), _)| *account).collect()
+    }
+
+    /// Bytes of the tables, about.
+    pub(crate) fn memory(&self) -> usize {
+        let row = size_of::<(Key, Waiting)>() + size_of::<(Instant, Key)>();
+        2 * row * self.waiting.len()
     }
 
     /// How many subscriptions wait for a push, or have one under way.
@@ -183,7 +189,7 @@ mod tests {
         }
         assert_eq!(pauses[..4], [seconds(10), seconds(300), seconds(40), seconds(80)]);
         assert_eq!(pauses.last(), Some(&PUSH_PAUSE_MOST));
-        assert_eq!(schedule.pop(now + PUSH_PAUSE_MOST), None, "it was given up");
+        assert_eq!(schedule.pop(now + PUSH_PAUSE_MOST), None, "it was dropped");
         schedule.add(key(2), Touched::EMAILS, now);
         let at = schedule.next().unwrap();
         let (_, touched) = schedule.pop(at).unwrap();

@@ -32,6 +32,8 @@ pub(crate) async fn run(inner: Arc<Inner>) {
         pushed.iter().for_each(|(log, position)| index.pushed_before(*log, *position));
     }
     sweep(&inner).await;
+    // The tables cannot be evicted, so loaded accounts give way to them.
+    let reservation = inner.parts.accounts.try_reserve(0);
     let (mut refreshed, mut checked, mut seen) = (Instant::now(), Instant::now(), None);
     loop {
         tokio::select! {
@@ -51,6 +53,10 @@ pub(crate) async fn run(inner: Arc<Inner>) {
                 check_all(&inner).await;
             }
             seen = now;
+        }
+        look_up(&inner).await;
+        if let Some(reservation) = &reservation {
+            reservation.set(inner.memory());
         }
         save(&inner).await;
     }
@@ -84,12 +90,13 @@ async fn refresh(inner: &Inner, is_first: bool) {
     futures::stream::iter(changed).for_each_concurrent(AT_ONCE, read).await;
 }
 
-/// Pushes what this node, or one that is lost, owes: every log that is beyond what this node knows.
+/// Pushes changes that this node, or one that is lost, owes: in every log that goes beyond the position
+/// that this node knows.
 async fn sweep(inner: &Inner) {
     let accounts = inner.index().accounts();
     let compare = |account: AccountId| async move {
         if let Err(error) = compare(inner, account).await {
-            tracing::warn!(%account, %error, "cannot compare an account with what was pushed");
+            tracing::warn!(%account, %error, "cannot look for changes of an account that were not pushed");
         }
     };
     futures::stream::iter(accounts).for_each_concurrent(AT_ONCE, compare).await;
@@ -97,19 +104,34 @@ async fn sweep(inner: &Inner) {
 
 async fn compare(inner: &Inner, account: AccountId) -> Result<()> {
     let logs = inner.index().logs(account);
-    let mut is_owed = false;
+    let mut ends = Vec::with_capacity(logs.len());
     for (log, seen) in logs {
-        let end = inner.parts.accounts.log_position(log).await?;
-        // A log that this node never knew owes nothing.
-        is_owed |= seen.is_some_and(|seen| seen < end);
-        inner.index().saw(log, end);
+        ends.push((log, seen, inner.parts.accounts.log_position(log).await?));
     }
-    if is_owed {
-        // Of which types it was cannot be told without the key. All have the same state, and it is
-        // another one: RFC 8620 §7.1 wants the types whose state changed.
+    // A log that this node never knew owes nothing.
+    if ends.iter().any(|(_, seen, end)| seen.is_some_and(|seen| seen < *end)) {
+        // Without the key the node does not know which types changed. All have the same state, and it
+        // is another one: RFC 8620 §7.1 wants the types whose state changed.
         inner.touch(account, Touched::ALL);
     }
+    let mut index = inner.index();
+    for (log, _, end) in ends {
+        index.saw(log, end);
+    }
     Ok(())
+}
+
+/// Reads the positions of logs that this node has not looked at, so that what is appended there after
+/// a crash of this node is found.
+async fn look_up(inner: &Inner) {
+    let unknown = inner.index().unknown();
+    let look = |log: AccountId| async move {
+        match inner.parts.accounts.log_position(log).await {
+            Ok(end) => drop(inner.index().saw(log, end)),
+            Err(error) => tracing::warn!(%log, %error, "cannot read the end of a log for pushes"),
+        }
+    };
+    futures::stream::iter(unknown).for_each_concurrent(AT_ONCE, look).await;
 }
 
 async fn expire(inner: &Inner) {
@@ -154,8 +176,13 @@ async fn load(inner: &Inner) -> Positions {
 pub(crate) async fn save(inner: &Inner) {
     let Some(data) = &inner.parts.data else { return };
     let path = data.join(FILE);
-    let busy = inner.schedule().busy();
-    let positions = inner.index().settle(|account| busy.contains(account));
+    let positions = {
+        // Under one lock, and positions are known after pushes are scheduled: so every known position
+        // is owed here, or was pushed.
+        let mut index = inner.index();
+        let busy = inner.schedule().busy();
+        index.settle(|account| busy.contains(account))
+    };
     if let Err(error) = blocking(move || positions::save(&path, &positions)).await {
         tracing::warn!(%error, "cannot note up to where this node has pushed");
     }

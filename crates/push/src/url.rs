@@ -104,7 +104,12 @@ mod tests {
             ("https://a.b:8443?x", "a.b:8443", "/?x", "https://a.b:8443"),
             ("https://a.b:443/", "a.b", "/", "https://a.b"),
             ("https://8.8.8.8/x", "8.8.8.8", "/x", "https://8.8.8.8"),
-            ("https://[2001:4860:4860::8888]:99/x", "[2001:4860:4860::8888]:99", "/x", "https://[2001:4860:4860::8888]:99"),
+            (
+                "https://[2001:4860:4860::8888]:99/x",
+                "[2001:4860:4860::8888]:99",
+                "/x",
+                "https://[2001:4860:4860::8888]:99",
+            ),
         ] {
             let url = PushUrl::parse(text).unwrap_or_else(|why| panic!("{text}: {why}"));
             assert_eq!((url.authority.as_str(), url.target.as_str()), (host, target), "{text}");

@@ -70,7 +70,8 @@ mod tests {
 
     fn verifies(token: &str, key: &str) -> bool {
         let (signed, signature) = token.rsplit_once('.').unwrap();
-        let (key, signature) = (URL_SAFE_NO_PAD.decode(key).unwrap(), URL_SAFE_NO_PAD.decode(signature).unwrap());
+        let (key, signature) =
+            (URL_SAFE_NO_PAD.decode(key).unwrap(), URL_SAFE_NO_PAD.decode(signature).unwrap());
         UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, key).verify(signed.as_bytes(), &signature).is_ok()
     }
 

@@ -65,6 +65,7 @@ async fn begin(ctx: &Arc<Context>, key: &ServerKeys, sending: Option<&Sending>) 
         tls: Arc::new(network.tls),
         clock: ctx.clock.clone(),
         random: ctx.random.clone(),
+        budget: ctx.budget.clone(),
         payloads: Arc::new(JmapPayloads),
         contact: contact(ctx),
         data: ctx.settings.data.clone(),

@@ -125,7 +125,14 @@ impl Server {
         let mut addresses = Listen::default();
         let serve = session_services(&ctx, &key, sending.as_ref());
         let bound = bind_all(&listen, &mut addresses, serve, &ctx).and_then(|mut users| {
-            users.extend(bind_http(&listen, &mut addresses, &ctx, tls.as_deref(), sending.as_ref(), push.as_ref())?);
+            users.extend(bind_http(
+                &listen,
+                &mut addresses,
+                &ctx,
+                tls.as_deref(),
+                sending.as_ref(),
+                push.as_ref(),
+            )?);
             Ok((users, bind_operators(&listen, &mut addresses, sending.as_ref(), push.as_ref())?))
         });
         let (users, operators) = match bound {

@@ -1,7 +1,7 @@
 //! A device that pushes are encrypted for (RFC 8291): its keys, and how it decrypts.
 //!
-//! The curve is written anew here ([`p256`]), so that a mistake in the server's is noticed: the
-//! server's library makes keys for one message only, and a device has the same for years.
+//! The curve is a second implementation ([`p256`]): the server's library makes a key for one message
+//! only, and a device keeps its key for years. A mistake in either one fails the tests.
 
 mod p256;
 

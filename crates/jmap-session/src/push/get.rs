@@ -1,14 +1,11 @@
 //! PushSubscription/get (RFC 8620 §7.2.1).
 
-use sealpost_jmap::push::{
-    PushProperty, PushSubscription, PushSubscriptionGet, PushSubscriptionGetResponse,
-};
 use sealpost_jmap::date::UtcDate;
+use sealpost_jmap::push::{PushProperty, PushSubscription, PushSubscriptionGet, PushSubscriptionGetResponse};
 use sealpost_jmap::{GivenId, Id};
 use sealpost_push::Subscription;
 use serde_json::{Map, Value};
 
-use super::pusher;
 use crate::method::Outcome;
 use crate::responder::Responder;
 use crate::scope::Scope;
@@ -21,7 +18,10 @@ pub(crate) async fn get(
 ) -> Outcome {
     let request = PushSubscriptionGet::from_arguments(arguments)?;
     let user = scope.user();
-    let known = pusher(scope)?.subscriptions(user.id, user.standing.slot()).await?;
+    let known = match &user.shared.push {
+        Some(push) => push.subscriptions(user.id, user.standing.slot()).await?,
+        None => Vec::new(),
+    };
     let known: Vec<PushSubscription> = known.iter().map(shown).collect();
     let find = |given: &GivenId| known.iter().find(|it| it.id.is_some() && it.id.as_ref() == given.id());
     let (mut list, not_found) = match &request.ids {

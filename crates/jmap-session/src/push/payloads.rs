@@ -78,7 +78,8 @@ mod tests {
 
     fn changed(touched: Touched, types: Option<&[String]>) -> Option<Value> {
         let (me, share) = (AccountId([7; 16]), AccountId([8; 16]));
-        let change = JmapPayloads.change(me, &[(me, Position(0x2f)), (share, Position(3))], touched, types)?;
+        let change =
+            JmapPayloads.change(me, &[(me, Position(0x2f)), (share, Position(3))], touched, types)?;
         Some(serde_json::from_slice(&change.body).unwrap())
     }
 

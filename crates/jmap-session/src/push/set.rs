@@ -9,19 +9,14 @@ use sealpost_base::{Error, Timestamp};
 use sealpost_jmap::date::UtcDate;
 use sealpost_jmap::error::SetErrorType;
 use sealpost_jmap::patch::PatchObject;
-use sealpost_jmap::push::{
-    PushKeys, PushSubscription, PushSubscriptionSet, PushSubscriptionSetResponse,
-};
+use sealpost_jmap::push::{PushKeys, PushSubscription, PushSubscriptionSet, PushSubscriptionSetResponse};
 use sealpost_jmap::standard::ObjectMap;
 use sealpost_jmap::{Id, SetError};
-use sealpost_push::{
-    AccountNote, ClientKeys, ConnectProblem, PushUrl, Pusher, Subscription, SubscriptionId,
-};
+use sealpost_push::{AccountNote, ClientKeys, ConnectProblem, PushUrl, Pusher, Subscription, SubscriptionId};
 use sealpost_vault::slot::SlotId;
 use serde_json::{Map, Value};
 
 use super::get::id_of;
-use super::pusher;
 use crate::method::{Failure, Outcome};
 use crate::responder::Responder;
 use crate::scope::Scope;
@@ -31,7 +26,8 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 /// Whose subscriptions are changed, and when.
 struct Owner<'a> {
-    push: &'a Pusher,
+    /// `None`: this server does not push, and there are no subscriptions.
+    push: Option<&'a Pusher>,
     account: sealpost_base::AccountId,
     name: &'a str,
     slot: SlotId,
@@ -49,11 +45,10 @@ pub(crate) async fn set(
     call_id: &str,
 ) -> Outcome {
     let request = PushSubscriptionSet::from_arguments(arguments)?;
-    let push = pusher(scope)?;
     let logs = scope.logs().await?;
     let user = scope.user();
     let owner = Owner {
-        push,
+        push: user.shared.push.as_ref(),
         account: user.id,
         name: &user.name,
         slot: user.standing.slot(),
@@ -118,7 +113,11 @@ impl Owner<'_> {
             Ok(read) => read,
             Err(refused) => return Ok(Err(refused)),
         };
-        let added = self.push.change(self.account, |note| Ok(self.add(note, &subscription))).await?;
+        let Some(push) = self.push else {
+            let refused = SetError::from(SetErrorType::Forbidden);
+            return Ok(Err(refused.describe("this server does not push to devices")));
+        };
+        let added = push.change(self.account, |note| Ok(self.add(note, &subscription))).await?;
         if let Err(refused) = added {
             return Ok(Err(refused));
         }
@@ -132,7 +131,7 @@ impl Owner<'_> {
             ..PushSubscription::default()
         };
         // RFC 8620 §7.2.2: immediately.
-        self.push.verify(subscription);
+        push.verify(subscription);
         Ok(Ok((id, created)))
     }
 
@@ -146,10 +145,12 @@ impl Owner<'_> {
         let keys = given.keys.flatten().map(|keys| client_keys(&keys)).transpose()?;
         let text = given.url.unwrap_or_default();
         let url = PushUrl::parse(&text).map_err(|why| wrong("url", why))?;
-        match self.push.reaches(&url).await {
-            // It is checked again whenever something is sent there.
-            Ok(()) | Err(ConnectProblem::Dns) => {}
-            Err(problem) => return Err(wrong("url", problem.text())),
+        if let Some(push) = self.push {
+            match push.reaches(&url).await {
+                // It is checked again whenever something is sent there.
+                Ok(()) | Err(ConnectProblem::Dns) => {}
+                Err(problem) => return Err(wrong("url", problem.text())),
+            }
         }
         let wanted = given.expires.flatten().map(UtcDate::timestamp);
         let subscription = Subscription {
@@ -202,7 +203,8 @@ impl Owner<'_> {
             Ok(changed) => changed,
             Err(refused) => return Ok(Err(refused)),
         };
-        self.push.change(self.account, |note| Ok(self.apply(note, id, &changed))).await
+        let Some(push) = self.push else { return Ok(Err(SetErrorType::NotFound.into())) };
+        push.change(self.account, |note| Ok(self.apply(note, id, &changed))).await
     }
 
     fn apply(
@@ -252,7 +254,10 @@ impl Owner<'_> {
             note.subscriptions.retain(|it| it.slot != self.slot || id_of(it) != *id);
             Ok(note.subscriptions.len() < before)
         };
-        self.push.change(self.account, remove).await
+        match self.push {
+            Some(push) => push.change(self.account, remove).await,
+            None => Ok(false),
+        }
     }
 }
 

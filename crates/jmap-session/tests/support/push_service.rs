@@ -15,7 +15,7 @@ use sealpost_base::SeededRandom;
 use sealpost_delivery::dial::{Dialer, Stream};
 use sealpost_delivery::tls::TlsClient;
 use sealpost_dns::Record;
-use sealpost_dns::scripted::{ScriptedResolver, Script};
+use sealpost_dns::scripted::{Script, ScriptedResolver};
 use sealpost_jmap_session::JmapPayloads;
 use sealpost_push::{Parts, Pusher};
 use sealpost_session::Context;
@@ -60,7 +60,8 @@ impl PushService {
         roots.add(made.cert.der().clone()).unwrap();
         let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+        let config =
+            ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
         let config = config.with_no_client_auth().with_single_cert(vec![made.cert.der().clone()], key.into());
         let acceptor = TlsAcceptor::from(Arc::new(config.unwrap()));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -153,6 +154,7 @@ pub async fn pusher(
         tls: Arc::new(TlsClient::new(roots).unwrap()),
         clock: ctx.clock.clone(),
         random: ctx.random.clone(),
+        budget: ctx.budget.clone(),
         payloads: Arc::new(JmapPayloads),
         contact: "mailto:postmaster@example.org".to_owned(),
         data,

@@ -342,7 +342,7 @@ const FAMILIES: &[Family] = &[
         Counter,
         "",
         "",
-        "Pushes that were given up. The device finds the changes when it next looks.",
+        "Pushes that were dropped after failures. The device finds the changes when it next looks.",
         |v, s| {
             if let Some(push) = v.push {
                 s.number(&[], push.metrics().dropped.read());
