@@ -10,9 +10,11 @@ use sealpost_jmap::quota::{Quota, QuotaScope, ResourceType};
 
 use crate::scope::Scope;
 
+type Kind = (Resource, char, &'static str, &'static str, ResourceType, &'static [&'static str]);
+
 /// What JMAP has a type for, and so a quota: the resource, a letter for it in states, its id, its
 /// name, what is counted, and the types.
-const KINDS: [(Resource, char, &str, &str, ResourceType, &[&str]); 3] = [
+const KINDS: [Kind; 3] = [
     (Resource::Storage, 's', "storage", "Storage", ResourceType::Octets, &["Email", "ContactCard"]),
     (Resource::Messages, 'm', "messages", "Messages", ResourceType::Count, &["Email"]),
     (Resource::Mailboxes, 'x', "mailboxes", "Mailboxes", ResourceType::Count, &["Mailbox"]),

@@ -45,18 +45,20 @@ impl Model {
             Event::AddressBookChanged { book, fields } => {
                 self.books.entry(book.0).and_modify(|name| name.clone_from(&fields.name));
             }
-            Event::AddressBookDeleted { book } if book.0 != self.default => {
-                if self.books.remove(&book.0).is_some() {
-                    self.cards.values_mut().for_each(|card| card.books.retain(|other| *other != book.0));
-                    self.cards.retain(|_, card| !card.books.is_empty());
-                }
-            }
+            Event::AddressBookDeleted { book } => self.delete_book(book.0),
             Event::DefaultAddressBookSet { book } if self.books.contains_key(&book.0) => {
                 self.default = book.0
             }
             Event::CardStored { card, content } => self.store(card.map(|id| id.0), content),
             Event::CardDeleted { card } => drop(self.cards.remove(&card.0)),
             _ => {}
+        }
+    }
+
+    fn delete_book(&mut self, book: u32) {
+        if book != self.default && self.books.remove(&book).is_some() {
+            self.cards.values_mut().for_each(|card| card.books.retain(|other| *other != book));
+            self.cards.retain(|_, card| !card.books.is_empty());
         }
     }
 
