@@ -1,4 +1,4 @@
-//! JMAP for one authenticated caller (RFC 8620, RFC 8621), without HTTP: credentials and Request
+//! JMAP for one authenticated caller (RFC 8620, RFC 8621, RFC 9610), without HTTP: credentials and Request
 //! objects in, calls of the domain, a Response object out.
 //!
 //! [`JmapShared`] is what all callers share. [`JmapShared::authenticate`] checks the credentials of
