@@ -1,5 +1,5 @@
-//! JMAP for one authenticated caller (RFC 8620, RFC 8621), without HTTP. It takes credentials and Request
-//! objects, calls the domain, and writes Response objects.
+//! JMAP for one authenticated caller (RFC 8620, RFC 8621, RFC 9610), without HTTP: credentials and Request
+//! objects in, calls of the domain, a Response object out.
 //!
 //! [`JmapShared`] holds the state that all callers share. [`JmapShared::authenticate`] checks the credentials
 //! of an HTTP request and returns a [`Caller`], which has the Session object and runs API requests.

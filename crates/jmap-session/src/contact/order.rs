@@ -28,7 +28,7 @@ impl CardOrder {
             let is_known = |(key, known, _): &(CardSortKey, Collation, bool)| {
                 *key == comparator.key && *known == collation
             };
-            if !keys.iter().any(|known| is_known(known)) {
+            if !keys.iter().any(is_known) {
                 keys.push((comparator.key, collation, comparator.is_ascending));
             }
         }

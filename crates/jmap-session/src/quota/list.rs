@@ -11,9 +11,11 @@ use sealpost_mailbox::shared_accounts::Reach;
 
 use crate::scope::Scope;
 
+type Kind = (Resource, char, &'static str, &'static str, ResourceType, &'static [&'static str]);
+
 /// What JMAP has a type for, and so a quota: the resource, a letter for it in states, its id, its
 /// name, what is counted, and the types.
-const KINDS: [(Resource, char, &str, &str, ResourceType, &[&str]); 3] = [
+const KINDS: [Kind; 3] = [
     (Resource::Storage, 's', "storage", "Storage", ResourceType::Octets, &["Email", "ContactCard"]),
     (Resource::Messages, 'm', "messages", "Messages", ResourceType::Count, &["Email"]),
     (Resource::Mailboxes, 'x', "mailboxes", "Mailboxes", ResourceType::Count, &["Mailbox"]),

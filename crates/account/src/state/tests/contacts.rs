@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
-use sealpost_base::{AccountId, Position, Timestamp, limits};
+use sealpost_base::{Position, Timestamp, limits};
 
 use super::{ACCOUNT, chunks, message, through_chunks};
 use crate::contacts::{AddressBookFields, AddressBookId, CardContent, CardId};
@@ -45,18 +45,20 @@ impl Model {
             Event::AddressBookChanged { book, fields } => {
                 self.books.entry(book.0).and_modify(|name| name.clone_from(&fields.name));
             }
-            Event::AddressBookDeleted { book } if book.0 != self.default => {
-                if self.books.remove(&book.0).is_some() {
-                    self.cards.values_mut().for_each(|card| card.books.retain(|other| *other != book.0));
-                    self.cards.retain(|_, card| !card.books.is_empty());
-                }
-            }
+            Event::AddressBookDeleted { book } => self.delete_book(book.0),
             Event::DefaultAddressBookSet { book } if self.books.contains_key(&book.0) => {
                 self.default = book.0
             }
             Event::CardStored { card, content } => self.store(card.map(|id| id.0), content),
             Event::CardDeleted { card } => drop(self.cards.remove(&card.0)),
             _ => {}
+        }
+    }
+
+    fn delete_book(&mut self, book: u32) {
+        if book != self.default && self.books.remove(&book).is_some() {
+            self.cards.values_mut().for_each(|card| card.books.retain(|other| *other != book));
+            self.cards.retain(|_, card| !card.books.is_empty());
         }
     }
 
@@ -304,37 +306,4 @@ fn an_account_holds_so_many_cards() {
     assert!(state.contacts().gone_cards.len() <= limits::TOMBSTONES);
     assert!(state.card_changes(Position(1), usize::MAX / 4).is_none());
     assert!(through_chunks(&state).card_changes(Position(1), usize::MAX / 4).is_none());
-}
-
-#[test]
-fn tmp_write_corpus() {
-    let mut state = AccountState::new(AccountId([0; 16]));
-    let stored = |card, uid: &str, books: &[u32], media: &[u8]| Event::CardStored {
-        card,
-        content: content(uid, books, "{\"a\":1}", media),
-    };
-    let events = vec![
-        Event::AddressBookCreated {
-            fields: AddressBookFields {
-                description: Some("d".into()),
-                sort_order: 3,
-                is_subscribed: false,
-                name: "Work".into(),
-            },
-        },
-        Event::AddressBookChanged { book: AddressBookId(1), fields: fields("Friends") },
-        stored(None, "a", &[1, 2], &[1, 2]),
-        stored(None, "b", &[2], &[]),
-        stored(None, "c", &[1], &[]),
-        Event::DefaultAddressBookSet { book: AddressBookId(2) },
-        stored(Some(CardId(1)), "a2", &[1], &[2]),
-        Event::CardDeleted { card: CardId(3) },
-        Event::AddressBookDeleted { book: AddressBookId(1) },
-        Event::AddressBookCreated { fields: fields("x") },
-        stored(None, "e", &[2, 3], &[4]),
-    ];
-    let batch = Batch { at: Timestamp(5), events };
-    std::fs::write("tests/corpus/account_events/contacts", batch.encode()).unwrap();
-    state.apply(Position(1), Origin::Owner, &batch);
-    std::fs::write("tests/corpus/account_checkpoint/contacts", crate::fuzz::state_bytes(&state)).unwrap();
 }

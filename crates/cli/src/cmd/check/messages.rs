@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use futures::{StreamExt, TryStreamExt, stream};
+use sealpost_account::object_id::card_id;
 use sealpost_account::{AccountState, Message, MessageNumber};
 use sealpost_base::{AccountId, Error, Kind};
 use sealpost_mime::{Scanner, Structure, Text};
@@ -137,6 +138,8 @@ fn places(state: &AccountState, number: MessageNumber) -> Vec<String> {
         rows.map(move |row| format!("{} UID {}", mailbox.name(), row.uid))
     });
     let mut places: Vec<String> = placed.take(PLACES).collect();
+    let cards = state.contacts().cards().filter(|card| card.media.contains(&number)).take(PLACES);
+    places.extend(cards.map(|card| format!("a picture or sound of the contact {}", card_id(card.id))));
     if places.is_empty() {
         let tombstone = state.tombstones().filter(|b| b.message == number).take(PLACES);
         places.extend(tombstone.map(|b| match state.mailbox(b.mailbox) {

@@ -1,7 +1,8 @@
-//! The rules that every state keeps: UIDs, UIDVALIDITY, and that what rows refer to exists.
+//! The rules that every state keeps: UIDs, UIDVALIDITY, and that what rows and cards refer to exists.
 
 use std::collections::BTreeMap;
 
+use sealpost_account::object_id::card_id;
 use sealpost_account::{AccountState, Mailbox, SystemFlags};
 
 use super::report::{Location as At, Report};
@@ -30,6 +31,23 @@ pub fn check(state: &AccountState, report: &mut Report) {
     for tombstone in state.tombstones() {
         if state.message(tombstone.message).is_none() {
             report.found(At::Account, format!("expunged UID {} refers to no message", tombstone.uid));
+        }
+    }
+    contacts(state, report);
+}
+
+fn contacts(state: &AccountState, report: &mut Report) {
+    let contacts = state.contacts();
+    for card in contacts.cards() {
+        let mut wrong = |what: &str| report.found(At::Account, format!("{}: {what}", card_id(card.id)));
+        if state.media_of(card).len() < card.media.len() {
+            wrong("the card refers to a missing picture or sound");
+        }
+        if card.books.iter().any(|book| contacts.book(*book).is_none()) {
+            wrong("the card is in an address book that does not exist");
+        }
+        if contacts.with_uid(&card.uid).is_none_or(|other| other.id != card.id) {
+            wrong("the card cannot be found by its uid");
         }
     }
 }
