@@ -215,7 +215,7 @@ impl Session {
         envelope: &Envelope,
         source: Source,
         id: &str,
-        vacation: Option<Scanning>,
+        vacation: Option<Box<Scanning>>,
     ) -> Result<u64, End> {
         let forward = Forward::new(&self.shared, &envelope.mail.from, envelope.outside.clone());
         match deliver::together(&self.shared.ctx, source, envelope.accounts.clone(), forward).await {
@@ -236,7 +236,7 @@ impl Session {
         source: Source,
         id: &str,
         over_quota: Vec<Option<Reply>>,
-        vacation: Option<Scanning>,
+        vacation: Option<Box<Scanning>>,
     ) -> Result<u64, End> {
         let ctx = self.shared.ctx.clone();
         let has_room = |recipient: &&Recipient| {

@@ -8,6 +8,7 @@
 //!
 //! - [`settings`]: what is answered, and when.
 //! - [`original`]: what a delivered message says that matters here, found as it streams by.
+//! - [`unanswerable`]: mail that gets no reply.
 //! - [`reply`]: the message that is the reply.
 //! - [`responder`]: decides and replies, behind deliveries. Nothing waits for it.
 //!
@@ -20,6 +21,7 @@ mod sent_replies;
 pub mod settings;
 #[cfg(test)]
 mod tests;
+pub mod unanswerable;
 
 use std::sync::Arc;
 

@@ -21,10 +21,11 @@ use sealpost_vault::mail_key::MailKeys;
 use tokio::sync::mpsc;
 
 use super::Vacations;
-use super::original::{Addressed, HeaderScan, Original, is_automatic_sender};
+use super::original::{Addressed, HeaderScan, Original};
 use super::reply::reply;
 use super::sent_replies::{SenderTag, SentReplies, Verdict, tags};
 use super::settings::VacationSettings;
+use super::unanswerable::is_automatic_sender;
 use crate::outbox::{Order, Outbox, Refusal};
 use crate::sender::may_send_as;
 

@@ -3,9 +3,10 @@
 
 use sealpost_base::limits;
 use sealpost_mime::header::raw_fields;
-use sealpost_submission::vacation::original::{Addressed, HeaderScan, Original, Unanswerable};
+use sealpost_submission::vacation::original::{Addressed, HeaderScan, Original};
 use sealpost_submission::vacation::reply::reply;
 use sealpost_submission::vacation::settings::VacationSettings;
+use sealpost_submission::vacation::unanswerable::Unanswerable;
 
 const TO: &str = "joe@elsewhere.example";
 
