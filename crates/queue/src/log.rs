@@ -124,6 +124,8 @@ struct Waiting {
     closing: bool,
     /// With so many urgent ones the writer goes on.
     wanted: usize,
+    /// With so many marks the writer goes on.
+    wanted_marks: usize,
 }
 
 /// Events that somebody waits for.
@@ -232,7 +234,7 @@ impl Queue {
             // Else the sender is gone, and the future says why.
             if self.stopped().is_none() {
                 waiting.marks.push_back(Pending { events: vec![event], done });
-                if waiting.marks.len() == 1 {
+                if waiting.marks.len() == 1 || waiting.marks.len() >= waiting.wanted_marks {
                     self.0.wake.notify_one();
                 }
             }
@@ -325,6 +327,13 @@ pub async fn mark_copy(store: &Store) -> Result<()> {
 /// The state of a log, for whoever only looks.
 pub(crate) async fn read_state(journal: &Journal, keys: &AccountKeys) -> Result<State> {
     load_log(journal, keys).await.map(|loaded| loaded.state)
+}
+
+impl Waiting {
+    /// How many clients and marks wait.
+    fn counts(&self) -> (usize, usize) {
+        (self.urgent.len(), self.marks.len())
+    }
 }
 
 impl Stopped {

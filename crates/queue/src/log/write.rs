@@ -31,8 +31,8 @@ const CLOSING_ATTEMPTS: u32 = 3;
 /// What goes into the next entry.
 struct Taken {
     urgent: Vec<Pending>,
-    /// Those of them that are no marks.
-    clients: usize,
+    /// How many of them are of clients, and how many are marks.
+    counts: (usize, usize),
     lazy: Vec<Vec<Event>>,
 }
 
@@ -52,11 +52,11 @@ pub(super) async fn run(inner: &Arc<Inner>) -> Stopped {
     loop {
         match next(inner, &mut lazy_due, &mut gathering, failures > 0) {
             Next::Append(taken) => {
-                let clients = taken.clients;
+                let (counts, mut others) = (taken.counts, (0, 0));
                 let mut work = inner.work.lock().await;
                 match append(inner, &mut work, taken).await {
-                    Ok(true) => (lazy_due, failures) = (None, 0),
-                    Ok(false) => {
+                    Ok(Some(waiting)) => (lazy_due, failures, others) = (None, 0, waiting),
+                    Ok(None) => {
                         let now = Instant::now();
                         // Refused mail does not delay outcomes that wait already.
                         lazy_due = lazy_due.filter(|due| *due > now).or(Some(now + OUTCOME_PAUSE));
@@ -68,7 +68,7 @@ pub(super) async fn run(inner: &Arc<Inner>) -> Stopped {
                     return Stopped::Closed;
                 }
                 alive_due = Instant::now() + ALIVE;
-                gathering.appended(clients, Instant::now());
+                gathering.appended(counts, others, Instant::now());
                 let since = work.since;
                 drop(work);
                 upkeep::begin_if_due(inner, since);
@@ -95,7 +95,7 @@ pub(super) async fn run(inner: &Arc<Inner>) -> Stopped {
 fn next(inner: &Inner, lazy_due: &mut Option<Instant>, gathering: &mut Gathering, is_failing: bool) -> Next {
     let mut waiting = inner.waiting();
     let (closing, now) = (waiting.closing, Instant::now());
-    waiting.wanted = 1;
+    (waiting.wanted, waiting.wanted_marks) = (1, 1);
     if waiting.urgent.is_empty() && waiting.marks.is_empty() {
         if waiting.lazy.is_empty() {
             *lazy_due = None;
@@ -106,12 +106,16 @@ fn next(inner: &Inner, lazy_due: &mut Option<Instant>, gathering: &mut Gathering
             return Next::Wait(Some(due));
         }
     } else if !closing {
+        let marks = waiting.marks.len();
         let gathered = match waiting.urgent.len() {
-            0 => gathering.marks(now),
+            0 => gathering.marks(marks, now),
             clients => gathering.clients(clients, now),
         };
         if let Some(until) = gathered {
-            waiting.wanted = if waiting.urgent.is_empty() { 1 } else { gathering.expected() };
+            let has_clients = !waiting.urgent.is_empty();
+            waiting.wanted = if has_clients { gathering.enough_clients() } else { 1 };
+            let wanted = if has_clients { None } else { gathering.enough_marks(now) };
+            waiting.wanted_marks = wanted.unwrap_or(usize::MAX);
             return Next::Wait(Some(until));
         }
     }
@@ -146,9 +150,9 @@ fn next(inner: &Inner, lazy_due: &mut Option<Instant>, gathering: &mut Gathering
     {
         urgent.extend(waiting.urgent.pop_front());
     }
-    let clients = urgent.len();
+    let counts = (urgent.len(), marks.len());
     marks.append(&mut urgent);
-    Next::Append(Taken { urgent: marks, clients, lazy })
+    Next::Append(Taken { urgent: marks, counts, lazy })
 }
 
 /// About how many bytes an event takes in an entry.
@@ -162,8 +166,13 @@ fn size_of_event(event: &Event) -> usize {
     }
 }
 
-/// Appends one entry of what was taken. Whether it is in the log; what is not urgent waits again if not.
-async fn append(inner: &Arc<Inner>, work: &mut Work, taken: Taken) -> std::result::Result<bool, Stopped> {
+/// Appends one entry of what was taken. Returns how many clients and marks waited for the next entry
+/// when this one was durable. `None`: it is not in the log, and what is not urgent waits again.
+async fn append(
+    inner: &Arc<Inner>,
+    work: &mut Work,
+    taken: Taken,
+) -> std::result::Result<Option<(usize, usize)>, Stopped> {
     let Taken { urgent, lazy, .. } = taken;
     let (mut counts, mut dones) = (Vec::new(), Vec::new());
     let groups: Vec<usize> = lazy.iter().map(Vec::len).collect();
@@ -181,12 +190,14 @@ async fn append(inner: &Arc<Inner>, work: &mut Work, taken: Taken) -> std::resul
     let lazy_mails = lazy_mails.count();
     match append_batch(inner, work, &batch).await {
         Ok(applied) => {
+            // Before any of the answered clients can come again.
+            let others = inner.waiting().counts();
             let mut ids = applied.accepted.iter().copied().skip(lazy_mails);
             for (done, count) in dones.into_iter().zip(counts) {
                 let _ = done.send(Ok(ids.by_ref().take(count).collect()));
             }
             keep_recent(inner, batch, &applied);
-            Ok(true)
+            Ok(Some(others))
         }
         Err(Failed::Stopped(stopped)) => {
             for done in dones {
@@ -206,7 +217,7 @@ async fn append(inner: &Arc<Inner>, work: &mut Work, taken: Taken) -> std::resul
             let groups: Vec<_> = groups.filter(|group| !matches!(group[..], [Event::Alive])).collect();
             let mut waiting = inner.waiting();
             groups.into_iter().rev().for_each(|group| waiting.lazy.push_front(group));
-            Ok(false)
+            Ok(None)
         }
     }
 }
