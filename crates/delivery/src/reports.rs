@@ -31,8 +31,10 @@ pub struct TlsSession {
     pub policy: PolicyUsed,
     /// The server; `None` if the policy could not be fetched or no server was chosen.
     pub host: Option<DnsName>,
-    /// Its address.
+    /// The server's address.
     pub address: Option<IpAddr>,
+    /// The address of this node that the connection came from; `None` if there was no connection.
+    pub source: Option<IpAddr>,
     /// The result.
     pub result: Result<(), TlsProblem>,
 }

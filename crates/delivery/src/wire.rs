@@ -78,9 +78,12 @@ impl Wire {
         timeout_at(until, read).await.unwrap_or(Err(late))
     }
 
-    /// Waits until the server closes the connection or says something. What it says answers the next
-    /// command.
+    /// Waits until the server closes the connection or says something, such as 421 (RFC 5321 §3.8). Returns
+    /// at once if it did so together with its last reply. Its words count as the answer to the next command.
     pub async fn disturbed(&mut self) {
+        if self.client.has_input() {
+            return;
+        }
         let mut input = [0; 128];
         if let Ok(length) = self.stream.read(&mut input).await {
             self.client.feed(&input[..length]);

@@ -212,6 +212,11 @@ impl Client {
         self.owed.iter().all(|owed| nothing && matches!(owed, Owed::Message { .. }))
     }
 
+    /// Whether the server has sent more than the answers that were taken.
+    pub fn has_input(&self) -> bool {
+        self.decoder.has_input()
+    }
+
     /// The extensions in the server's last reply to EHLO or LHLO.
     pub fn extensions(&self) -> &Extensions {
         &self.extensions

@@ -58,7 +58,7 @@ impl Domain {
 
     fn report(&self, host: Option<&DnsName>, policy: PolicyUsed, problem: TlsProblem) {
         let (domain, host) = (self.domain.clone(), host.cloned());
-        let session = TlsSession { domain, policy, host, address: None, result: Err(problem) };
+        let session = TlsSession { domain, policy, host, address: None, source: None, result: Err(problem) };
         self.deliverer.0.opener.reports.record(session);
     }
 

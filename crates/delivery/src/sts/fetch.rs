@@ -52,8 +52,8 @@ async fn connect(
         addresses.extend(answer.records.into_iter().map(IpAddr::V6));
     }
     for address in addresses.into_iter().take(ADDRESSES) {
-        let Ok(stream) = dialer.dial(SocketAddr::new(address, port), None).await else { continue };
-        let Ok(secured) = tls.handshake(stream, &name).await else { continue };
+        let Ok(dialed) = dialer.dial(SocketAddr::new(address, port), None).await else { continue };
+        let Ok(secured) = tls.handshake(dialed.stream, &name).await else { continue };
         // RFC 8461 §3.3: the certificate has to be good for "mta-sts" below the domain.
         let names = std::slice::from_ref(&name);
         return match tls.verify(&Judge::Roots, &secured.certificates, names, now) {

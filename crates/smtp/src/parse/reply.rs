@@ -83,6 +83,11 @@ impl ReplyDecoder {
         if self.searched > LINE_BYTES { Err(ReplyError::TooLong) } else { Ok(None) }
     }
 
+    /// Whether there is input beyond the replies that were taken.
+    pub fn has_input(&self) -> bool {
+        self.partial.is_some() || !self.input.is_empty()
+    }
+
     /// Drops unread input (RFC 3207 §4.2); how many bytes that was.
     pub fn discard_input(&mut self) -> usize {
         let dropped = self.input.len();
