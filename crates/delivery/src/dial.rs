@@ -26,11 +26,11 @@ pub trait Dialer: Send + Sync {
     /// Connects to `address`, from `source` if there is one.
     ///
     /// # Errors
-    /// Of the system. The caller bounds the time.
+    /// Errors of the system. The caller bounds the time.
     async fn dial(&self, address: SocketAddr, source: Option<IpAddr>) -> io::Result<Dialed>;
 }
 
-/// TCP.
+/// Opens TCP connections.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TcpDialer;
 

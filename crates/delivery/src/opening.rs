@@ -66,10 +66,10 @@ impl From<Failure> for Refusal {
 }
 
 impl Opener {
-    /// Connects to `address`, which has to be over by `deadline`.
+    /// Connects to `address` before `deadline`.
     ///
     /// # Errors
-    /// The failure, with the scope of the connection unless it holds for more.
+    /// The failure, with the scope of the connection or a wider one.
     pub async fn open(
         &self,
         target: &Target,
@@ -168,8 +168,8 @@ impl Opener {
         if !answer.reply.is_positive() {
             return Err(refused(target, &answer));
         }
-        // A server that gives itself our name is ourselves, behind an address that DNS or a
-        // firewall leads here.
+        // A server with the name of this one is this one, at an address that DNS or a firewall leads
+        // here.
         let name = answer.reply.lines.first().and_then(|line| line.split(' ').next()).and_then(DnsName::new);
         if target.domain.is_some() && name.is_some_and(|name| self.settings.is_own(&name)) {
             return Err(Failure::new(Reason::MailLoop, target.host.clone()));
@@ -181,7 +181,7 @@ impl Opener {
         wire.answer(step).await.map_err(|reason| Failure::new(reason, target.host.clone()))
     }
 
-    /// STARTTLS (RFC 3207), up to the server's consent.
+    /// STARTTLS (RFC 3207), up to the reply of the server.
     async fn start_tls(
         &self,
         mut wire: Wire,
@@ -213,7 +213,7 @@ impl Opener {
         }
     }
 
-    /// The handshake, and the judgement of the certificate.
+    /// Makes the handshake and judges the certificate.
     async fn secure(
         &self,
         target: &Target,
@@ -234,7 +234,7 @@ impl Opener {
         Ok((stream, TlsUse { mode: target.security.mode, verified, parameters }))
     }
 
-    /// Whether the certificate is good; an error if it has to be and is not.
+    /// Whether the certificate is good; an error if `need` demands that and it is not.
     fn judge(
         &self,
         target: &Target,
@@ -287,7 +287,7 @@ impl Opener {
 
 /// A connection after STARTTLS.
 enum Started {
-    /// The server does not want TLS, and need not.
+    /// The server does not offer TLS, and policy allows that.
     Clear(Box<Wire>),
     /// The handshake comes next.
     Tls(Box<dyn Stream>, Client),
@@ -301,7 +301,7 @@ fn refused(target: &Target, answer: &Answer) -> Failure {
     }
 }
 
-/// RFC 8689 §4.2.1: a mail whose sender requires TLS returns at once if it cannot be had.
+/// RFC 8689 §4.2.1: a mail whose sender requires TLS fails at once where TLS is not available.
 fn demanded(mut failure: Failure, target: &Target) -> Failure {
     if target.security.mode == TlsMode::Required && target.security.require_tls {
         (failure.permanent, failure.scope) = (true, Scope::Message);

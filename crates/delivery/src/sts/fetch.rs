@@ -54,7 +54,7 @@ async fn connect(
     for address in addresses.into_iter().take(ADDRESSES) {
         let Ok(dialed) = dialer.dial(SocketAddr::new(address, port), None).await else { continue };
         let Ok(secured) = tls.handshake(dialed.stream, &name).await else { continue };
-        // RFC 8461 §3.3: the certificate has to be good for "mta-sts" below the domain.
+        // RFC 8461 §3.3: the certificate has to be valid for "mta-sts" below the domain.
         let names = std::slice::from_ref(&name);
         return match tls.verify(&Judge::Roots, &secured.certificates, names, now) {
             Ok(()) => Ok(secured.stream),
@@ -64,7 +64,7 @@ async fn connect(
     Err(StsProblem::FetchError)
 }
 
-/// Sends the request; the body of a response 200 with a text. `None` if it is anything else.
+/// Sends the request. Returns the body of a response 200 with a text; `None` for any other response.
 async fn exchange(stream: &mut dyn Stream, request: &[u8]) -> Option<Vec<u8>> {
     stream.write_all(request).await.ok()?;
     stream.flush().await.ok()?;
@@ -96,7 +96,7 @@ enum BodyLength {
     UntilClose,
 }
 
-/// The head of a response that is acceptable; the inner `None` if more is to be read.
+/// The head of an acceptable response; the inner `None` if more input is needed.
 fn parse_head(input: &[u8]) -> Option<Option<Head>> {
     let mut fields = [httparse::EMPTY_HEADER; FIELDS];
     let mut response = httparse::Response::new(&mut fields);
@@ -104,7 +104,7 @@ fn parse_head(input: &[u8]) -> Option<Option<Head>> {
         httparse::Status::Partial => return Some(None),
         httparse::Status::Complete(length) => length,
     };
-    // RFC 8461 §3.3: redirects and everything but 200 are failures.
+    // RFC 8461 §3.3: redirects and all codes except 200 are failures.
     if response.code != Some(200) {
         return None;
     }
@@ -138,7 +138,7 @@ async fn sized(stream: &mut dyn Stream, mut body: BytesMut, length: usize) -> Op
 
 async fn until_close(stream: &mut dyn Stream, mut body: BytesMut) -> Option<Vec<u8>> {
     while body.len() <= STS_POLICY_BYTES {
-        // A TLS connection that is cut is an error here, so that a part is not taken for the whole.
+        // A TLS connection that breaks off is an error here: a part is not taken for the whole.
         if stream.read_buf(&mut body).await.ok()? == 0 {
             return Some(body.to_vec());
         }

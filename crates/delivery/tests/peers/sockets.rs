@@ -22,11 +22,11 @@ use crate::net::{MESSAGE, World, envelope, is_delivered, message, reason};
 const SOON: Duration = Duration::from_secs(20);
 const CLOSING: &str = "421 4.4.2 mx.d.example idle for too long\r\n";
 
-/// When the server says that it closes the connection.
+/// How the server closes the connection.
 enum Closing {
     /// In the same packet as the reply to the message.
     WithTheReply,
-    /// When it is told to, with 421 or without a word.
+    /// When the test signals it, with 421 or without a word.
     Later { says_so: bool },
 }
 

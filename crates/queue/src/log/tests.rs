@@ -17,7 +17,7 @@ use crate::envelope::{Body, Mail};
 use crate::event::{Attempted, Failure, Outcome, Status};
 use crate::state::tests::mail;
 
-/// With conditional create, and without: then writers agree by siblings (decision 28).
+/// With conditional create, and without: there writers agree by siblings (decision 28).
 const APPEND_MODES: [AppendMode; 2] = [AppendMode::Conditional, AppendMode::Siblings];
 
 fn store(objects: Arc<dyn ObjectStore>, append_mode: AppendMode) -> Store {
@@ -100,7 +100,7 @@ async fn what_was_accepted_is_there_after_reopening() {
         let ids = join_all((0..50).map(|n| queue.accept(fixture.mail(&format!("u{n}@d.example"))))).await;
         let ids: Vec<MailId> = ids.into_iter().map(|id| id.unwrap()).collect();
         assert_eq!(ids.len(), 50);
-        // Together: an entry for the first, and one for all that came meanwhile; and the adoption.
+        // The adoption, an entry for the first mail, and one for all that arrived meanwhile.
         assert!(queue.state().position().0 <= 4, "{}", queue.state().position());
         queue.record([delivered(ids[0]), deferred(ids[1], Timestamp::from_seconds(1_700_000_300))]);
         closed(queue).await;
@@ -118,7 +118,7 @@ async fn what_was_accepted_is_there_after_reopening() {
     }
 }
 
-/// Lets the writer do what it can.
+/// Lets the writer run until it waits.
 async fn settle() {
     for _ in 0..64 {
         tokio::task::yield_now().await;
@@ -195,7 +195,7 @@ async fn limits_of_a_mail_are_checked() {
     long.recipients[0].address = format!("{}@d.example", "x".repeat(500));
     long.recipients = vec![long.recipients[0].clone(); limits::QUEUE_RECIPIENTS];
     assert!(queue.accept(long).await.is_err_and(|e| e.kind() == Kind::Limit));
-    // As large as they may be: several entries, none above its limit.
+    // Mails of the largest size: several entries, none above its limit.
     let largest = || {
         let mut mail = fixture.mail("u@d.example");
         mail.body = Body::Inline(vec![b'x'; limits::QUEUE_INLINE_BYTES - mail.header.len()]);
@@ -210,7 +210,7 @@ async fn limits_of_a_mail_are_checked() {
     assert!(listed.len() >= 4);
 }
 
-/// Whatever the store answers: what was acknowledged is there, in the order of ids, and no outcome is lost.
+/// With any errors of the store, acknowledged mails are there under their ids, and no outcome is lost.
 #[tokio::test(start_paused = true)]
 async fn lost_replies_lose_and_double_nothing_acknowledged() {
     for append_mode in APPEND_MODES {

@@ -20,15 +20,15 @@ use crate::upkeep;
 const ATTEMPTS: u32 = 8;
 /// Before the first of these; twice as long each time.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Before outcomes are tried again that could not be appended, such as on a full disk.
+/// The pause before outcomes are appended again that could not be, such as on a full disk.
 const OUTCOME_PAUSE: Duration = Duration::from_secs(1);
-/// How often a writer says that it is there: its lease is several times that.
+/// How often an idle writer appends `Alive`. Its lease is several times that.
 pub(crate) const ALIVE: Duration = Duration::from_secs(180);
 
-/// How often a queue that is closed tries to append what waits.
+/// How often a closing queue tries to append the waiting events.
 const CLOSING_ATTEMPTS: u32 = 3;
 
-/// What goes into the next entry.
+/// The content of the next entry.
 struct Taken {
     urgent: Vec<Pending>,
     /// How many of them are of clients, and how many are marks.
@@ -36,7 +36,7 @@ struct Taken {
     lazy: Vec<Vec<Event>>,
 }
 
-/// What is to be done next.
+/// The next step of the writer.
 enum Next {
     Append(Taken),
     Wait(Option<Instant>),
@@ -44,7 +44,7 @@ enum Next {
 }
 
 pub(super) async fn run(inner: &Arc<Inner>) -> Stopped {
-    // Since when outcomes wait, or until when they do because an append failed.
+    // When outcomes are due: after their delay, or after the pause behind a failed append.
     let mut lazy_due: Option<Instant> = None;
     let mut alive_due = Instant::now() + ALIVE;
     let mut failures = 0;
@@ -90,8 +90,8 @@ pub(super) async fn run(inner: &Arc<Inner>) -> Stopped {
     }
 }
 
-/// Takes what waits, if it is time. After a failure outcomes and marks go by themselves: on a full
-/// disk they may use what is kept for what frees room, and mail may not.
+/// Takes the waiting events, if it is time. After a failure outcomes and marks get an entry without
+/// mail: on a full disk they may use the reserve, since they free disk space, and mail may not.
 fn next(inner: &Inner, lazy_due: &mut Option<Instant>, gathering: &mut Gathering, is_failing: bool) -> Next {
     let mut waiting = inner.waiting();
     let (closing, now) = (waiting.closing, Instant::now());
@@ -222,7 +222,7 @@ async fn append(
     }
 }
 
-/// What was accepted is likely to be sent at once.
+/// Keeps accepted mail in memory: the runner is likely to send it at once.
 fn keep_recent(inner: &Inner, batch: Batch, applied: &Applied) {
     let mails = batch.events.into_iter().filter_map(|event| match event {
         Event::Accepted(mail) => Some(mail),
@@ -247,7 +247,7 @@ impl From<Error> for Failed {
 /// Appends a batch and applies it. Durable when it returns.
 async fn append_batch(inner: &Inner, work: &mut Work, batch: &Batch) -> std::result::Result<Applied, Failed> {
     let plain = batch.encode();
-    // What frees room may use what a full disk keeps for that.
+    // An entry that frees disk space may use the reserve of a full disk.
     let frees = !batch.events.iter().any(|event| matches!(event, Event::Accepted(_)));
     let journal = if frees { inner.journal.freeing() } else { inner.journal.clone() };
     let mut last = Error::retry("the queue's log grows too fast");
@@ -263,8 +263,8 @@ async fn append_batch(inner: &Inner, work: &mut Work, batch: &Batch) -> std::res
             Ok(Append::Lost | Append::Trimmed) => {}
             Err(e) if matches!(e.kind(), Kind::Retry | Kind::Conflict) => {
                 last = e;
-                // The local store knows: what it did not take is not there, and a full disk stays
-                // full for a while.
+                // The local store knows that a failed write is not there, and a full disk stays full
+                // for a while.
                 let is_local = inner.store.directory().is_some();
                 if let Some(applied) = catch_up(inner, work, batch).await? {
                     return Ok(applied);
@@ -284,7 +284,7 @@ async fn append_batch(inner: &Inner, work: &mut Work, batch: &Batch) -> std::res
     Err(Failed::Store(last))
 }
 
-/// Reads what is in the log behind what is known; what `batch` did, if it is there.
+/// Reads the entries behind the replay. Returns the result of `batch`, if it is among them.
 async fn catch_up(
     inner: &Inner,
     work: &mut Work,
@@ -321,7 +321,7 @@ async fn catch_up(
 }
 
 impl Inner {
-    /// Applies an entry that is in the log, and tells others.
+    /// Applies an entry that is in the log, and notifies the runner.
     fn apply(&self, position: Position, batch: &Batch) -> Applied {
         let applied = {
             let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);

@@ -21,7 +21,7 @@ async fn an_entry_waits_for_those_that_came_before() {
     }
     join_all(one_by_one).await;
     assert_eq!(queue.state().position().0, before + 1, "three clients did not share an entry");
-    // One of them does not come again: the others do not wait for long.
+    // One client does not return: the others do not wait for long.
     let begun = tokio::time::Instant::now();
     join_all([accept(6), accept(7)]).await;
     assert!(begun.elapsed() <= 2 * GATHER, "{:?}", begun.elapsed());
@@ -55,7 +55,7 @@ async fn marks_go_with_mail_that_is_accepted() {
     for marked in marks {
         marked.await.unwrap().unwrap();
     }
-    // Nobody comes: not for long.
+    // No client comes: the mark does not wait for long.
     let begun = tokio::time::Instant::now();
     queue.mark_sending(MailId(2)).await.unwrap();
     assert!(begun.elapsed() <= 2 * RIDE, "{:?}", begun.elapsed());
@@ -64,8 +64,7 @@ async fn marks_go_with_mail_that_is_accepted() {
     assert_eq!(again.state().totals().repeated, 3);
 }
 
-/// The same as the local store counts it: acceptances of a moment share a sync, and outcomes have
-/// none of their own.
+/// Counted by the local store: mails of one moment share a sync, and outcomes need none of their own.
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_clients_share_a_sync() {
     let dir = tempfile::tempdir().unwrap();

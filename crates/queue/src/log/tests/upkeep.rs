@@ -1,4 +1,4 @@
-//! Upkeep: what it carries, trims and removes, also as a former writer of the queue.
+//! Upkeep carries, trims and removes only what no later writer needs, even as a former writer.
 
 use super::*;
 
@@ -19,7 +19,7 @@ async fn upkeep_keeps_what_is_queued_and_trims_the_rest() {
             }
             queue.upkeep().await.unwrap();
         }
-        // Most of what the first segments have is delivered, and they are carried on.
+        // Most mail of the first segments is delivered: the rest is carried into another one.
         for (id, _) in staying.drain(..4) {
             queue.commit(vec![delivered(id)]).await.unwrap();
         }
@@ -50,7 +50,7 @@ async fn accept_two(fixture: &Fixture, queue: &Queue, address: &str) -> MailId {
     id
 }
 
-/// The address of the first recipient, as a process reads it that has nothing of it in memory.
+/// The address of the first recipient, read by another process, without a cache.
 async fn address_of(fixture: &Fixture, id: MailId) -> String {
     let queue = fixture.open("reader").await;
     let mail = queue.read(id).await.unwrap();
@@ -83,7 +83,7 @@ async fn late_upkeep_of_a_former_owner_removes_no_segment() {
     }
 }
 
-/// What it deletes after it was still the owner was superfluous then, and stays so.
+/// An object that was superfluous while this process was the writer stays superfluous.
 #[tokio::test(start_paused = true)]
 async fn upkeep_between_two_reigns_removes_no_segment() {
     for append_mode in APPEND_MODES {
@@ -103,7 +103,7 @@ async fn upkeep_between_two_reigns_removes_no_segment() {
         settle().await;
         assert!(node.take_back("a").await.is_err_and(|e| e.kind() == Kind::Retry));
         drop(held);
-        // It has read what the other one recorded: nothing is superfluous, or it refuses.
+        // It has read the entries of the other writer: it finds nothing superfluous, or it refuses.
         let _ = upkeep.await.unwrap();
         node.take_back("a").await.unwrap();
         let running = node.clone();
@@ -114,7 +114,7 @@ async fn upkeep_between_two_reigns_removes_no_segment() {
     }
 }
 
-/// It wrote its checkpoint after the owner had loaded the log: mail before it is not carried.
+/// The former writer wrote its checkpoint after the owner had loaded the log: mail before it is not carried.
 #[tokio::test(start_paused = true)]
 async fn a_former_owners_checkpoint_lets_no_mail_be_trimmed() {
     for (append_mode, former_goes_on) in
@@ -127,7 +127,7 @@ async fn a_former_owners_checkpoint_lets_no_mail_be_trimmed() {
         let id = accept_two(&fixture, &former, "u@d.example").await;
         let owner = fixture.open("b").await;
         if former_goes_on {
-            // It trims after the owner's checkpoint.
+            // The former writer trims after the owner's checkpoint.
             let mut held = faulty.hold_listing("/history", 0);
             let upkeep = {
                 let former = former.clone();
@@ -143,7 +143,7 @@ async fn a_former_owners_checkpoint_lets_no_mail_be_trimmed() {
         }
         assert_eq!(address_of(&fixture, id).await, "u@d.example", "{former_goes_on}");
         owner.close();
-        // Carried the next time, and trimmed then.
+        // The next upkeep carries the mail, and trims then.
         let again = fixture.open("c").await;
         again.upkeep().await.unwrap();
         again.upkeep().await.unwrap();
@@ -188,7 +188,7 @@ async fn a_mail_that_cannot_be_read_keeps_its_entry() {
     let Place::Entry(at, _) = queue.state().rows().get(id).unwrap().place else { panic!("not an entry") };
     queue.upkeep().await.unwrap();
     closed(queue).await;
-    // Nothing of the mail is in memory.
+    // A new process has no cache of the mail.
     let queue = fixture.open("a").await;
     let path = format!("queue/{}/log/{:016x}", crate::node_id("a"), at.0).into();
     let right = objects.get(&path).await.unwrap().bytes().await.unwrap();
@@ -222,7 +222,7 @@ async fn an_old_body_without_a_mail_is_removed() {
         large.facts.size = 100_000;
         large.body = kept;
         queue.accept(large).await.unwrap();
-        // More was expected of its header than came, so that its body is an object although it is small.
+        // A longer header was announced, so the body is an object although it is small.
         let mut writer = queue.begin_body(8192);
         writer.write(&[b'x'; 58_000]).await.unwrap();
         let mut small = fixture.mail("v@d.example");
