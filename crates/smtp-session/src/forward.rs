@@ -61,7 +61,7 @@ pub(super) fn check(shared: &SmtpShared, envelope: &Envelope, outside: &[Outside
     outbox.forwarder().check(&all).map_err(|reached| replies::forwarding_limit(&reached))
 }
 
-/// The bug of a message that streams to one account and should be forwarded.
+/// The refusal to forward a message that streams to one account: a bug in Sealpost.
 pub(super) fn not_copied() -> Refusal {
     Refusal::Store(Error::internal("a message for one account is forwarded"))
 }
