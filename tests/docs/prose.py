@@ -49,7 +49,7 @@ RULES = [(re.compile(pattern, re.IGNORECASE), advice) for pattern, advice in (
 )]
 
 # Comments are checked by the rules whose advice begins so, but in crates that are not there yet. No crate may be added.
-COMMENTS_NOT_YET = ("delivery", "queue", "smtp", "smtp-session", "submission")
+COMMENTS_NOT_YET = ()
 COMMENT_ADVICE = ("name the actor:", "write report,", "write again", "write continue", "write evict", "write permanently",
                   "write temporary")
 COMMENT_RULES = [(rule, advice) for rule, advice in RULES if advice.startswith(COMMENT_ADVICE)]

@@ -310,6 +310,7 @@ fn tls_sessions(home: &Home, day: &str) {
         reason: "mx-not-in-sts-policy".to_owned(),
         host: Some("mx2.example.com".to_owned()),
         address: Some("192.0.2.2".to_owned()),
+        source: Some("192.0.2.9".to_owned()),
     };
     let lines = ["version: STSv1", "mode: testing", "mx: mx1.example.com", "mx: *.mx.example.com"];
     let mut sessions = TlsDay { others: (3, 1), ..TlsDay::default() };
@@ -367,5 +368,6 @@ fn tls_sessions_become_reports_by_day_and_domain() {
         (&"validation-failure".into(), &2.into())
     );
     assert_eq!(failure["receiving-mx-hostname"], "mx2.example.com");
+    assert_eq!(failure["sending-mta-ip"], "192.0.2.9");
     assert_eq!(home.status(&["queue", "tls-report", "--day", "27.11.2026"]), 2);
 }

@@ -1,4 +1,4 @@
-//! Logs in at a smarthost (RFC 4954): PLAIN (RFC 4616), else LOGIN, which old servers have alone.
+//! Logs in at a smarthost (RFC 4954): by PLAIN (RFC 4616), or by LOGIN where an old server offers only that.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -22,8 +22,8 @@ pub(crate) async fn log_in(wire: &mut Wire, credentials: &Credentials, host: &st
     let reply = result.map_err(|reason| Failure::new(reason, host))?;
     match reply.code {
         235 => Ok(()),
-        // Wrong credentials are the operator's to correct: mail waits for that (not `with_reply`,
-        // which would return it to its senders).
+        // The operator has to correct wrong credentials, and mail waits for that. So not `with_reply`,
+        // which would return the mail to its senders.
         _ => Err(Failure {
             reply: Some(PeerReply::new(&reply)),
             ..Failure::new(Reason::AuthenticationFailed, host).with_scope(Scope::Site)

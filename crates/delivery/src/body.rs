@@ -14,13 +14,13 @@ use crate::wire::Wire;
 
 /// Bytes that are sent at once. Small enough to need no share of the memory budget.
 const PIECE_BYTES: usize = 16 * 1024;
-/// Chunks whose replies are owed at the same time: at most a few hundred KiB on their way, whatever
-/// the round trip.
+/// Chunks that may wait for their replies at the same time: at most a few hundred KiB are on their way,
+/// whatever the round trip.
 const CHUNKS_OWED: usize = 16;
-/// How long a connection that is lost already is read for a reply.
+/// How long to read a reply from a connection after a write failed.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// Why a transaction did not come to its end. The connection is of no more use.
+/// Why a transaction broke off. The connection cannot be used again.
 #[derive(Debug)]
 pub(crate) struct Broken {
     /// The reason.
@@ -35,7 +35,7 @@ impl From<Reason> for Broken {
     }
 }
 
-/// Sends the message after DATA was answered with 354; the reply to its end.
+/// Sends the message after reply 354 to DATA. Returns the reply to its end.
 pub(crate) async fn by_data(wire: &mut Wire, message: &mut dyn MessageReader) -> Result<Reply, Broken> {
     let mut lines = LineEndNormalizer::new();
     let mut clean = BytesMut::new();
@@ -58,13 +58,13 @@ pub(crate) async fn by_data(wire: &mut Wire, message: &mut dyn MessageReader) ->
     Ok(wire.read_answer(Step::MessageEnd).await?.reply)
 }
 
-/// Ends a message that no recipient wants: the server agreed to DATA all the same (RFC 2920 §3.1).
+/// Sends an empty message: the server accepted DATA although it refused all recipients (RFC 2920 §3.1).
 pub(crate) async fn empty_data(wire: &mut Wire) -> Result<Reply, Broken> {
     wire.client.end_data(&mut wire.out);
     Ok(wire.answer(Step::MessageEnd).await?.reply)
 }
 
-/// Sends the message by BDAT; the reply to the last chunk, or to the first that was refused.
+/// Sends the message by BDAT. Returns the reply to the last chunk, or to the first that the server refused.
 pub(crate) async fn by_chunks(wire: &mut Wire, message: &mut dyn MessageReader) -> Result<Reply, Broken> {
     let mut lines = LineEndNormalizer::new();
     let mut chunk = BytesMut::new();
@@ -95,13 +95,13 @@ pub(crate) async fn by_chunks(wire: &mut Wire, message: &mut dyn MessageReader) 
         }
         owed -= 1;
         if !answer.reply.is_positive() {
-            // The last chunk is refused as well (RFC 3030 §2).
+            // The server refuses the last chunk as well (RFC 3030 §2).
             return refused(wire, answer.reply, owed + 1).await;
         }
     }
 }
 
-/// The first refusal counts; the replies to chunks already sent are read and dropped.
+/// Reads and drops the replies to chunks already sent. The first refusal counts.
 async fn refused(wire: &mut Wire, reply: Reply, owed: usize) -> Result<Reply, Broken> {
     for _ in 0..owed {
         wire.read_answer(Step::Message).await?;
@@ -124,14 +124,14 @@ async fn flush_piece(wire: &mut Wire) -> Result<(), Broken> {
     }
 }
 
-/// A server that refuses a message in its midst replies and closes. The write fails first: look for
-/// the reply.
+/// Reads the reply of a server that refused a message midway and closed: the write fails before the reply
+/// is read.
 async fn last_words(wire: &mut Wire, reason: Reason) -> Broken {
     if !matches!(reason, Reason::ConnectionLost(_)) {
         return reason.into();
     }
     wire.out.clear();
-    // Whatever it answers, it answers the message.
+    // Any reply is the reply to the message.
     wire.client.command(Command::Noop, &mut BytesMut::new());
     wire.set_deadline(Instant::now() + LAST_WORDS);
     match wire.read_answer(Step::MessageEnd).await {
@@ -143,6 +143,6 @@ async fn last_words(wire: &mut Wire, reason: Reason) -> Broken {
 }
 
 async fn next(message: &mut dyn MessageReader) -> Result<Option<bytes::Bytes>, Broken> {
-    // Never end the message here: a part would be taken for the whole.
+    // Never end the message here: the server would take a part for the whole.
     message.next().await.map_err(|_| Broken::from(Reason::LocalFailure))
 }

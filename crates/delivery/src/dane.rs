@@ -48,7 +48,7 @@ pub(crate) fn verify(
     now: UnixTime,
     provider: &Arc<CryptoProvider>,
 ) -> Result<(), CertificateProblem> {
-    // RFC 7672 §3.1.1: names and dates in the certificate are of no account.
+    // RFC 7672 §3.1.1: names and dates in the certificate do not count.
     if records.iter().any(|record| record.usage == DANE_EE && matches(record, leaf)) {
         return Ok(());
     }

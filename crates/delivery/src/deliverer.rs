@@ -36,7 +36,7 @@ pub struct Deliverer(Arc<Inner>);
 pub struct Parts {
     /// How this node delivers.
     pub settings: Settings,
-    /// Which mail takes which way.
+    /// The routes.
     pub routes: Routes,
     /// DNS.
     pub resolver: Arc<dyn Resolver>,
@@ -46,7 +46,7 @@ pub struct Parts {
     pub tls: TlsClient,
     /// Policies of MTA-STS.
     pub policies: Arc<dyn PolicyStore>,
-    /// Takes note of TLS sessions.
+    /// Records TLS sessions.
     pub reports: Arc<dyn TlsReports>,
     /// Time.
     pub clock: Arc<dyn Clock>,
@@ -128,7 +128,7 @@ struct Addresses {
 }
 
 impl Inner {
-    /// The addresses of `host` in the order in which `domain` wants them.
+    /// The addresses of `host`, in the order of families configured for `domain`.
     async fn addresses(&self, host: &DnsName, domain: &DnsName) -> Result<Addresses, Failure> {
         let mut found = Addresses { addresses: Vec::new(), secure: true, owner: host.clone() };
         let mut error = LookupError::NoData { secure: false };
@@ -142,7 +142,7 @@ impl Inner {
                     found.addresses.extend(addresses.into_iter().take(MX_ADDRESSES));
                     (found.secure, found.owner) = (found.secure && secure, owner);
                 }
-                // A failure says more than that there is no address of one kind.
+                // A failed lookup tells more than the absence of one kind of address.
                 Err(other) if error.is_negative() => error = other,
                 Err(_) => {}
             }
@@ -173,7 +173,7 @@ fn to_ip<A: Into<IpAddr>>(addresses: Vec<A>) -> Vec<IpAddr> {
     addresses.into_iter().map(Into::into).collect()
 }
 
-/// Failures of the servers of a destination, of which one is reported.
+/// Failures of the servers of a destination. One of them becomes the reported failure.
 #[derive(Default)]
 struct Failures {
     worst: Option<Failure>,
@@ -193,7 +193,7 @@ impl Failures {
     /// The failure of the whole destination.
     fn into_failure(self, domain: &str) -> Failure {
         let failure = self.worst.unwrap_or_else(|| Failure::new(Reason::NoAddress, domain));
-        // A failure that concerns only this message says nothing about the site.
+        // A failure of this message alone is no failure of the site.
         if failure.scope == Scope::Message { failure } else { failure.with_scope(Scope::Site) }
     }
 }

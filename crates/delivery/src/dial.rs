@@ -12,23 +12,31 @@ pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
+/// A connection that was just opened.
+pub struct Dialed {
+    /// Its bytes.
+    pub stream: Box<dyn Stream>,
+    /// The address that it leaves this node from; `None` if the system does not say.
+    pub source: Option<IpAddr>,
+}
+
 /// Opens connections.
 #[async_trait]
 pub trait Dialer: Send + Sync {
     /// Connects to `address`, from `source` if there is one.
     ///
     /// # Errors
-    /// Of the system. The caller bounds the time.
-    async fn dial(&self, address: SocketAddr, source: Option<IpAddr>) -> io::Result<Box<dyn Stream>>;
+    /// Errors of the system. The caller bounds the time.
+    async fn dial(&self, address: SocketAddr, source: Option<IpAddr>) -> io::Result<Dialed>;
 }
 
-/// TCP.
+/// Opens TCP connections.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TcpDialer;
 
 #[async_trait]
 impl Dialer for TcpDialer {
-    async fn dial(&self, address: SocketAddr, source: Option<IpAddr>) -> io::Result<Box<dyn Stream>> {
+    async fn dial(&self, address: SocketAddr, source: Option<IpAddr>) -> io::Result<Dialed> {
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
         if let Some(source) = source {
             socket.bind(SocketAddr::new(source, 0))?;
@@ -36,6 +44,7 @@ impl Dialer for TcpDialer {
         let stream: TcpStream = socket.connect(address).await?;
         // Commands are sent in whole batches: waiting for more to send only delays them.
         stream.set_nodelay(true)?;
-        Ok(Box::new(stream))
+        let source = stream.local_addr().ok().map(|address| address.ip());
+        Ok(Dialed { stream: Box::new(stream), source })
     }
 }

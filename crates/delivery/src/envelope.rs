@@ -12,7 +12,7 @@ use sealpost_smtp::types::{Mailbox, Notify, OriginalRecipient, Return, ReversePa
 /// One mail for one destination: recipients of one site, and facts about the message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Envelope {
-    /// Where failures are reported.
+    /// The address that gets reports of failures.
     pub sender: ReversePath,
     /// Recipients, all of which one server accepts mail for; at least one.
     /// [`crate::outcome::Attempt::recipients`] has their order.
@@ -45,7 +45,7 @@ impl Recipient {
     }
 }
 
-/// The facts of a message that are needed before it is sent.
+/// Facts about a message that decide how it can be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MessageFacts {
     /// Whether its body has bytes above 127.
@@ -67,7 +67,7 @@ pub enum TlsDemand {
     Waive,
 }
 
-/// In which form a server takes the message.
+/// A form in which a server takes the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BodyForm {
     /// As it was accepted.
@@ -77,11 +77,11 @@ pub enum BodyForm {
     SevenBit,
 }
 
-/// Where the bytes of a message come from.
+/// The source of the bytes of a message.
 #[async_trait]
 pub trait MessageSource: Send + Sync {
     /// Bytes of the message in `form`, trace and signature fields included, before any
-    /// dot-stuffing. An estimate will do (RFC 1870 §6.1), but not one that is too small.
+    /// dot-stuffing. An estimate will do (RFC 1870 §6.1), unless it is too small.
     fn size(&self, form: BodyForm) -> u64;
 
     /// Opens the message in `form` at its beginning.
@@ -98,8 +98,8 @@ pub trait MessageReader: Send {
     /// CRLF; a bare CR or LF would be sent as CRLF.
     ///
     /// # Errors
-    /// If the rest cannot be read. The connection ends without the end of the message, so that no
-    /// server takes a part for the whole.
+    /// If the rest cannot be read. The connection closes without the end of the message, so that the
+    /// server does not take a part for the whole.
     async fn next(&mut self) -> Result<Option<Bytes>>;
 }
 

@@ -1,4 +1,4 @@
-//! Which servers take mail for a domain (RFC 5321 §5.1, RFC 7505), and which site they are.
+//! Finds the servers that take mail for a domain (RFC 5321 §5.1, RFC 7505), and their site.
 
 use sealpost_base::Random;
 use sealpost_base::limits::{MX_HOSTS, SITE_KEY_BYTES};
@@ -19,11 +19,11 @@ pub(crate) struct MailHosts {
     pub site: SiteKey,
 }
 
-/// Looks up the mail servers of `domain`. `is_own` names this server: it and those not better than
-/// it are left out.
+/// Looks up the mail servers of `domain`. Leaves out this server, which `is_own` recognises, and those that
+/// are not better than it.
 ///
 /// # Errors
-/// Why there are none.
+/// The reason if there are none.
 pub(crate) async fn mail_hosts(
     resolver: &dyn Resolver,
     random: &dyn Random,
@@ -44,7 +44,7 @@ pub(crate) async fn mail_hosts(
     records.sort();
     records.dedup_by(|a, b| a.exchange == b.exchange);
     let site = site_key(&records);
-    // RFC 5321 §5.1: nothing goes to a host that is not better than this one.
+    // RFC 5321 §5.1: send no mail to a host that is not better than this one.
     if let Some(own) = records.iter().filter(|mx| is_own(&mx.exchange)).map(|mx| mx.preference).min() {
         records.retain(|mx| mx.preference < own);
         if records.is_empty() {
@@ -73,7 +73,7 @@ fn shuffle(records: &mut [Mx], random: &dyn Random) {
     for group in records.chunk_by_mut(|a, b| a.preference == b.preference) {
         for last in (1..group.len()).rev() {
             let bound = last as u64 + 1;
-            // The bias of a remainder of 64 bits is of no account here.
+            // The bias of a remainder of 64 bits is negligible.
             let other = random.next_u64() % bound;
             group.swap(last, usize::try_from(other).unwrap_or(0));
         }
@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(found.hosts.len(), MX_HOSTS);
         assert_eq!(found.hosts[0], name("host0.example"));
         assert_eq!(found.site.as_str().len(), SITE_KEY_BYTES);
-        // Another set that begins the same is another site.
+        // Another set with the same beginning is another site.
         zone.add("e.example", mx(0, "other.example"));
         for i in 0..1000 {
             zone.add("e.example", mx(i, &format!("host{i}.example")));

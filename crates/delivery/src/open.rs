@@ -20,8 +20,8 @@ use crate::timeouts::Timeouts;
 use crate::transport::Connection;
 use crate::wire::Wire;
 
-/// Commands that are sent before their replies are read. More could fill the buffers of both sides,
-/// with each waiting for the other to read.
+/// Commands that are sent before their replies are read. More could fill the buffers of both sides, each
+/// waiting for the other to read.
 const WINDOW: usize = 64;
 
 /// A connection past EHLO, TLS and AUTH.
@@ -36,7 +36,7 @@ pub(crate) struct OpenConnection {
     connect_time: Duration,
     /// Mails that may still be sent.
     mails_left: u32,
-    /// A transaction was begun and not ended.
+    /// Whether a transaction was begun and not ended.
     dirty: bool,
 }
 
@@ -62,7 +62,7 @@ impl OpenConnection {
         }
     }
 
-    /// Says how long opening it took.
+    /// Notes how long opening it took.
     pub fn opened_in(mut self, time: Duration) -> Self {
         self.connect_time = time;
         self
@@ -140,7 +140,7 @@ impl Connection for OpenConnection {
         let Some(mut wire) = self.wire.take() else { return };
         wire.set_deadline(Instant::now() + self.timeouts.quit);
         wire.client.command(Command::Quit, &mut wire.out);
-        // RFC 5321 §4.1.1.10 wants the reply awaited; nothing depends on it.
+        // RFC 5321 §4.1.1.10: the client waits for the reply, which changes nothing.
         let _ = wire.answer(Step::Reset).await;
         wire.shut_down().await;
     }
@@ -174,9 +174,9 @@ struct Transaction<'a> {
     outcomes: Vec<Option<Outcome>>,
     accepted: Vec<bool>,
     mail_refused: bool,
-    /// The server waits for the message.
+    /// Whether the server waits for the message.
     data_agreed: bool,
-    /// MAIL was accepted and the transaction has not ended.
+    /// Whether MAIL was accepted and the transaction has not ended.
     begun: bool,
 }
 
@@ -240,7 +240,7 @@ impl<'a> Transaction<'a> {
         for next in sent {
             let answer = wire.answer(next.step()).await?;
             debug_assert!(matches!(answer.to, Sent::Command(_)));
-            // RFC 5321 §3.8: the server is about to close; nothing it said of this mail counts.
+            // RFC 5321 §3.8: the server is about to close; none of its replies to this mail counts.
             if answer.reply.code == 421 {
                 let reply = Some(PeerReply::new(&answer.reply));
                 return Err(Broken { reason: Reason::ConnectionLost(next.step()), reply });
@@ -250,8 +250,8 @@ impl<'a> Transaction<'a> {
         Ok(())
     }
 
-    /// Writes a command unless replies so far make it pointless; `unanswered` if replies of this
-    /// batch are owed.
+    /// Writes a command unless replies so far make it pointless. `unanswered`: commands of this batch wait
+    /// for their replies.
     fn put(&self, wire: &mut Wire, next: Next, unanswered: bool) -> bool {
         let command = match next {
             Next::Reset => Command::Rset,
@@ -314,7 +314,7 @@ impl<'a> Transaction<'a> {
 
     fn refusal(&self, reason: Reason, reply: &Reply) -> Failure {
         if !reply.is_error() {
-            // 2xx or 3xx where it makes no sense: not a refusal that could be permanent.
+            // 2xx or 3xx out of place is not a refusal, which could be permanent.
             return Failure::new(Reason::ProtocolViolation(Step::Message), self.host)
                 .with_scope(Scope::Connection);
         }
@@ -327,8 +327,8 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// The connection broke: recipients without an outcome are to be tried again, unless the server
-    /// said otherwise.
+    /// Gives recipients without an outcome the failure of the broken connection. It is temporary unless
+    /// the last reply of the server says otherwise.
     fn break_off(&mut self, broken: Broken) {
         let mut failure = Failure::new(broken.reason, self.host);
         if let Some(reply) = broken.reply {

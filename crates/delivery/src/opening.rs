@@ -11,7 +11,7 @@ use sealpost_smtp::types::{ClientName, Command, Hello, Verb};
 use tokio::time::{Instant, timeout_at};
 
 use crate::auth;
-use crate::dial::{Dialer, Stream};
+use crate::dial::{Dialed, Dialer, Stream};
 use crate::open::OpenConnection;
 use crate::outcome::{Failure, PeerReply, Reason, Scope, ServerSeen, Step, TlsMode, TlsUse};
 use crate::reports::{TlsProblem, TlsReports, TlsSession};
@@ -45,6 +45,14 @@ pub(crate) struct Target {
     pub credentials: Option<Credentials>,
 }
 
+/// The two ends of a connection.
+#[derive(Debug, Clone, Copy)]
+struct Ends {
+    server: IpAddr,
+    /// The address of this node; `None` if the system does not say.
+    source: Option<IpAddr>,
+}
+
 /// Why a connection did not come about, and whether TLS is to blame.
 struct Refusal {
     failure: Failure,
@@ -58,10 +66,10 @@ impl From<Failure> for Refusal {
 }
 
 impl Opener {
-    /// Connects to `address`, which has to be over by `deadline`.
+    /// Connects to `address` before `deadline`.
     ///
     /// # Errors
-    /// The failure, with the scope of the connection unless it holds for more.
+    /// The failure, with the scope of the connection or a wider one.
     pub async fn open(
         &self,
         target: &Target,
@@ -89,10 +97,11 @@ impl Opener {
     ) -> Result<OpenConnection, Refusal> {
         let begun = self.clock.monotonic();
         let failed = |reason: Reason| Failure::new(reason, target.host.clone());
-        let mut stream = self.dial(address, deadline).await.map_err(failed)?;
+        let Dialed { mut stream, source } = self.dial(address, deadline).await.map_err(failed)?;
+        let ends = Ends { server: address.ip(), source };
         let mut tls = TlsUse::default();
         if target.implicit_tls {
-            let secured = self.secure(target, address.ip(), stream, deadline, &need).await?;
+            let secured = self.secure(target, ends, stream, deadline, &need).await?;
             (stream, tls) = secured;
         }
         let mut wire =
@@ -100,10 +109,10 @@ impl Opener {
         self.greeting(&mut wire, target).await?;
         self.hello(&mut wire, target).await?;
         if !target.implicit_tls && need != Need::Clear {
-            wire = match self.start_tls(wire, target, &need).await? {
+            wire = match self.start_tls(wire, target, ends, &need).await? {
                 Started::Clear(wire) => *wire,
                 Started::Tls(stream, client) => {
-                    let (stream, used) = self.secure(target, address.ip(), stream, deadline, &need).await?;
+                    let (stream, used) = self.secure(target, ends, stream, deadline, &need).await?;
                     tls = used;
                     let mut wire = Wire::from_parts(stream, client, self.settings.timeouts, deadline);
                     self.hello(&mut wire, target).await?;
@@ -122,11 +131,11 @@ impl Opener {
         Ok(open.opened_in(self.clock.monotonic().saturating_sub(begun)))
     }
 
-    async fn dial(&self, address: SocketAddr, deadline: Instant) -> Result<Box<dyn Stream>, Reason> {
+    async fn dial(&self, address: SocketAddr, deadline: Instant) -> Result<Dialed, Reason> {
         let end = Instant::now() + self.settings.timeouts.connect;
         let dial = self.dialer.dial(address, self.settings.source_for(address.ip()));
         match timeout_at(end.min(deadline), dial).await {
-            Ok(Ok(stream)) => Ok(stream),
+            Ok(Ok(dialed)) => Ok(dialed),
             Ok(Err(error)) => Err(match error.kind() {
                 std::io::ErrorKind::ConnectionRefused => Reason::ConnectionRefused,
                 std::io::ErrorKind::TimedOut => Reason::TimedOut(Step::Connect),
@@ -159,8 +168,8 @@ impl Opener {
         if !answer.reply.is_positive() {
             return Err(refused(target, &answer));
         }
-        // A server that gives itself our name is ourselves, behind an address that DNS or a
-        // firewall leads here.
+        // A server with the name of this one is this one, at an address that DNS or a firewall leads
+        // here.
         let name = answer.reply.lines.first().and_then(|line| line.split(' ').next()).and_then(DnsName::new);
         if target.domain.is_some() && name.is_some_and(|name| self.settings.is_own(&name)) {
             return Err(Failure::new(Reason::MailLoop, target.host.clone()));
@@ -172,58 +181,64 @@ impl Opener {
         wire.answer(step).await.map_err(|reason| Failure::new(reason, target.host.clone()))
     }
 
-    /// STARTTLS (RFC 3207), up to the server's consent.
-    async fn start_tls(&self, mut wire: Wire, target: &Target, need: &Need) -> Result<Started, Refusal> {
+    /// STARTTLS (RFC 3207), up to the reply of the server.
+    async fn start_tls(
+        &self,
+        mut wire: Wire,
+        target: &Target,
+        ends: Ends,
+        need: &Need,
+    ) -> Result<Started, Refusal> {
         if !wire.client.extensions().has("STARTTLS") {
-            return self.without_tls(wire, target, need).map_err(Refusal::from);
+            return self.without_tls(wire, target, ends, need).map_err(Refusal::from);
         }
         wire.client.command(Command::StartTls, &mut wire.out);
         let answer = wire.answer(Step::Tls).await;
-        let answer = answer.map_err(|reason| self.tls_failure(target, None, reason))?;
+        let answer = answer.map_err(|reason| self.tls_failure(target, ends, reason))?;
         if answer.reply.code != 220 {
-            return self.without_tls(wire, target, need).map_err(Refusal::from);
+            return self.without_tls(wire, target, ends, need).map_err(Refusal::from);
         }
         match wire.into_parts() {
             Some((stream, client)) => Ok(Started::Tls(stream, client)),
             // RFC 3207 §6: input before the handshake may not be from the server that TLS verifies.
-            None => Err(self.tls_failure(target, None, Reason::ProtocolViolation(Step::Tls))),
+            None => Err(self.tls_failure(target, ends, Reason::ProtocolViolation(Step::Tls))),
         }
     }
 
-    fn without_tls(&self, wire: Wire, target: &Target, need: &Need) -> Result<Started, Failure> {
-        self.report(target, None, Err(TlsProblem::StartTlsNotSupported));
+    fn without_tls(&self, wire: Wire, target: &Target, ends: Ends, need: &Need) -> Result<Started, Failure> {
+        self.report(target, ends, Err(TlsProblem::StartTlsNotSupported));
         match need {
             Need::Nothing | Need::Clear => Ok(Started::Clear(Box::new(wire))),
             _ => Err(demanded(Failure::new(Reason::TlsNotOffered, target.host.clone()), target)),
         }
     }
 
-    /// The handshake, and the judgement of the certificate.
+    /// Makes the handshake and judges the certificate.
     async fn secure(
         &self,
         target: &Target,
-        address: IpAddr,
+        ends: Ends,
         stream: Box<dyn Stream>,
         deadline: Instant,
         need: &Need,
     ) -> Result<(Box<dyn Stream>, TlsUse), Refusal> {
-        let name = target.security.names.first().cloned().unwrap_or(ServerName::from(address));
+        let name = target.security.names.first().cloned().unwrap_or(ServerName::from(ends.server));
         let end = Instant::now() + self.settings.timeouts.tls;
         let secured = match timeout_at(end.min(deadline), self.tls.handshake(stream, &name)).await {
             Ok(Ok(secured)) => secured,
-            Ok(Err(_)) => return Err(self.tls_failure(target, Some(address), Reason::TlsFailed)),
-            Err(_) => return Err(self.tls_failure(target, Some(address), Reason::TimedOut(Step::Tls))),
+            Ok(Err(_)) => return Err(self.tls_failure(target, ends, Reason::TlsFailed)),
+            Err(_) => return Err(self.tls_failure(target, ends, Reason::TimedOut(Step::Tls))),
         };
         let Secured { stream, certificates, parameters } = secured;
-        let verified = self.judge(target, address, &certificates, need)?;
+        let verified = self.judge(target, ends, &certificates, need)?;
         Ok((stream, TlsUse { mode: target.security.mode, verified, parameters }))
     }
 
-    /// Whether the certificate is good; an error if it has to be and is not.
+    /// Whether the certificate is good; an error if `need` demands that and it is not.
     fn judge(
         &self,
         target: &Target,
-        address: IpAddr,
+        ends: Ends,
         certificates: &[CertificateDer<'_>],
         need: &Need,
     ) -> Result<bool, Failure> {
@@ -238,7 +253,7 @@ impl Opener {
         let counts = has_policy && *need != Need::Encryption;
         let reported =
             judged.map_err(TlsProblem::Certificate).or_else(|e| if counts { Err(e) } else { Ok(()) });
-        self.report(target, Some(address), reported);
+        self.report(target, ends, reported);
         match (judged, need) {
             (Ok(()), _) => Ok(true),
             (Err(_), Need::Nothing | Need::Clear | Need::Encryption) => Ok(false),
@@ -248,8 +263,8 @@ impl Opener {
         }
     }
 
-    fn tls_failure(&self, target: &Target, address: Option<IpAddr>, reason: Reason) -> Refusal {
-        self.report(target, address, Err(TlsProblem::ValidationFailure));
+    fn tls_failure(&self, target: &Target, ends: Ends, reason: Reason) -> Refusal {
+        self.report(target, ends, Err(TlsProblem::ValidationFailure));
         let failure = demanded(Failure::new(reason, target.host.clone()), target);
         Refusal { failure, tls_failed: true }
     }
@@ -262,16 +277,17 @@ impl Opener {
         }
     }
 
-    fn report(&self, target: &Target, address: Option<IpAddr>, result: Result<(), TlsProblem>) {
+    fn report(&self, target: &Target, ends: Ends, result: Result<(), TlsProblem>) {
         let Some(domain) = target.domain.clone() else { return };
         let (policy, host) = (target.security.policy.clone(), target.name.clone());
-        self.reports.record(TlsSession { domain, policy, host, address, result });
+        let (address, source) = (Some(ends.server), ends.source);
+        self.reports.record(TlsSession { domain, policy, host, address, source, result });
     }
 }
 
 /// A connection after STARTTLS.
 enum Started {
-    /// The server does not want TLS, and need not.
+    /// The server does not offer TLS, and policy allows that.
     Clear(Box<Wire>),
     /// The handshake comes next.
     Tls(Box<dyn Stream>, Client),
@@ -285,7 +301,7 @@ fn refused(target: &Target, answer: &Answer) -> Failure {
     }
 }
 
-/// RFC 8689 §4.2.1: a mail whose sender requires TLS returns at once if it cannot be had.
+/// RFC 8689 §4.2.1: a mail whose sender requires TLS fails at once where TLS is not available.
 fn demanded(mut failure: Failure, target: &Target) -> Failure {
     if target.security.mode == TlsMode::Required && target.security.require_tls {
         (failure.permanent, failure.scope) = (true, Scope::Message);

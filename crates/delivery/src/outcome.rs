@@ -1,7 +1,7 @@
 //! The outcome of an attempt: for each recipient the status and the reason, and facts about the
 //! connection.
 //!
-//! Everything that a server wrote is bounded and printable. Types that the queue stores have
+//! All text of a server is bounded and printable. Types that the queue stores have
 //! numbered CBOR fields; numbers are never reused.
 
 mod failure;
@@ -30,7 +30,7 @@ pub struct Attempt {
     pub tls: TlsUse,
     /// Extensions that this mail could have used and the server lacks.
     pub lacking: Lacking,
-    /// Where the time went.
+    /// How long each part took.
     pub timing: Timing,
 }
 
@@ -61,9 +61,9 @@ pub struct ServerSeen {
 pub enum Outcome {
     /// The server has taken responsibility.
     Delivered(Delivered),
-    /// Not now; to be tried again.
+    /// Not delivered now; the queue tries again.
     Deferred(Failure),
-    /// Refused for good.
+    /// Refused permanently.
     Failed(Failure),
 }
 
@@ -88,7 +88,7 @@ pub struct Delivered {
     pub reports: SuccessReports,
 }
 
-/// Which server reports success to a sender who asked for it (RFC 3461 §5.2).
+/// The server that reports success to a sender that asked for it (RFC 3461 §5.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 #[cbor(index_only)]
 pub enum SuccessReports {
@@ -99,11 +99,11 @@ pub enum SuccessReports {
     /// 3461 §5.2.2).
     #[n(1)]
     Relayed,
-    /// This one, with the action `delivered`, if NOTIFY has SUCCESS: the mail is where it was to go
+    /// This one, with the action `delivered`, if NOTIFY has SUCCESS: the mail is in its mailbox
     /// (RFC 3461 §5.2.3).
     #[n(2)]
     DeliveredHere,
-    /// This one, with the action `expanded`, if NOTIFY has SUCCESS: the mail went on to several
+    /// This one, with the action `expanded`, if NOTIFY has SUCCESS: an alias sent the mail to several
     /// addresses, which report failures but no success (RFC 3461 §5.2.7.3 (c)).
     #[n(3)]
     Expanded,
@@ -122,7 +122,7 @@ pub struct Lacking {
     pub require_tls: bool,
 }
 
-/// Where the time of an attempt went.
+/// How long the parts of an attempt took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Timing {
     /// Opening the connection, greeting and TLS included; zero for a connection that was open.

@@ -1,5 +1,5 @@
-//! The plan of a mail for one server: its extensions decide on forms and parameters, before
-//! anything is sent.
+//! Plans a mail for one server before the first command: the extensions of the server decide on forms and
+//! parameters.
 
 use sealpost_dns::DnsName;
 use sealpost_smtp::client::Extensions;
@@ -13,11 +13,11 @@ use crate::outcome::{Failure, Lacking, Reason, Scope, SuccessReports};
 pub(crate) struct Plan {
     /// MAIL.
     pub mail: Mail,
-    /// RCPT for each recipient, or why there is none.
+    /// RCPT for each recipient, or why it cannot be sent.
     pub recipients: Vec<Result<Rcpt, Failure>>,
     /// The form of the message.
     pub form: BodyForm,
-    /// Bytes of it, about.
+    /// Its size in bytes, about.
     pub size: u64,
     /// Which server reports success.
     pub reports: SuccessReports,
@@ -27,7 +27,7 @@ pub(crate) struct Plan {
     pub chunking: bool,
 }
 
-/// Plans `envelope` for a server named `host` with `extensions`. Also returns what the server lacks.
+/// Plans `envelope` for a server named `host` with `extensions`. Also returns the extensions that it lacks.
 ///
 /// # Errors
 /// Why the server cannot take the message at all.
@@ -72,7 +72,7 @@ fn decide(
     };
     let form = if lacking.eight_bit_mime { BodyForm::SevenBit } else { BodyForm::AsIs };
     let size = message.size(form);
-    // RFC 1870 §6.1: a message that the server has announced to refuse is not sent.
+    // RFC 1870 §6.1: do not send a message above the announced limit.
     if extensions.size().is_some_and(|limit| size > limit) {
         return Err(Failure::new(Reason::TooLarge, host));
     }

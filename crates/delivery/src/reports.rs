@@ -8,13 +8,13 @@ use sealpost_dns::DnsName;
 use crate::sts::StsProblem;
 use crate::tls::CertificateProblem;
 
-/// Takes note of TLS sessions, for reports to their domains.
+/// Records TLS sessions, for reports to their domains.
 pub trait TlsReports: Send + Sync {
-    /// Called once for each connection that was or should have been secured. Must not block.
+    /// Records one connection that was or should have been secured. Must not block.
     fn record(&self, session: TlsSession);
 }
 
-/// Drops everything.
+/// Drops all records.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoReports;
 
@@ -27,12 +27,14 @@ impl TlsReports for NoReports {
 pub struct TlsSession {
     /// The domain that mail was for.
     pub domain: DnsName,
-    /// The policy it has.
+    /// The policy of the domain.
     pub policy: PolicyUsed,
     /// The server; `None` if the policy could not be fetched or no server was chosen.
     pub host: Option<DnsName>,
-    /// Its address.
+    /// The server's address.
     pub address: Option<IpAddr>,
+    /// The address of this node that the connection came from; `None` if there was no connection.
+    pub source: Option<IpAddr>,
     /// The result.
     pub result: Result<(), TlsProblem>,
 }
@@ -55,9 +57,9 @@ pub enum TlsProblem {
     StartTlsNotSupported,
     /// The handshake failed for a reason that is none of the others.
     ValidationFailure,
-    /// The certificate is no good.
+    /// The certificate fails verification.
     Certificate(CertificateProblem),
-    /// The policy could not be had.
+    /// The policy could not be fetched.
     Sts(StsProblem),
     /// The server is not among those of the policy.
     StsMxMismatch,
@@ -86,7 +88,7 @@ impl TlsProblem {
         }
     }
 
-    /// More about a failure whose name does not say it (RFC 8460 §4.3.3, `failure-reason-code`); else
+    /// Details of a failure whose name is too general (RFC 8460 §4.3.3, `failure-reason-code`); else
     /// empty.
     pub fn reason_code(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! Which way mail takes: to the servers of its destination, or to a smarthost.
+//! Routes of mail: to the servers of its destination, or to a smarthost.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,14 +14,14 @@ pub struct Routes {
     pub routes: Vec<Route>,
 }
 
-/// A way for some mail.
+/// A route for some mail.
 #[derive(Debug, Clone)]
 pub struct Route {
     /// Domains of its recipients.
     pub destination: Domains,
     /// Domains of its senders. Reports, whose sender is empty, match [`Domains::Any`] alone.
     pub sender: Domains,
-    /// Where the mail goes.
+    /// The servers that get the mail.
     pub via: Via,
 }
 
@@ -49,7 +49,7 @@ impl Domains {
     }
 }
 
-/// Where mail goes.
+/// The servers that get mail.
 #[derive(Debug, Clone)]
 pub enum Via {
     /// To the servers of the destination.
@@ -60,7 +60,7 @@ pub enum Via {
     DirectThen(Arc<Smarthost>),
 }
 
-/// A server that takes mail for everywhere.
+/// A server that takes mail for all destinations.
 #[derive(Debug)]
 pub struct Smarthost {
     /// Its name or address.
@@ -127,7 +127,7 @@ impl Smarthost {
 }
 
 impl Routes {
-    /// The way for mail of `sender` to `destination`.
+    /// The route for mail of `sender` to `destination`.
     pub fn via(&self, sender: &ReversePath, destination: &Host) -> Via {
         let domain = |host: &Host| host.as_domain().and_then(DnsName::new);
         let sender = match sender {

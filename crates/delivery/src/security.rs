@@ -1,5 +1,5 @@
-//! Which security a connection to a host needs: the sender's demand, DANE, MTA-STS, or whatever the
-//! host offers.
+//! The security that a connection to a host needs: by the sender's demand, DANE, MTA-STS, or else any that
+//! the host offers.
 
 use rustls::pki_types::ServerName;
 use sealpost_dns::{DnsName, LookupError, Resolver, ResolverExt, Tlsa};
@@ -44,7 +44,7 @@ pub(crate) enum DaneState {
     NotApplicable,
     /// Records that can be used.
     Usable(Vec<Tlsa>),
-    /// Records, none of which can be used: TLS is mandatory, the certificate does not matter (RFC 7672 §2.2).
+    /// Records, none of which can be used: TLS is mandatory, with any certificate (RFC 7672 §2.2).
     Unusable,
 }
 
@@ -59,7 +59,7 @@ pub(crate) async fn dane_state(
     secure: bool,
     port: u16,
 ) -> Result<DaneState, Failure> {
-    // RFC 7672 §2.2.2: TLSA records of a host whose address is not secure are not even looked up.
+    // RFC 7672 §2.2.2: do not look up TLSA records of a host whose address is not secure.
     if !secure {
         return Ok(DaneState::NotApplicable);
     }
@@ -126,12 +126,12 @@ pub(crate) fn decide(
             require_tls,
         });
     }
-    // RFC 8461 §5.1: a host that an enforced policy does not name is never used.
+    // RFC 8461 §5.1: never use a host that an enforced policy does not name.
     if enforced && allowed == Some(false) {
         let failure = Failure::new(Reason::StsMxMismatch, facts.host.as_str());
         return Err((failure, Some(TlsProblem::StsMxMismatch)));
     }
-    // RFC 8689 §4.2.1: something has to prove that the host is one of the domain.
+    // RFC 8689 §4.2.1: DNSSEC or MTA-STS has to prove that the host is one of the domain.
     if require_tls && !facts.mx_secure && allowed != Some(true) {
         return Err((Failure::new(Reason::MxNotAuthenticated, facts.host.as_str()), None));
     }

@@ -14,7 +14,7 @@ use crate::timeouts::Timeouts;
 pub struct Settings {
     /// The name that this node gives itself in EHLO; its addresses should resolve to it and back.
     pub ehlo_name: ClientName,
-    /// Names under which the world knows this server: mail is never sent to them (RFC 5321 §5.1).
+    /// Names of this server: it never sends mail to them (RFC 5321 §5.1).
     pub own_names: Vec<DnsName>,
     /// Its addresses, for the same purpose.
     pub own_addresses: Vec<IpAddr>,
@@ -22,16 +22,16 @@ pub struct Settings {
     pub source_ipv4: Option<Ipv4Addr>,
     /// The same for IPv6.
     pub source_ipv6: Option<Ipv6Addr>,
-    /// Which kind of address is used.
+    /// The address family to use.
     pub family: Family,
     /// The same for single destination domains.
     pub family_of: BTreeMap<DnsName, Family>,
-    /// The port of mail servers; 25 but in tests.
+    /// The port of mail servers; 25 except in tests.
     pub port: u16,
-    /// The port of web sites with MTA-STS policies; 443 but in tests.
+    /// The port of web sites with MTA-STS policies; 443 except in tests.
     pub https_port: u16,
-    /// Whether DNS may direct mail to loopback and private addresses. Never on the internet: it
-    /// would let a sender reach services behind this node.
+    /// Whether DNS may direct mail to loopback and private addresses. Never on the internet: a sender could
+    /// reach services behind this node.
     pub allow_private: bool,
     /// Whether TLSA records are used (RFC 7672). They need a resolver that validates.
     pub dane: bool,
@@ -65,7 +65,7 @@ impl Settings {
         }
     }
 
-    /// The kind of address for `domain`.
+    /// The address family for `domain`.
     pub(crate) fn family_for(&self, domain: &DnsName) -> Family {
         self.family_of.get(domain).copied().unwrap_or(self.family)
     }
@@ -89,7 +89,7 @@ impl Settings {
     }
 }
 
-/// Which kind of address a connection uses.
+/// The address family of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Family {
     /// IPv6 first, then IPv4.
@@ -104,7 +104,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// The kinds to ask DNS for, in order: `true` is IPv6.
+    /// The families to look up, in order: `true` is IPv6.
     pub(crate) fn order(self) -> &'static [bool] {
         match self {
             Family::PreferIpv6 => &[true, false],

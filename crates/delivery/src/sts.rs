@@ -1,8 +1,8 @@
-//! MTA-STS (RFC 8461): which servers of a domain may get its mail, as the domain's web site says.
+//! MTA-STS (RFC 8461): the web site of a domain names the servers that may get its mail.
 //!
-//! A policy is fetched when the domain's TXT record shows a new id, and used from the store until
-//! it expires, even if DNS and the web site fail or are suppressed meanwhile: this protects against
-//! an active attacker.
+//! This module fetches a policy when the domain's TXT record has a new id, and uses the stored policy
+//! until it expires, even if DNS and the web site fail. So an active attacker gains nothing by suppressing
+//! them.
 
 mod fetch;
 pub mod policy;
@@ -25,7 +25,7 @@ use crate::tls::TlsClient;
 /// Pause after a failed fetch (RFC 8461 §3.3).
 const FETCH_PAUSE: Duration = Duration::from_secs(300);
 
-/// A policy as it is kept.
+/// A stored policy.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct StoredPolicy {
     /// The id of the TXT record that led to it.
@@ -39,23 +39,23 @@ pub struct StoredPolicy {
     pub fetched: Timestamp,
 }
 
-/// Keeps policies. Best durable: a lost policy protects against nothing until it is fetched again.
+/// Stores policies. It should be durable: a lost policy protects no mail until it is fetched again.
 #[async_trait]
 pub trait PolicyStore: Send + Sync {
-    /// The policy kept for `domain`.
+    /// The stored policy of `domain`.
     ///
     /// # Errors
-    /// If the store fails; the policy is then fetched as if there were none.
+    /// If the store fails; the policy is fetched then.
     async fn load(&self, domain: &DnsName) -> Result<Option<StoredPolicy>>;
 
-    /// Keeps `policy` in place of the one before.
+    /// Stores `policy` in place of the one before.
     ///
     /// # Errors
     /// If the store fails; the policy is used all the same.
     async fn save(&self, domain: &DnsName, policy: &StoredPolicy) -> Result<()>;
 }
 
-/// Keeps policies in memory, [`STS_POLICIES`] of them.
+/// Stores policies in memory, at most [`STS_POLICIES`].
 #[derive(Debug)]
 pub struct PoliciesInMemory(Mutex<LruCache<DnsName, StoredPolicy>>);
 
@@ -77,14 +77,14 @@ impl PolicyStore for PoliciesInMemory {
     }
 }
 
-/// Why a domain that has a policy is used without it, in the terms of RFC 8460 §4.3.2.2.
+/// Why mail for a domain is sent without its policy, in the terms of RFC 8460 §4.3.2.2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StsProblem {
-    /// The web site cannot be reached or does not answer with a policy.
+    /// The web site cannot be reached or serves no policy.
     FetchError,
-    /// Its certificate is not good.
+    /// Its certificate fails verification.
     WebPkiInvalid,
-    /// Its answer is no policy.
+    /// Its response is no valid policy.
     Invalid,
 }
 
@@ -97,7 +97,7 @@ pub(crate) struct StsState {
     pub problem: Option<StsProblem>,
 }
 
-/// Finds and keeps policies.
+/// Finds and stores policies.
 pub(crate) struct Sts {
     pub store: Arc<dyn PolicyStore>,
     pub clock: Arc<dyn Clock>,
@@ -126,7 +126,7 @@ impl Sts {
             }
             None => None,
         };
-        // RFC 8461 §3.1: without a record, a policy that is kept still holds.
+        // RFC 8461 §3.1: without a record, a stored policy still holds.
         let Some(id) = id else { return kept.map(|(policy, _)| policy).into() };
         let old = match kept {
             Some((policy, stored)) if stored.id == id && !self.is_aging(&policy, &stored) => {
@@ -153,9 +153,9 @@ impl Sts {
         }
     }
 
-    /// The policy that is kept and has not expired.
+    /// The stored policy, if it has not expired.
     async fn kept(&self, domain: &DnsName) -> Option<(Policy, StoredPolicy)> {
-        // A store that fails is reported by the store; here it is as if nothing were kept.
+        // The store logs its failures; here they count as no policy.
         let stored = self.store.load(domain).await.ok()??;
         let policy = Policy::parse(stored.text.as_bytes())?;
         let age = self.clock.now().since(stored.fetched);
@@ -164,11 +164,11 @@ impl Sts {
 
     async fn keep(&self, domain: &DnsName, id: String, policy: &Policy) {
         let stored = StoredPolicy { id, text: policy.to_text(), fetched: self.clock.now() };
-        // As above: it is used all the same.
+        // The policy applies even if it could not be stored.
         let _ = self.store.save(domain, &stored).await;
     }
 
-    /// RFC 8461 §3.3: a policy is fetched again before it expires.
+    /// RFC 8461 §3.3: fetch a policy again before it expires.
     fn is_aging(&self, policy: &Policy, stored: &StoredPolicy) -> bool {
         self.clock.now().since(stored.fetched) > policy.max_age / 2
     }

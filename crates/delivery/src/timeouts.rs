@@ -28,9 +28,9 @@ pub struct Timeouts {
     pub block: Duration,
     /// The reply to the end of the message (RFC 5321 §4.5.3.2.6).
     pub message_end: Duration,
-    /// QUIT, which nothing depends on.
+    /// QUIT.
     pub quit: Duration,
-    /// Finding a server that can be used: all addresses of a destination together.
+    /// Finding a server that works: all addresses of a destination together.
     pub connect_total: Duration,
     /// One mail over an open connection, besides the time that its size allows at [`Timeouts::throughput`].
     pub mail_total: Duration,

@@ -1,9 +1,8 @@
 //! TLS to mail servers: the handshake, and whether the certificate meets the policy.
 //!
 //! The handshake accepts any certificate and proves that the peer has its key;
-//! [`TlsClient::verify`] judges the certificate afterwards, before anything is sent. So the same
-//! connection can be opportunistic and yet be known to be verified, and reports can name the
-//! failure.
+//! [`TlsClient::verify`] judges the certificate afterwards, before the client sends any mail. So an
+//! opportunistic connection can be known to be verified as well, and reports can name the failure.
 
 use std::io;
 use std::sync::Arc;
@@ -28,7 +27,7 @@ use crate::outcome::Reason;
 pub struct TlsClient {
     connector: TlsConnector,
     provider: Arc<CryptoProvider>,
-    /// `None` if there are no roots: then nothing is verified by them.
+    /// `None` without roots: then no certificate is verified by them.
     roots: Option<Arc<WebPkiServerVerifier>>,
 }
 
@@ -45,9 +44,9 @@ pub(crate) struct Secured {
 pub enum CertificateProblem {
     /// It is for other names.
     HostMismatch,
-    /// Its time is over or has not come.
+    /// It is expired or not yet valid.
     Expired,
-    /// Its issuer is not trusted, or it is no good otherwise.
+    /// Its issuer is not trusted, or it is invalid for another reason.
     NotTrusted,
     /// It matches no TLSA record.
     DaneMismatch,
@@ -137,7 +136,7 @@ impl TlsClient {
     }
 }
 
-/// Judges by trust anchors: good for one of `names` is good.
+/// Judges by trust anchors. The certificate has to be valid for one of `names`.
 pub(crate) fn by_roots(
     roots: &WebPkiServerVerifier,
     leaf: &CertificateDer<'_>,
@@ -171,7 +170,7 @@ fn problem_of(error: &TlsError) -> CertificateProblem {
     }
 }
 
-/// Accepts every certificate whose key the peer has.
+/// Accepts any certificate whose key the peer has.
 #[derive(Debug)]
 struct AnyCertificate(Arc<CryptoProvider>);
 

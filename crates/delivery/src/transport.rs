@@ -11,7 +11,7 @@ use sealpost_smtp::types::{Host, ReversePath};
 use crate::envelope::{Envelope, MessageSource, TlsDemand};
 use crate::outcome::{Attempt, Failure};
 
-/// Which destinations are one for scheduling: the normalised set of their mail servers, or a smarthost.
+/// The key by which destinations share a site: the normalised set of their mail servers, or a smarthost.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SiteKey(Arc<str>);
 
@@ -21,8 +21,8 @@ impl SiteKey {
         SiteKey(text.into())
     }
 
-    /// The text: host names with commas between them and what is demanded of connections to them
-    /// (`dnssec`, `mta-sts`), or `smarthost:NAME:PORT`. At most
+    /// The text: host names with commas between them and the demands on connections to them (`dnssec`,
+    /// `mta-sts`), or `smarthost:NAME:PORT`. At most
     /// [`sealpost_base::limits::SITE_KEY_BYTES`] bytes.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -41,7 +41,7 @@ impl fmt::Debug for SiteKey {
     }
 }
 
-/// Which of the configured ways to a destination.
+/// One of the configured ways to a destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Choice {
     /// The way that the routes name for sender and destination; without a route, the mail servers
@@ -52,14 +52,14 @@ pub enum Choice {
     Second,
 }
 
-/// Brings mail to other servers.
+/// Sends mail to other servers.
 #[async_trait]
 pub trait Transport: Send + Sync {
     /// Finds the servers for mail of `sender` to `destination`. `None` if there is no such choice:
     /// there is always a first one, and a second one only if a route configures it.
     ///
     /// # Errors
-    /// If DNS does not say which servers there are, or that there are none.
+    /// If DNS fails or names no server.
     async fn resolve(
         &self,
         sender: &ReversePath,
@@ -91,12 +91,12 @@ pub trait Connection: Send {
     /// Whether another mail can be sent over it.
     fn is_reusable(&self) -> bool;
 
-    /// Waits, between mails, until the connection is of no more use: the server closes it, or says
-    /// something that it was not asked for. Another mail may be sent after a wait that was given up.
+    /// Waits, between mails, until the connection cannot be used any more: the server closes it, or sends a
+    /// reply without a command. After a wait that was cancelled another mail may be sent.
     async fn disturbed(&mut self) {
         std::future::pending().await
     }
 
-    /// Says goodbye (QUIT), for a bounded time, and disconnects.
+    /// Sends QUIT and disconnects, within a bounded time.
     async fn quit(self: Box<Self>);
 }

@@ -14,7 +14,7 @@ use crate::timeouts::Timeouts;
 /// Bytes that are read at once.
 const READ_BYTES: usize = 4 * 1024;
 
-/// An SMTP connection. After an error of its methods it is of no more use.
+/// An SMTP connection. It cannot be used after an error of its methods.
 pub(crate) struct Wire {
     stream: Box<dyn Stream>,
     /// The state of the protocol.
@@ -26,7 +26,7 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    /// Everything until the next call has to end by `deadline`.
+    /// Sets the deadline of all steps until the next call.
     pub fn set_deadline(&mut self, deadline: Instant) {
         self.deadline = deadline;
     }
@@ -78,9 +78,12 @@ impl Wire {
         timeout_at(until, read).await.unwrap_or(Err(late))
     }
 
-    /// Waits until the server closes the connection or says something. What it says answers the next
-    /// command.
+    /// Waits until the server closes the connection or sends something, such as 421 (RFC 5321 §3.8). Returns
+    /// at once if that came together with its last reply. It counts as the answer to the next command.
     pub async fn disturbed(&mut self) {
+        if self.client.has_input() {
+            return;
+        }
         let mut input = [0; 128];
         if let Ok(length) = self.stream.read(&mut input).await {
             self.client.feed(&input[..length]);
@@ -111,7 +114,7 @@ impl Wire {
 
     /// Ends the connection in an orderly way.
     pub async fn shut_down(mut self) {
-        // Whether the peer still listens makes no difference.
+        // An error changes nothing: the connection is over.
         let _ = tokio::time::timeout(self.timeouts.quit, self.stream.shutdown()).await;
     }
 }

@@ -1,4 +1,5 @@
-//! Deliveries to scripted servers, in memory and on paused time: good ones, odd ones and bad ones.
+//! Deliveries to scripted servers: good ones, odd ones and bad ones. In memory and on paused time, except for
+//! `sockets.rs`.
 
 #[path = "peers/bad.rs"]
 mod bad;
@@ -10,5 +11,7 @@ mod policies;
 mod routes;
 #[path = "peers/server.rs"]
 mod server;
+#[path = "peers/sockets.rs"]
+mod sockets;
 #[path = "peers/transactions.rs"]
 mod transactions;

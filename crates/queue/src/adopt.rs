@@ -1,9 +1,8 @@
-//! Which queues of other nodes are to be adopted: those whose writer has not appended anything for [`LEASE`].
+//! Finds queues of other nodes to adopt: those whose writer has not appended anything for [`LEASE`].
 //!
-//! A writer appends something every three minutes, if only that it is there. Times are those of the
-//! store's clock: of the last entry of a queue, and of the last entry of our own, which is the
-//! latest that is known of that clock. So no node's clock matters, and a node whose own writer has
-//! stopped adopts nothing.
+//! An idle writer appends `Alive` every three minutes. All times are by the store's clock. The time of
+//! a queue is that of its last entry. The present time is that of the last entry of this node's own
+//! queue. So no node's clock matters, and a node whose own writer has stopped adopts nothing.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -16,12 +15,12 @@ use crate::log::ALIVE;
 
 /// How long a queue's log may be silent before another node takes it over.
 pub const LEASE: Duration = Duration::from_secs(600);
-/// Queues that are looked at.
+/// Queues that one search covers.
 const QUEUES: usize = 1000;
 
 const _: () = assert!(LEASE.as_secs() >= 3 * ALIVE.as_secs());
 
-/// What is known of the queues in a store.
+/// The last entries of all queues in a store.
 #[derive(Default)]
 pub struct Leases {
     /// The path of the last entry of each queue, and when it was written.
@@ -29,12 +28,11 @@ pub struct Leases {
 }
 
 impl Leases {
-    /// The queues of others that are to be adopted by the node whose queue is `own`. One whose
-    /// entries are all old is named each time until something is appended to it, also if it is
-    /// empty.
+    /// The queues that the node whose queue is `own` should adopt. A queue whose entries are all old
+    /// is returned each time until a process appends to it, even if it holds no mail.
     ///
     /// # Errors
-    /// What the store says.
+    /// Errors of the store.
     pub async fn expired(&mut self, store: &Store, own: AccountId) -> Result<Vec<AccountId>> {
         let nodes = store.names_below("queue").await?;
         let nodes: Vec<AccountId> = nodes.iter().filter_map(|name| name.parse().ok()).take(QUEUES).collect();
@@ -66,7 +64,7 @@ impl Leases {
     }
 }
 
-/// Whether a lease is over whose log was last written at `last`, when the store's time is `now` at least.
+/// Whether the lease of a log is over: its last entry is of `last`, and the store's time is at least `now`.
 fn is_expired(last: Timestamp, now: Timestamp) -> bool {
     now.since(last) > LEASE
 }

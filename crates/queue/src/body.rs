@@ -1,5 +1,5 @@
-//! [`BodyWriter`]: a message on its way into the queue. A small one stays in memory and goes into the log; a larger one becomes an object
-//! of its own as it arrives, and is durable before the mail is accepted.
+//! [`BodyWriter`]: a message that a client is handing in. A small message stays in memory and goes into the
+//! log. A larger one becomes an object of its own as it arrives, durable before the mail is accepted.
 
 use sealpost_base::{ObjectId, Result, limits};
 use sealpost_vault::message::MessageKey;
@@ -8,14 +8,14 @@ use sealpost_vault::queue::{QueueObject, QueueWriter};
 use crate::Queue;
 use crate::envelope::{Body, BodyRef};
 
-/// By how many bytes a header may turn out shorter than it was said to be when its body began: every
-/// message whose body is an object has more than [`limits::QUEUE_INLINE_BYTES`] less these.
+/// By how many bytes a header may be shorter than announced to [`Queue::begin_body`]. So every message
+/// whose body is an object has more than [`limits::QUEUE_INLINE_BYTES`] less these.
 pub const HEADER_MARGIN_BYTES: usize = limits::QUEUE_INLINE_BYTES / 2;
 
-/// Takes a message in pieces. Dropped before [`BodyWriter::finish`], it leaves nothing.
+/// Takes a message in pieces. If it is dropped before [`BodyWriter::finish`], no object stays.
 pub struct BodyWriter {
     queue: Queue,
-    /// Bytes that the header fields put before it may take.
+    /// Bytes reserved for the header fields before the body.
     header: usize,
     kept: Vec<u8>,
     object: Option<(ObjectId, MessageKey, QueueWriter)>,
@@ -23,8 +23,8 @@ pub struct BodyWriter {
 }
 
 impl Queue {
-    /// Begins a message, before which `header` bytes of header fields go at most, and at least that
-    /// less [`HEADER_MARGIN_BYTES`].
+    /// Begins a message. The header fields before it will have at most `header` bytes, and at least
+    /// `header` less [`HEADER_MARGIN_BYTES`].
     pub fn begin_body(&self, header: usize) -> BodyWriter {
         BodyWriter { queue: self.clone(), header, kept: Vec::new(), object: None, size: 0 }
     }
@@ -34,7 +34,7 @@ impl BodyWriter {
     /// Takes the next bytes.
     ///
     /// # Errors
-    /// `Limit` if the disk is full; what the store says. The writer is of no more use then.
+    /// `Limit` if the disk is full; errors of the store. The writer cannot be used after an error.
     pub async fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.take(bytes).await.map_err(|e| self.queue.inner().of_full_disk(e))
     }

@@ -1,4 +1,4 @@
-//! Delivery status notifications: what a sender is told of a mail (RFC 3461 to 3464, RFC 6522, RFC 6533).
+//! Delivery status notifications: reports of a mail to its sender (RFC 3461 to 3464, RFC 6522, RFC 6533).
 //!
 //! A report is a mail of its own from the null sender to the reverse-path, at most
 //! [`limits::QUEUE_INLINE_BYTES`] long. It is appended to the log in the same entry as the outcome
@@ -19,7 +19,7 @@ use crate::event::{Failure, Status};
 /// What happened to a recipient (RFC 3464 §2.3.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// Given up.
+    /// Failed: the queue tries no more.
     Failed,
     /// Not delivered yet.
     Delayed,
@@ -34,15 +34,15 @@ pub enum Action {
 /// One recipient in a report.
 #[derive(Debug, Clone, Copy)]
 pub struct Reported<'a> {
-    /// Who.
+    /// The recipient.
     pub recipient: &'a Recipient,
     /// What happened.
     pub action: Action,
-    /// Why not, or what the server said; nothing for what succeeded.
+    /// The reason, or the reply of the server; `None` for a success.
     pub failure: Option<&'a Failure>,
 }
 
-/// Who reports, and about what.
+/// The facts that all reports of one mail share.
 pub struct Report<'a> {
     /// The name of this server.
     pub host: &'a str,
@@ -50,11 +50,11 @@ pub struct Report<'a> {
     pub id: MailId,
     /// The mail.
     pub mail: &'a Mail,
-    /// The message, header fields of the queue included, as far as it is at hand: at least its header.
+    /// The beginning of the message with the header fields of the queue: at least the whole header.
     pub message: &'a [u8],
-    /// Whether that is all of it.
+    /// Whether `message` is the whole message.
     pub is_whole: bool,
-    /// When a delayed mail will be given up.
+    /// When a delayed mail will fail.
     pub expires: Timestamp,
     /// The time.
     pub now: Timestamp,
@@ -77,8 +77,8 @@ pub fn is_wanted(mail: &Mail, recipient: &Recipient, action: Action) -> bool {
 }
 
 impl Report<'_> {
-    /// The reports of `recipients`, those that are wanted: one for each action, or several if they
-    /// would be too long.
+    /// The reports about `recipients`, as mails: one for each action, or several where one would be too
+    /// long.
     pub fn mails(&self, recipients: &[Reported<'_>], random: &dyn Random) -> Vec<Mail> {
         let wanted =
             recipients.iter().filter(|reported| is_wanted(self.mail, reported.recipient, reported.action));
@@ -119,7 +119,7 @@ impl Report<'_> {
             envid: None,
             facts,
             tls: match self.mail.tls {
-                // RFC 8689 §5: a report on such a message reveals it.
+                // RFC 8689 §5: a report about such a message reveals its content.
                 TlsDemand::Require => TlsDemand::Require,
                 TlsDemand::Policy | TlsDemand::Waive => TlsDemand::Policy,
             },
@@ -141,5 +141,5 @@ impl Report<'_> {
     }
 }
 
-/// The status of a recipient that is given up because its time is over (RFC 3463 §3.5).
+/// The status of a recipient that failed because its time is over (RFC 3463 §3.5).
 pub const EXPIRED: Status = Status::new(4, 4, 7);

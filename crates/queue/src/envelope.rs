@@ -1,6 +1,6 @@
 //! The envelope of a queued mail: its sender, recipients, and requested reports.
 //!
-//! It is kept as it was accepted, for as long as the mail is queued; what became of its recipients is in the
+//! It never changes while the mail is queued; the outcomes of its recipients are in the
 //! [state](crate::State). Encoded as CBOR maps whose keys are never reused: `docs/format/queue.md`.
 
 use minicbor::{Decode, Encode};
@@ -14,7 +14,7 @@ pub struct Mail {
     /// When it was accepted.
     #[n(0)]
     pub accepted: Timestamp,
-    /// The account that sent it; `None` if this server did, such as a report.
+    /// The account that sent it; `None` for mail of this server, such as a report.
     #[n(1)]
     pub account: Option<AccountId>,
     /// The reverse-path; empty for the null sender (RFC 5321 §4.5.5).
@@ -30,7 +30,7 @@ pub struct Mail {
     /// ENVID (RFC 3461 §4.4), decoded.
     #[n(5)]
     pub envid: Option<String>,
-    /// What the message is made of.
+    /// Facts about the message.
     #[n(6)]
     pub facts: Facts,
     /// What the sender asks of TLS (RFC 8689).
@@ -122,7 +122,7 @@ impl Notify {
     }
 }
 
-/// RET: how much of the message a report of failure returns.
+/// RET (RFC 3461 §4.3): how much of the message a report of failure returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 #[cbor(index_only)]
 pub enum Ret {
@@ -134,7 +134,7 @@ pub enum Ret {
     Headers,
 }
 
-/// What must be known of a message before it is sent.
+/// Facts about a message that decide how it can be sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Facts {
@@ -193,7 +193,7 @@ pub struct BodyRef {
     pub layout: Layout,
 }
 
-/// Where a mail comes from.
+/// The origin of a mail.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
 #[cbor(index_only)]
 pub enum Source {
@@ -201,7 +201,7 @@ pub enum Source {
     #[default]
     #[n(0)]
     Submission,
-    /// It was received for an alias that leads elsewhere.
+    /// Another server sent it to an alias that leads to another server.
     #[n(1)]
     Forward,
     /// This server made it: a report.

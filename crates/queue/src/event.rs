@@ -66,25 +66,25 @@ pub enum Event {
     /// The queue is responsible for this mail now; replay gives it the next [`MailId`].
     #[n(0)]
     Accepted(#[n(0)] Box<Mail>),
-    /// A server is about to get the end of this mail. After a crash it may have it, or not.
+    /// A server is about to get the end of this mail. After a crash it may have the mail or not.
     #[n(1)]
     Sending(#[n(0)] MailId),
-    /// What an attempt came to.
+    /// The outcomes of an attempt.
     #[n(2)]
     Attempted(#[n(0)] Attempted),
-    /// The sender was told, or was not to be told, that the mail is delayed.
+    /// The delay was reported to the sender, or need not be.
     #[n(3)]
     DelayReported(#[n(0)] MailId),
-    /// Not to be sent until then, by the operator.
+    /// The operator holds a mail.
     #[n(4)]
     Held(#[n(0)] Held),
-    /// Held no more, and due. It expires as if it had been accepted now.
+    /// The operator released a mail. It is due, and expires as if it had been accepted now.
     #[n(5)]
     Released(#[n(0)] MailId),
-    /// Due now.
+    /// The operator made a mail due.
     #[n(6)]
     Retried(#[n(0)] MailId),
-    /// Removed by the operator without a report.
+    /// The operator removed a mail without a report.
     #[n(7)]
     Removed(#[n(0)] MailId),
     /// A standing rule.
@@ -93,25 +93,25 @@ pub enum Event {
     /// The rule of that number is withdrawn; mail that it held is released.
     #[n(9)]
     RuleRemoved(#[n(0)] u32),
-    /// Mail whose entries are to be trimmed is in a segment now.
+    /// Mail was carried into a segment: its entries may be trimmed.
     #[n(10)]
     Carried(#[n(0)] Carried),
     /// The writer of this entry runs the queue from now on.
     #[n(11)]
     Adopted(#[n(0)] Adoption),
-    /// Nothing is sent until it is withdrawn, for that reason.
+    /// The queue sends nothing until `AllReleased`, for that reason.
     #[n(12)]
     AllHeld(#[n(0)] String),
-    /// The opposite.
+    /// The queue sends again.
     #[n(13)]
     AllReleased,
     /// The request of this name was handled.
     #[n(14)]
     Handled(#[n(0)] String),
-    /// The writer is there and has nothing to say.
+    /// The writer runs and has nothing else to record.
     #[n(15)]
     Alive,
-    /// Which server took the mail for the recipients that the next event says are delivered.
+    /// The server that took the mail for the recipients that the next event names as delivered.
     #[n(16)]
     Taken(#[n(0)] Taken),
     /// The sender cancels the mail. No effect if a server has it, or can get it by an attempt that was
@@ -139,19 +139,19 @@ pub struct Told {
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Taken {
-    /// Which mail.
+    /// The mail.
     #[n(0)]
     pub mail: MailId,
     /// The server.
     #[n(1)]
     pub host: String,
-    /// What it replied to the end of the message.
+    /// Its reply to the end of the message.
     #[n(2)]
     pub reply: String,
 }
 
 impl Taken {
-    /// With the bounded part of what the server replied.
+    /// The event, with the reply cut to its limit.
     pub fn new(mail: MailId, host: &str, reply: &str) -> Self {
         Taken { mail, host: printable(host, 255), reply: printable(reply, limits::QUEUE_REASON_BYTES) }
     }
@@ -163,14 +163,14 @@ impl fmt::Display for Taken {
     }
 }
 
-/// What an attempt came to.
+/// The outcomes of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Attempted {
-    /// Of which mail.
+    /// The mail.
     #[n(0)]
     pub mail: MailId,
-    /// Recipients, by their place in [`Mail::recipients`], and what became of each.
+    /// Recipients, by their place in [`Mail::recipients`], and the outcome of each.
     #[n(1)]
     pub outcomes: Vec<(u16, Outcome)>,
     /// How many attempts were made at the mail, this one included.
@@ -181,7 +181,7 @@ pub struct Attempted {
     pub next: Timestamp,
 }
 
-/// What became of a recipient.
+/// The outcome for a recipient.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum Outcome {
     /// The next server is responsible.
@@ -190,10 +190,10 @@ pub enum Outcome {
     /// The same, and it does not report (RFC 3461 §5.2.2).
     #[n(1)]
     Relayed,
-    /// To be tried again.
+    /// The queue tries again.
     #[n(2)]
     Deferred(#[n(0)] Failure),
-    /// Given up.
+    /// Failed: the queue tries no more.
     #[n(3)]
     Failed(#[n(0)] Failure),
     /// It is in a mailbox of this server.
@@ -211,7 +211,7 @@ impl Outcome {
     }
 }
 
-/// Why a recipient has not got the mail. All text is bounded and printable.
+/// Why a recipient did not get the mail. All text is bounded and printable.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Failure {
@@ -221,7 +221,7 @@ pub struct Failure {
     /// The server or name in question; empty if there is none.
     #[n(1)]
     pub host: String,
-    /// What that server replied, or else what happened.
+    /// The reply of that server, or else a description.
     #[n(2)]
     pub text: String,
     /// Whether `text` is a reply of `host`.
@@ -257,7 +257,7 @@ impl fmt::Display for Status {
 }
 
 impl Failure {
-    /// Something that happened here.
+    /// A failure on this node.
     pub fn local(status: Status, text: impl AsRef<str>) -> Self {
         Failure {
             status,
@@ -267,7 +267,7 @@ impl Failure {
         }
     }
 
-    /// What `host` replied, or what happened with it.
+    /// A failure with `host`: its reply, or a description.
     pub fn at(host: &str, status: Status, text: &str, is_reply: bool) -> Self {
         let (host, text) = (printable(host, 255), printable(text, limits::QUEUE_REPLY_BYTES));
         Failure { status, host, text, is_reply }
@@ -301,28 +301,28 @@ pub(crate) fn printable(text: &str, limit: usize) -> String {
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Held {
-    /// Which.
+    /// The mail.
     #[n(0)]
     pub mail: MailId,
-    /// Until when; [`crate::retry::MAX_HOLD`] from now at most.
+    /// When the hold ends; [`crate::retry::MAX_HOLD`] from now at most.
     #[n(1)]
     pub until: Timestamp,
-    /// The rule that holds it; 0 if it was named itself.
+    /// The rule that holds it; 0 if the operator named the mail.
     #[n(2)]
     pub rule: u32,
 }
 
-/// What an operator decided for mail that there is and that will come.
+/// A hold that an operator put on queued and future mail.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Rule {
     /// Its number, from 1; replay gives it when it is 0.
     #[n(0)]
     pub number: u32,
-    /// For which mail.
+    /// The mail that it holds.
     #[n(1)]
     pub selector: Selector,
-    /// When it ends by itself.
+    /// When the rule ends.
     #[n(2)]
     pub until: Timestamp,
     /// Why, in the operator's words.
@@ -330,7 +330,7 @@ pub struct Rule {
     pub note: String,
 }
 
-/// Which mail; all that is given has to match. One that gives nothing matches nothing.
+/// Selects mail. All fields that are present must match; without any, it matches no mail.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Selector {
@@ -346,14 +346,14 @@ pub struct Selector {
     /// Mails by their ids; not in a rule.
     #[n(3)]
     pub mails: Option<Vec<MailId>>,
-    /// Everything; not in a rule.
+    /// All mail; not in a rule.
     #[n(4)]
     pub all: Option<bool>,
 }
 
 impl Selector {
-    /// Whether mail from `from` to a recipient of `domain` matches what is said of them. Sites are
-    /// matched by the scheduler.
+    /// Whether mail from `from` to a recipient of `domain` matches these two fields. The scheduler
+    /// matches sites.
     pub fn matches(&self, from: &str, domain: &str) -> bool {
         let sender = self.sender.as_deref().is_none_or(|wanted| {
             let from = from.to_lowercase();
@@ -366,7 +366,7 @@ impl Selector {
         sender && self.domain.as_deref().is_none_or(|wanted| wanted == domain)
     }
 
-    /// Whether it says which mail is meant.
+    /// Whether any field is present.
     pub fn is_given(&self) -> bool {
         self.sender.is_some()
             || self.domain.is_some()
@@ -376,7 +376,7 @@ impl Selector {
     }
 }
 
-/// Mail that is in a segment now.
+/// Mail that its writer carried into a segment.
 #[derive(Clone, Encode, Decode)]
 #[cbor(map)]
 pub struct Carried {
@@ -389,7 +389,7 @@ pub struct Carried {
     /// The sizes of its parts.
     #[n(2)]
     pub layout: Layout,
-    /// Each mail, and where it is in the segment: where it begins, and its length.
+    /// Each mail with its offset and length in the segment.
     #[n(3)]
     pub mails: Vec<(MailId, u32, u32)>,
 }
@@ -412,7 +412,7 @@ impl Batch {
     /// The batch of an entry's plaintext.
     ///
     /// # Errors
-    /// `Corrupt` if it is none.
+    /// `Corrupt` if the bytes are no batch.
     pub fn decode(plain: &[u8]) -> Result<Self> {
         minicbor::decode(plain)
             .map_err(|e| Error::corrupt("an entry of a queue cannot be read").with_source(e))

@@ -1,5 +1,5 @@
-//! Reading a queue back, for `sealpost check`: its log, checkpoints, history, and each queued mail.
-//! It only reads, continues behind damage, and reports it.
+//! Verifies a queue for `sealpost check`: its log, checkpoints, history, and each queued mail. It only
+//! reads, reports damage, and continues behind it.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use crate::log::read_state;
 use crate::state::Place;
 use crate::{MailId, QueueView, State, history};
 
-/// Problems with mails that are named; a queue with more is not looked through to its end.
+/// Damaged mails that a report names; after so many the examination ends.
 const PROBLEMS: usize = 10_000;
 
-/// What was found.
+/// The result.
 #[derive(Default)]
 pub struct Examined {
     /// Entries of the log that were read.
@@ -29,11 +29,11 @@ pub struct Examined {
     pub checkpoints: u64,
     /// Queued mails.
     pub mails: u64,
-    /// What is wrong: with which object, and what.
+    /// Each damaged object, and its error.
     pub problems: Vec<(String, Error)>,
 }
 
-/// A mail that could not be found where it was when the log was read.
+/// A mail that is not where the log placed it when the log was read.
 struct Lost {
     mail: MailId,
     place: Place,
@@ -48,10 +48,10 @@ struct Examiner {
     journal: Journal,
 }
 
-/// Reads everything of the queue of `node` back. What its writer removes meanwhile is not missing.
+/// Reads all of the queue of `node`. An object that its writer removes meanwhile does not count as missing.
 ///
 /// # Errors
-/// What the store says, if it cannot list what there is.
+/// Errors of the store, if it cannot list the objects.
 pub async fn examine(
     store: Store,
     node: AccountId,
@@ -157,7 +157,7 @@ impl Examiner {
         if lost.is_empty() {
             return Ok(());
         }
-        // What was sent, or carried elsewhere, in the meantime is not lost.
+        // A mail that was sent or carried elsewhere meanwhile is not lost.
         let now = read_state(&self.journal, &self.keys).await?;
         let is_there = |lost: &Lost| now.rows().get(lost.mail).is_some_and(|row| row.place == lost.place);
         for lost in lost.into_iter().filter(is_there) {

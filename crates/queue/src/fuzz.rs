@@ -1,5 +1,5 @@
-//! Entry points for fuzzing what this crate reads back from a store or from others. They panic when
-//! something is wrong.
+//! Entry points for fuzzing: parsers of stored bytes and of reports from other servers. A violated
+//! invariant panics.
 
 use sealpost_base::Position;
 
@@ -7,8 +7,8 @@ use crate::dsn::parse;
 use crate::event::Batch;
 use crate::state::State;
 
-/// The plaintext of a log entry: any input is applied or refused, and the state survives its own
-/// checkpoint.
+/// The plaintext of a log entry: any input is applied or refused, and the state can be restored from
+/// its own checkpoint.
 pub fn fuzz_entry(data: &[u8]) {
     let Ok(batch) = Batch::decode(data) else { return };
     let again = Batch::decode(&batch.encode()).expect("what was decoded is encoded");
@@ -58,7 +58,7 @@ mod tests {
     use crate::event::{Event, WriterId};
     use crate::state::tests::mail;
 
-    /// What a fuzzer does, for a moment: changed bytes of what is valid.
+    /// A short run of a fuzzer: valid inputs with changed bytes.
     #[test]
     fn changed_entries_and_chunks_are_read_or_refused() {
         let random = SeededRandom::new(5);

@@ -1,11 +1,12 @@
-//! What the log said before it was trimmed, without header fields and bodies, so that a mail can be
-//! followed after it has left the queue.
+//! The history of trimmed entries, without header fields and bodies. With it an operator can trace a
+//! mail that has left the queue.
 //!
-//! Before entries are removed, what they say of mails is written into objects under
-//! `queue/{node}/history/`, sealed under the mail key. Each has whole entries, in order, and its
-//! name says which. So a mail's history is in these objects and in the log behind them, and no crash
-//! loses or doubles a part of it. It is kept for [`limits::QUEUE_HISTORY_AGE`] and within
-//! [`limits::QUEUE_HISTORY_BYTES`]; the oldest goes first. Format: `docs/format/queue.md`.
+//! Before the writer trims entries, it writes their events about mails into objects under
+//! `queue/{node}/history/`, sealed under the mail key. Each object has whole entries in order; its
+//! name has the first and last position. So a mail's history is in these objects and in the log behind
+//! them, and no crash loses or doubles a part of it. History stays for [`limits::QUEUE_HISTORY_AGE`] and
+//! within [`limits::QUEUE_HISTORY_BYTES`]; the oldest objects are removed first. Format:
+//! `docs/format/queue.md`.
 
 use futures::{Stream, TryStreamExt};
 use sealpost_base::{AccountId, Error, Kind, Position, Result, Timestamp, limits};
@@ -18,11 +19,11 @@ use crate::envelope::{Body, Mail, Recipient};
 use crate::event::{Attempted, Batch, Event, Failure, Outcome, printable};
 use crate::log::Inner;
 
-/// What such objects are sealed for.
+/// The purpose that such objects are sealed for.
 const LABEL: &str = "queue history";
 /// Bytes of one object, about.
 const OBJECT_BYTES: usize = 512 * 1024;
-/// Bytes of what one entry says; an object has one entry at least.
+/// Bytes of one entry's events; an object has one entry at least.
 const ENTRY_BYTES: usize = limits::MAIL_NOTE_BYTES - 256 * 1024;
 
 /// The name of an object: of the entries `first` to `last`.
@@ -47,11 +48,11 @@ fn folder(node: AccountId) -> String {
     format!("queue/{node}/history")
 }
 
-/// Writes down what the entries up to `end` say, as far as that was not done, and removes what is
-/// too old or too much.
+/// Writes the history of the entries up to `end` that have none yet, and removes history that is too
+/// old or too much.
 ///
 /// # Errors
-/// What the store says; it is done the next time, as long as the entries are there.
+/// Errors of the store. The next call writes the rest, as long as the entries are there.
 pub(crate) async fn keep(inner: &Inner, end: Position) -> Result<()> {
     let known = last_position(&inner.store, inner.node).await?;
     if known < end {
@@ -66,7 +67,7 @@ pub(crate) async fn keep(inner: &Inner, end: Position) -> Result<()> {
             object.plain.extend_from_slice(&plain);
             object.last = position;
         }
-        // Also if no entry says anything: they are not looked at again.
+        // Even if no entry has such events: the next call starts behind them.
         object.last = end;
         object.write(inner).await?;
     }
@@ -85,14 +86,14 @@ impl Object {
         let span = Span { first: self.first, last: self.last };
         let path = format!("{}/{}", folder(inner.node), span.name());
         let sealed = inner.mail_keys.seal_note(LABEL, &path, &self.plain, &*inner.random);
-        // One of that name says the same.
+        // An object of that name has the same content.
         inner.store.put_new(&path, sealed).await?;
         (self.first, self.plain) = (self.last.next(), Vec::new());
         Ok(())
     }
 }
 
-/// Up to where there is history.
+/// The last position that the history covers.
 async fn last_position(store: &Store, node: AccountId) -> Result<Position> {
     let mut last = Position::ZERO;
     let mut listed = store.list(&folder(node), None);
@@ -110,7 +111,7 @@ async fn remove_old(store: &Store, node: AccountId, now: Timestamp, most: u64) -
     let mut superfluous = Vec::new();
     for object in objects {
         bytes += object.size;
-        // The newest one stays: it says up to where there is history.
+        // The newest one stays: its name has the last position.
         let is_newest = bytes == object.size;
         let is_old = now.since(object.modified) > limits::QUEUE_HISTORY_AGE;
         if !is_newest && (is_old || bytes > most) {
@@ -154,7 +155,7 @@ pub(crate) async fn read(
 /// The objects that cannot be read, and why.
 ///
 /// # Errors
-/// What the store says.
+/// Errors of the store.
 pub(crate) async fn examine(
     store: &Store,
     node: AccountId,
@@ -194,7 +195,7 @@ pub(crate) fn batches<'a>(
     keys: &'a AccountKeys,
     places: &'a [EntryName],
 ) -> impl Stream<Item = Result<(Position, Batch)>> + 'a {
-    // What was trimmed is not looked for.
+    // Trimmed entries are not there.
     let first = places.first().map_or(Position::ZERO, |place| place.position);
     let known = Tail { position: Position(first.0.saturating_sub(1)), ..Tail::EMPTY };
     journal.entries(keys, known, places).try_filter_map(|read| async move {
@@ -204,7 +205,7 @@ pub(crate) fn batches<'a>(
     })
 }
 
-/// The bytes of what an entry says of mails; none if it says nothing.
+/// The encoded events of an entry about mails; empty if it has none.
 fn encode(batch: &Batch) -> Vec<u8> {
     let (mut bytes, mut omitted) = (0, 0);
     let mut events = Vec::new();
@@ -230,7 +231,7 @@ fn encode(batch: &Batch) -> Vec<u8> {
     Batch { at, writer, nonce, events, first }.encode()
 }
 
-/// An event as history has it; `None` if it says nothing of what becomes of a mail.
+/// An event as history keeps it; `None` if it is not about a mail.
 fn told(event: &Event) -> Option<Event> {
     match event {
         Event::Accepted(mail) => Some(Event::Accepted(Box::new(without_content(mail)))),
@@ -277,7 +278,7 @@ fn shortened(attempted: &Attempted) -> Attempted {
     Attempted { outcomes, ..attempted.clone() }
 }
 
-/// The batches of an object; `None` if it has something else.
+/// The batches of an object; `None` if the bytes are no history.
 fn decode(plain: &[u8]) -> Option<Vec<Batch>> {
     let mut decoder = minicbor::Decoder::new(plain);
     let mut batches = Vec::new();

@@ -1,9 +1,9 @@
 //! The durable outbound queue.
 //!
-//! Each node has one log, `queue/{node}/log/`, sealed under the mail key. An entry is a batch of
-//! mail that was accepted and of what became of mail before; [`State`] is what replaying the log
-//! gives. Nothing that was accepted is lost, through any crash; what was on its way to a server at
-//! a crash may arrive twice, and nothing else. Format: `docs/format/queue.md`.
+//! Each node has one log, `queue/{node}/log/`, sealed under the mail key. An entry is a batch: mail
+//! that clients handed in, and the outcomes of earlier mail. Replaying the log gives the [`State`].
+//! No crash loses accepted mail. A mail that was being sent at a crash may arrive twice; no other
+//! mail does. Format: `docs/format/queue.md`.
 //!
 //! This crate opens no connections and asks no name servers: a
 //! [`Transport`](sealpost_delivery::transport::Transport) does.

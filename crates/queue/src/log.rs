@@ -1,13 +1,13 @@
 //! The queue's log: opening it, and the one task that appends.
 //!
-//! Everything that waits goes into one entry: the mails that all clients submitted in that moment,
-//! marks of what is being sent, and what came of attempts. So ten clients share one wait for the
-//! disk, and outcomes cost none of their own while there is traffic; when there is none they are
-//! durable [`OUTCOME_DELAY`] later. How long an entry waits for others under load: `gather.rs`.
+//! All waiting events go into one entry: the mails that clients handed in, marks of mails that are
+//! being sent, and outcomes of attempts. So ten clients share one sync. Under load outcomes need no
+//! sync of their own; without load they are durable [`OUTCOME_DELAY`] later. How long an entry waits
+//! for more events: `gather.rs`.
 //!
-//! A log has one writer at a time. The one that opens it appends an `Adopted`; whoever wrote before
-//! it loses the next append, finds that entry and stops ([`Stopped::Adopted`]). An append whose
-//! outcome is unknown is repeated until it is known.
+//! A log has one writer at a time. A process that opens it appends `Adopted`. The writer before it
+//! loses its next append, finds that entry and stops ([`Stopped::Adopted`]). The writer repeats an
+//! append until its outcome is known.
 
 mod gather;
 mod load;
@@ -40,41 +40,41 @@ pub(crate) use load::load as load_log;
 pub(crate) use touched::{Touched, TouchedSet};
 pub(crate) use write::ALIVE;
 
-/// How long outcomes wait for something that is urgent to go with.
+/// How long outcomes wait for an entry with mail or marks.
 pub const OUTCOME_DELAY: Duration = Duration::from_millis(100);
 /// How long an acceptance waits for its entry; after that its client gets a temporary error.
 const ACCEPT_TIMEOUT: Duration = Duration::from_secs(60);
-/// Mails that are kept in memory after they were accepted or read, in bytes, at most.
+/// The most bytes of the cache of recent mails.
 const RECENT_BYTES: usize = 8 * 1024 * 1024;
-/// At least: several mails with as much in the log as there may be.
+/// The fewest bytes: several mails of the largest size that the log takes.
 const RECENT_LEAST: usize = 1024 * 1024;
-/// Between the two, as large a part of what the budget has.
+/// Between the two, this part of the budget.
 const RECENT_SHARE: usize = 16;
 
-/// What opening a queue needs.
+/// The parts of a queue to open.
 pub struct Opening {
-    /// Where the log is.
+    /// The store with the log.
     pub store: Store,
-    /// Whose queue it is: [`crate::node_id`].
+    /// The node that the queue belongs to: [`crate::node_id`].
     pub node: AccountId,
-    /// The name of the node that this process is, for the operator.
+    /// The name of the node of this process, for the operator.
     pub name: String,
-    /// Authenticates entries.
+    /// The key that authenticates entries.
     pub log_key: LogKey,
-    /// Seals them.
+    /// The keys that seal them.
     pub mail_keys: MailKeys,
-    /// The time.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// Ids, salts, jitter.
+    /// For ids, salts and jitter.
     pub random: Arc<dyn Random>,
     /// For buffers of bodies and segments.
     pub budget: Budget,
-    /// Up to where this node knows the log, by what it keeps outside of the store; a log that ends
-    /// before it was restored.
+    /// The last position that this node has seen, from a record outside of the store. A log that ends
+    /// before it was restored from a backup.
     pub known: Position,
 }
 
-/// One queue, as the process that runs it has it. Cheap to clone.
+/// One queue in the process that runs it. Cheap to clone.
 #[derive(Clone)]
 pub struct Queue(Arc<Inner>);
 
@@ -91,7 +91,7 @@ pub(crate) struct Inner {
     pub(crate) journal: Journal,
     writer: WriterId,
     pub(crate) state: RwLock<State>,
-    /// Held while appending or reading on.
+    /// Locked while appending or catching up.
     pub(crate) work: AsyncMutex<Work>,
     waiting: Mutex<Waiting>,
     wake: Notify,
@@ -99,72 +99,74 @@ pub(crate) struct Inner {
     changed: watch::Sender<Position>,
     stopped: watch::Sender<Option<Stopped>>,
     recent: Recent,
-    /// What the runner is to look at.
+    /// The mails that the runner has to check.
     pub(crate) touched: TouchedSet,
-    /// Held while the log is being made shorter.
+    /// Locked during upkeep.
     pub(crate) upkeep: Arc<AsyncMutex<()>>,
-    /// Bodies that a crash left were looked for.
+    /// Whether bodies that a crash left were removed.
     pub(crate) swept: AtomicBool,
-    /// Mail is refused: there is no memory for more.
+    /// Whether mail is refused for lack of memory.
     full: AtomicBool,
 }
 
-/// Where the writer is in the log.
+/// The position of the writer in the log.
 pub(crate) struct Work {
     pub(crate) replay: Replay,
     /// Entries and bytes since the last checkpoint.
     pub(crate) since: (u64, u64),
-    /// The newest checkpoint: what is below it is trimmed when there is another one.
+    /// The newest checkpoint. Entries below it are trimmed after the next one.
     pub(crate) checkpoint: Position,
 }
 
 #[derive(Default)]
 struct Waiting {
     urgent: VecDeque<Pending>,
-    /// Marks of mails that are being sent: they ride with others if any come soon.
+    /// Marks of mails that are being sent. They wait a moment for clients.
     marks: VecDeque<Pending>,
-    /// What belongs together is appended together.
+    /// Outcomes. Each group is appended in one entry.
     lazy: VecDeque<Vec<Event>>,
     closing: bool,
-    /// With so many urgent ones the writer goes on.
+    /// So many urgent ones wake the writer.
     wanted: usize,
+    /// So many marks wake the writer.
+    wanted_marks: usize,
 }
 
-/// Events that somebody waits for.
+/// Events whose caller waits until they are durable.
 struct Pending {
     events: Vec<Event>,
     done: oneshot::Sender<Done>,
 }
 
-/// The ids of the mails among them; or why they are not durable, or not known to be.
+/// The ids of the mails among them; or why they are not durable, or may not be.
 type Done = Result<Vec<MailId>, (Kind, String)>;
 
-/// Why a queue runs no more.
+/// Why a queue has stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stopped {
-    /// It was closed.
+    /// This process closed it.
     Closed,
-    /// Another process runs it, of the node of that name.
+    /// A process of the node of that name runs it.
     Adopted(String),
-    /// Its log cannot be read any more; why.
+    /// Its log cannot be read; the reason.
     Broken(String),
 }
 
 impl Queue {
-    /// Opens the log, and takes it over from whoever had it.
+    /// Opens the log and takes it over from the process that wrote it before.
     ///
     /// # Errors
     /// `Conflict` if another process takes it over in the same moment; `Corrupt` if it cannot be
-    /// read; what the store says.
+    /// read; errors of the store.
     pub async fn open(opening: Opening) -> Result<Self> {
         load::open(opening).await
     }
 
-    /// Takes responsibility for a mail; durable when it returns.
+    /// Takes responsibility for a mail, which is durable when this returns.
     ///
     /// # Errors
-    /// `Limit` if it is beyond the limits of a mail, or the queue is [full](Queue::set_full), or the disk is; `Retry` if it is not durable, or not known to
-    /// be: then it may be sent all the same.
+    /// `Limit` if it is beyond the limits of a mail, or the queue is [full](Queue::set_full), or the disk
+    /// is. `Retry` if it is not durable, or may not be: the queue may send it all the same.
     pub async fn accept(&self, mail: Mail) -> Result<MailId> {
         if !mail.is_within_limits() {
             return Err(Error::limit("the mail has too many recipients, or its body has to be an object"));
@@ -183,22 +185,22 @@ impl Queue {
         }
     }
 
-    /// Bytes of memory that queued mail takes: the state, and mails that were accepted or read a moment ago.
+    /// Bytes of memory that queued mail takes: the state, and the cache of recent mails.
     pub fn memory(&self) -> usize {
         self.state().heap_bytes() + self.0.recent.bytes()
     }
 
-    /// Whether mail is refused from now on because what is queued takes all the memory that it may.
-    /// Reports are taken all the same: each comes in place of a recipient.
+    /// Sets whether to refuse mail because queued mail takes all the memory that it may. Reports are
+    /// accepted all the same: each replaces a recipient.
     pub fn set_full(&self, full: bool) {
         self.0.full.store(full, Ordering::Relaxed);
     }
 
-    /// Appends events, with others that wait; durable when it returns. The ids of the mails that they
-    /// accept, then of those that they cancel.
+    /// Appends events together with others that wait. They are durable when it returns. Returns the ids of
+    /// the mails among them.
     ///
     /// # Errors
-    /// `Retry` if they are not durable, or not known to be.
+    /// `Retry` if they are not durable, or may not be.
     pub async fn commit(&self, events: Vec<Event>) -> Result<Vec<MailId>> {
         let (done, result) = oneshot::channel();
         {
@@ -270,13 +272,13 @@ impl Queue {
         self.mark(Event::Sending(id))
     }
 
-    /// Appends that this process still runs the queue. When it is done, the state has everything that
-    /// any process recorded before the call; an append tells that for certain, a listing may be late.
+    /// Appends `Alive`. When it is done, this process ran the queue at the time of the call, and the state
+    /// has everything that any process recorded before. Only an append proves that; a listing may be late.
     ///
     /// # Errors
     /// `Retry` if another process has adopted the queue, or the store does not answer.
     pub(crate) async fn confirm_owner(&self) -> Result<()> {
-        // A mark, since that may use what a full disk keeps for what frees room.
+        // A mark, since it may use the reserve of a full disk.
         self.mark(Event::Alive).await
     }
 
@@ -284,10 +286,10 @@ impl Queue {
         let (done, result) = oneshot::channel();
         {
             let mut waiting = self.0.waiting();
-            // Else the sender is gone, and the future says why.
+            // Else the sender is dropped, and the future returns why.
             if self.stopped().is_none() {
                 waiting.marks.push_back(Pending { events: vec![event], done });
-                if waiting.marks.len() == 1 {
+                if waiting.marks.len() == 1 || waiting.marks.len() >= waiting.wanted_marks {
                     self.0.wake.notify_one();
                 }
             }
@@ -311,37 +313,37 @@ impl Queue {
         if !events.is_empty() {
             let mut waiting = self.0.waiting();
             waiting.lazy.push_back(events);
-            // With more of them it is awake.
+            // With more of them the writer is awake.
             if waiting.lazy.len() == 1 {
                 self.0.wake.notify_one();
             }
         }
     }
 
-    /// Appends what waits, until the queue is closed or taken over. Exactly one task does this.
+    /// Appends waiting events until the queue is closed or taken over. Exactly one task runs this.
     pub async fn run(&self) -> Stopped {
         let stopped = write::run(&self.0).await;
         self.0.stop(stopped.clone());
         stopped
     }
 
-    /// Lets [`Queue::run`] append what waits and end.
+    /// Lets [`Queue::run`] append the waiting events and end.
     pub fn close(&self) {
         self.0.waiting().closing = true;
         self.0.wake.notify_one();
     }
 
-    /// Why it runs no more, if so.
+    /// Why it has stopped; `None` while it runs.
     pub fn stopped(&self) -> Option<Stopped> {
         self.0.stopped.borrow().clone()
     }
 
-    /// The state, as of the last entry. Not to be held across a wait.
+    /// The state, as of the last entry. Do not hold it across an await.
     pub fn state(&self) -> RwLockReadGuard<'_, State> {
         self.0.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sees each change of the position of the state.
+    /// Reports each change of the position of the state.
     pub fn changes(&self) -> watch::Receiver<Position> {
         self.0.changed.subscribe()
     }
@@ -349,7 +351,7 @@ impl Queue {
     /// A queued mail.
     ///
     /// # Errors
-    /// `NotFound` if it is queued no more; `Corrupt` if it is damaged; what the store says.
+    /// `NotFound` if it is not queued any more; `Corrupt` if it is damaged; errors of the store.
     pub async fn read(&self, id: MailId) -> Result<Arc<Mail>> {
         self.0.read(id).await
     }
@@ -363,11 +365,10 @@ impl Queue {
     }
 }
 
-/// Marks a store as a copy of another one: its queues start on hold, for the original has sent what
-/// they hold.
+/// Marks a store as a copy of another one. Its queues start on hold: the original has sent their mail.
 ///
 /// # Errors
-/// What the store says.
+/// Errors of the store.
 pub async fn mark_copy(store: &Store) -> Result<()> {
     for name in store.names_below("queue").await? {
         if let Ok(node) = name.parse() {
@@ -377,9 +378,16 @@ pub async fn mark_copy(store: &Store) -> Result<()> {
     Ok(())
 }
 
-/// The state of a log, for whoever only looks.
+/// The state of a log, for a process that only reads it.
 pub(crate) async fn read_state(journal: &Journal, keys: &AccountKeys) -> Result<State> {
     load_log(journal, keys).await.map(|loaded| loaded.state)
+}
+
+impl Waiting {
+    /// How many clients and marks wait.
+    fn counts(&self) -> (usize, usize) {
+        (self.urgent.len(), self.marks.len())
+    }
 }
 
 impl Stopped {
@@ -401,7 +409,7 @@ impl Inner {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Refuses what waits and what comes.
+    /// Refuses waiting and future events.
     fn stop(&self, stopped: Stopped) {
         let mut waiting = self.waiting();
         self.stopped.send_replace(Some(stopped.clone()));
@@ -442,7 +450,7 @@ impl Inner {
             (Place::Segment(..), None) => Err(Error::internal("a mail is in a segment that is not listed")),
         };
         match mail {
-            // It was carried into a segment meanwhile.
+            // The writer carried it into a segment meanwhile.
             Err(e) if e.kind() == Kind::NotFound && self.has_moved(id, place.0) => {
                 Box::pin(self.read(id)).await
             }
@@ -456,7 +464,7 @@ impl Inner {
         state.rows().get(id).is_some_and(|row| row.place != place)
     }
 
-    /// Reads an entry. Its other mails are likely to be wanted, too.
+    /// Reads an entry, and keeps its other mails: they are likely to be read next.
     async fn read_entry(&self, id: MailId, position: Position, number: u16) -> Result<Arc<Mail>> {
         let entry = self.journal.entry(&self.keys, position).await?;
         let Content::Plain(_, plain) = entry.content else {

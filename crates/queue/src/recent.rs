@@ -1,4 +1,5 @@
-//! [`Recent`]: mails that were accepted or read a moment ago, so that most are never read back from the log.
+//! [`Recent`]: a cache of mails that were just accepted or read. Most mails are sent from it and never
+//! read from the log.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::MailId;
 use crate::envelope::{Body, Mail, Recipient};
 
-/// A bounded number of bytes of mails, the last ones.
+/// The most recent mails, within a bound of bytes.
 pub(crate) struct Recent {
     limit: usize,
     kept: Mutex<Kept>,
@@ -20,7 +21,7 @@ struct Kept {
 }
 
 impl Recent {
-    /// Of at most `limit` bytes.
+    /// An empty cache of at most `limit` bytes.
     pub(crate) fn new(limit: usize) -> Self {
         Recent { limit, kept: Mutex::default() }
     }
@@ -44,17 +45,17 @@ impl Recent {
         }
     }
 
-    /// Bytes that are kept.
+    /// Bytes in the cache.
     pub(crate) fn bytes(&self) -> usize {
         self.lock().bytes
     }
 
-    /// It is queued no more. Its place in the order goes when it is the oldest.
+    /// Drops a mail that is not queued any more. Its place in the order stays until it is the oldest.
     pub(crate) fn forget(&self, id: MailId) {
         self.lock().mails.remove(&id);
     }
 
-    /// Nothing is kept any more.
+    /// Drops all.
     pub(crate) fn clear(&self) {
         *self.lock() = Kept::default();
     }

@@ -1,9 +1,8 @@
-//! Requests: how another process, or another node, has a queue changed.
+//! Requests: how another process or node changes a queue.
 //!
-//! Only its writer appends to a queue's log. Others leave a request under `queue/{node}/requests/`,
-//! sealed under the mail key, and the writer carries it out, records that in the log, and removes
-//! it. Names begin with the time, so that requests are carried out in order; each is carried out
-//! once.
+//! Only its writer appends to a queue's log. Another process stores a request under
+//! `queue/{node}/requests/`, sealed under the mail key. The writer executes it, records that in the log,
+//! and removes it. Names begin with the time, so the writer executes requests in order, each once.
 
 use std::time::Duration;
 
@@ -15,24 +14,24 @@ use sealpost_vault::{Put, Store};
 
 use crate::event::{Selector, Status};
 
-/// What requests are sealed for.
+/// The purpose that requests are sealed for.
 const LABEL: &str = "queue request";
-/// A request that is older is not carried out: its name may be forgotten, and a copy of it must not
-/// count again.
+/// The writer ignores older requests. It may have forgotten their names, and a copy of a request must
+/// not count again.
 pub const REQUEST_AGE: Duration = Duration::from_secs(86_400);
-/// The status of recipients that the operator gave up.
+/// The status of recipients that the operator made fail.
 pub const BOUNCED: Status = Status::new(5, 7, 0);
-/// Requests that are read at once.
+/// Requests that the writer reads at a time.
 pub const REQUESTS_AT_ONCE: usize = 100;
 
 /// The requested action.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Request {
-    /// What is to be done.
+    /// The change.
     #[n(0)]
     pub action: Action,
-    /// With which mail; for rules, which mail they are about.
+    /// The mail to change; for a rule, the mail that it covers.
     #[n(1)]
     pub selector: Selector,
     /// The requester, for the log of the program.
@@ -40,34 +39,34 @@ pub struct Request {
     pub by: String,
 }
 
-/// What is to be done with the selected mail.
+/// A change of the selected mail.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum Action {
-    /// Tried now.
+    /// Try to send it now.
     #[n(0)]
     Retry,
-    /// Not sent until then.
+    /// Hold it until then.
     #[n(1)]
     Hold(#[n(0)] Timestamp),
-    /// Sent although it is held.
+    /// Release it.
     #[n(2)]
     Release,
-    /// Failed, and reported to its sender.
+    /// Fail it, with a report to its sender.
     #[n(3)]
     Bounce,
-    /// Removed without a report.
+    /// Remove it without a report.
     #[n(4)]
     Remove,
-    /// Held as it comes, until then, for the reason in the note. With a site: the site is suspended.
+    /// Add a rule that holds such mail until then, for the reason in the note. With a site: suspend the site.
     #[n(5)]
     AddRule(#[n(0)] Timestamp, #[n(1)] String),
-    /// The rule of that number ends. 0: each rule with this selector.
+    /// Withdraw the rule of that number. 0: each rule with this selector.
     #[n(6)]
     RemoveRule(#[n(0)] u32),
-    /// Nothing is sent, for the reason in the note.
+    /// Hold the whole queue, for the reason in the note.
     #[n(7)]
     HoldAll(#[n(0)] String),
-    /// The opposite.
+    /// Release the whole queue.
     #[n(8)]
     ReleaseAll,
     /// The sender cancels that submission; its account is told whether that was in time.
@@ -76,13 +75,13 @@ pub enum Action {
 }
 
 impl Action {
-    /// Whether it needs mail to be selected.
+    /// Whether it needs selected mail.
     pub(crate) fn is_about_mail(&self) -> bool {
         matches!(self, Action::Retry | Action::Hold(_) | Action::Release | Action::Bounce | Action::Remove)
     }
 }
 
-/// Leaves a request for the writer of the queue of `node`; its path.
+/// Stores a request for the writer of the queue of `node`. Returns its path.
 ///
 /// # Errors
 /// `Invalid` if it selects nothing, `Limit` if it is too large, `Retry` if it was not stored.
@@ -110,10 +109,10 @@ pub async fn submit(
     }
 }
 
-/// Whether the request of that path is still to be carried out.
+/// Whether the writer has not yet executed the request of that path.
 ///
 /// # Errors
-/// What the store says.
+/// Errors of the store.
 pub async fn is_pending(store: &Store, path: &str) -> Result<bool> {
     match store.size(path).await {
         Ok(_) => Ok(true),
@@ -122,7 +121,7 @@ pub async fn is_pending(store: &Store, path: &str) -> Result<bool> {
     }
 }
 
-/// Requests to the queue of `node`, in order: path, and action; `None` for an invalid one.
+/// Pending requests to the queue of `node`, in order: path, and request; `None` for an invalid one.
 pub(crate) async fn pending(
     store: &Store,
     keys: &MailKeys,

@@ -1,8 +1,8 @@
-//! When a mail is retried, reported late and failed.
+//! When the queue retries a mail, reports its delay, and lets it fail.
 //!
 //! RFC 5321 §4.5.4.1 asks for retries for four or five days, 30 minutes apart at first; greylisting
-//! servers want a first one earlier. Times are of the wall clock, which may jump: nothing waits
-//! longer than [`MAX_DELAY`] but what is held.
+//! servers want a first one earlier. Times are of the wall clock, which may jump: no mail waits
+//! longer than [`MAX_DELAY`] except when it is held.
 
 use std::time::Duration;
 
@@ -12,16 +12,16 @@ use sealpost_base::{Random, Timestamp};
 pub const FIRST_DELAY: Duration = Duration::from_secs(5 * 60);
 /// Between two attempts, at most.
 pub const MAX_DELAY: Duration = Duration::from_secs(4 * 3600);
-/// After its release a mail that is still here is reported as delayed.
+/// So long after its release a mail that is still queued is reported as delayed.
 pub const DELAY_REPORT_AFTER: Duration = Duration::from_secs(4 * 3600);
 /// The time after its release at which a mail fails.
 pub const EXPIRE_AFTER: Duration = Duration::from_secs(5 * 86_400);
-/// How long a mail may be held, by its sender (RFC 4865) or the operator.
+/// How long its sender (RFC 4865) or the operator may hold a mail.
 pub const MAX_HOLD: Duration = Duration::from_secs(30 * 86_400);
 
 /// When the attempt after `attempts` failed ones is due: 5 minutes later, then twice as much each
-/// time up to 4 hours, and up to a quarter more or, at the end, less, so that what failed together
-/// is not repeated together.
+/// time up to 4 hours, and up to a quarter more or, at the end, less: so mails that failed together
+/// are not retried together.
 pub fn next_attempt(now: Timestamp, attempts: u8, random: &dyn Random) -> Timestamp {
     let doublings = u32::from(attempts.saturating_sub(1)).min(16);
     let base = FIRST_DELAY.saturating_mul(1 << doublings).min(MAX_DELAY);

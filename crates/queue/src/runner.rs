@@ -1,9 +1,9 @@
-//! Sends what is queued: takes mail that is due, opens connections through a transport, and records
-//! what comes of it.
+//! Sends queued mail: takes mail that is due, opens connections through a transport, and records the
+//! outcomes.
 //!
-//! One task, [`Runner::run`], decides; each resolution, connection and preparation is a task of its
-//! own that reports back. A mail is in the active window from when it is taken until the log says
-//! what came of the attempt: nothing is attempted twice at the same time.
+//! One task, [`Runner::run`], decides. Each resolution, connection and preparation is a task of its own.
+//! A mail is in the active window from the moment it is taken until the log has the outcome of the
+//! attempt: so no mail has two attempts at the same time.
 
 mod address;
 mod connection;
@@ -32,15 +32,15 @@ use crate::schedule::{RouteKey, SiteStatus};
 use crate::{MailId, Queue};
 use dispatch::Dispatch;
 
-/// How long the runner sleeps at most: the clock may jump, and rules end by themselves.
+/// How long the runner sleeps at most: the clock may jump, and rules expire.
 const NAP: Duration = Duration::from_secs(5);
 
-/// What mail from `from` to `domain` is resolved by, first.
+/// The key by which mail from `from` to `domain` is resolved first.
 pub(crate) fn first_route(domain: &str, from: &str) -> RouteKey {
     prepare::route(domain, from, prepare::Choice::First)
 }
 
-/// How a runner sends.
+/// Settings of a runner.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The name of this server, in reports.
@@ -65,15 +65,15 @@ pub(crate) struct Shared {
     metrics: Arc<RunnerMetrics>,
 }
 
-/// What a runner counts.
+/// Counters of a runner.
 pub struct RunnerMetrics {
     /// Recipients delivered to a server that reports, or without need of a report.
     pub delivered: Counter,
     /// Recipients delivered to a server that does not report.
     pub relayed: Counter,
-    /// Recipients that are to be tried again.
+    /// Recipients deferred to another attempt.
     pub deferred: Counter,
-    /// Recipients given up.
+    /// Recipients that failed.
     pub failed: Counter,
     /// Connections opened, and those that failed.
     pub connections: Counter,
@@ -97,15 +97,14 @@ impl Default for RunnerMetrics {
     }
 }
 
-/// What is being sent, for the operator.
+/// The state of a runner, for the operator.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Status {
     /// Mails in the active window.
     pub active: usize,
     /// Open connections.
     pub connections: usize,
-    /// Sites that are known: key, jobs that wait, connections, how many there may be, and until
-    /// when it is suspended.
+    /// Known sites: key, waiting jobs, connections, how many there may be, and the end of a suspension.
     pub sites: Vec<(String, usize, usize, usize, Option<Timestamp>)>,
 }
 
@@ -143,7 +142,8 @@ impl Runner {
         }))
     }
 
-    /// Sends until it is [stopped](Runner::stop), or the queue is. Mails on their way are sent to their end.
+    /// Sends until it is [stopped](Runner::stop), or the queue is. Attempts that have begun continue to their
+    /// end.
     pub async fn run(&self) {
         let shared = &self.0;
         let mut changes = shared.queue.changes();
@@ -167,19 +167,19 @@ impl Runner {
         requests.abort();
     }
 
-    /// Lets [`Runner::run`] end: no other mail is begun.
+    /// Lets [`Runner::run`] end: it starts no more attempts.
     pub fn stop(&self) {
         self.0.stopping.store(true, Ordering::Release);
         self.0.dispatch().close_idle();
         self.0.wake.notify_one();
     }
 
-    /// What it counts.
+    /// Its counters.
     pub fn metrics(&self) -> &RunnerMetrics {
         &self.0.metrics
     }
 
-    /// What is being sent.
+    /// Its state.
     pub fn status(&self) -> Status {
         let now = self.0.now();
         let dispatch = self.0.dispatch();
@@ -217,7 +217,7 @@ impl Shared {
         let _ = stopped.wait_for(Option::is_some).await;
     }
 
-    /// Does what is to be done now; how long nothing is, as far as is known.
+    /// Starts all tasks that are due. Returns the time until the next one is.
     fn tick(self: &Arc<Self>) -> Duration {
         let now = self.now();
         let (prepare, actions, next, finished) = {
@@ -232,7 +232,7 @@ impl Shared {
                 actions.push(action);
             }
             let finished = std::mem::take(&mut dispatch.finished);
-            // What cannot enter the window now waits for others to leave it.
+            // A mail that cannot enter the window waits until another leaves it.
             let next = if is_held || dispatch.is_full() { None } else { dispatch.next_due() };
             (prepare, actions, next, finished)
         };
@@ -271,13 +271,13 @@ impl Shared {
         });
     }
 
-    /// The mail is looked at again when something was recorded about it.
+    /// Notes that the outcomes of the mail are on their way into the log.
     fn settled(&self, id: MailId) {
         self.dispatch().settled(id);
     }
 }
 
-/// A mail that is being prepared, until that has ended, however it ends.
+/// Counts a preparation until it has ended, even by a panic.
 struct Preparing(Arc<Shared>);
 
 impl Drop for Preparing {
@@ -286,7 +286,7 @@ impl Drop for Preparing {
     }
 }
 
-/// Counts a task until it has ended, however it ends.
+/// Counts a task until it has ended, even by a panic.
 struct Done(Arc<Shared>);
 
 impl Drop for Done {

@@ -1,12 +1,12 @@
-//! Who is next: pure, with the time as an argument.
+//! [`Scheduler`]: which mail is sent next, over which connection. Pure, with the time as an argument.
 //!
-//! Mail that is due waits as jobs, one for each destination of a mail. A destination is resolved to
-//! a site, the set of its mail servers, and sites are what connections are opened to. It is fair
-//! over (account, site): accounts take turns when a connection is opened, and at a site those that
-//! wait take turns by what their mail costs ([`site`]). A connection that is open takes the next
-//! job of its site, up to [`MAILS_PER_CONNECTION`], and makes way for others that have waited for
-//! [`STARVED`] when no more may be opened. One that has nothing to do waits for a job for a while,
-//! unless others need a connection.
+//! Mail that is due waits as jobs, one for each destination of a mail. The runner resolves a
+//! destination to a site, the set of its mail servers, and opens connections to sites. The scheduler
+//! is fair over (account, site). Accounts take turns when a connection is opened; at a site they take
+//! turns by the cost of their mail ([`site`]). An open connection takes the next job of its site, up to
+//! [`MAILS_PER_CONNECTION`]. It closes early if no more connections may be opened and another pair has
+//! waited for [`STARVED`]. A connection without a job waits for one for a while, unless another pair
+//! needs a connection.
 
 pub(crate) mod due;
 pub(crate) mod fair;
@@ -29,21 +29,20 @@ pub(crate) use site::is_meant;
 pub const MAILS_PER_CONNECTION: u32 = 100;
 /// Destinations that are resolved at once.
 pub const RESOLVING: usize = 64;
-/// How long it is remembered which site a destination is.
+/// How long the site of a resolved destination is remembered.
 pub const RESOLVED: Duration = Duration::from_secs(60);
-/// How long others wait for a connection at most while all there may be are in use by one site
-/// after the other.
+/// How long a pair waits, while all connections are in use, before a connection closes early for it.
 pub const STARVED: Duration = Duration::from_millis(250);
-/// Destinations and sites that are remembered although nothing waits for them.
+/// Destinations and sites that are remembered although no job waits for them.
 const REMEMBERED: usize = 10_000;
 /// Bytes that make a message cost one more unit.
 const COST_BYTES: u32 = 64 * 1024;
-/// What a job costs at most.
+/// The highest cost of a job.
 const COST_MOST: u32 = 64;
 
 /// An account, as a number of the state's table.
 pub type AccountKey = u32;
-/// A destination: the domain of recipients, and what else routes depend on.
+/// A destination: the domain of recipients, and the domain of the sender, which routes may depend on.
 pub type RouteKey = Arc<str>;
 /// A site.
 pub type SiteId = Arc<str>;
@@ -53,9 +52,9 @@ pub type SiteId = Arc<str>;
 pub struct Job {
     /// The mail.
     pub mail: MailId,
-    /// Who sent it.
+    /// The account that sent it.
     pub account: AccountKey,
-    /// Where it goes.
+    /// Its destination.
     pub route: RouteKey,
     /// Recipients, by their places in the envelope.
     pub recipients: Vec<u16>,
@@ -66,52 +65,52 @@ pub struct Job {
 }
 
 impl Job {
-    /// What it takes of its account's share: one for each recipient and each 64 KiB.
+    /// Its cost in units of the account's share: one for each recipient and each 64 KiB.
     fn cost(&self) -> u32 {
         (self.recipients.len() as u32 + self.size / COST_BYTES).clamp(1, COST_MOST)
     }
 }
 
-/// What is to be done next.
+/// The next step of the runner.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Find out which site a destination is; the job is one that waits for it.
+    /// Resolve a destination to its site; the job is one of those that wait for it.
     Resolve(RouteKey, Job),
     /// Open a connection to that site, for that job first.
     Connect(SiteId, Job),
     /// Send that job over an idle connection to that site.
     Reuse(SiteId, Job),
-    /// Close an idle connection to that site: others need one.
+    /// Close an idle connection to that site: another site needs a connection.
     Close(SiteId),
 }
 
-/// What is known of a destination.
+/// The state of a destination.
 enum Route {
     Resolving(Vec<Job>),
     At(SiteId, Timestamp),
 }
 
-/// All of it.
+/// Destinations, sites and connections.
 pub struct Scheduler {
     routes: HashMap<RouteKey, Route>,
     unresolved: RoundRobin<AccountKey, RouteKey>,
     resolving: usize,
     sites: HashMap<SiteId, Site>,
-    /// Pairs that may connect, as far as is known.
+    /// Pairs of account and site that may connect. An entry may be outdated.
     ready: RoundRobin<AccountKey, SiteId>,
     connections: usize,
-    /// Those of them that are idle.
+    /// How many of them are idle.
     idle: usize,
     /// Jobs for idle connections, which count as busy.
     handed: VecDeque<(SiteId, Job)>,
     most: usize,
-    /// Since when somebody waits for a connection because there are too many.
+    /// Since when a pair waits because all connections are in use.
     starved: Option<Timestamp>,
     jobs: usize,
 }
 
 impl Scheduler {
-    /// With at most so many connections at once.
+    /// A scheduler with at most so many connections at once.
     pub fn new(connections: usize) -> Self {
         Scheduler {
             routes: HashMap::new(),
@@ -143,7 +142,7 @@ impl Scheduler {
         self.connections
     }
 
-    /// A job that is due. It comes back if its site is suspended, with the time until when.
+    /// Adds a job that is due.
     ///
     /// # Errors
     /// The job, and until when its site is suspended.
@@ -169,7 +168,7 @@ impl Scheduler {
         if let Some(until) = site.suspended(now) {
             return Err((job, until));
         }
-        // Nobody waits for the site: an idle connection would have been given the job.
+        // No other job waits for the site: an idle connection would have got it.
         if site.idle > 0 {
             site.idle -= 1;
             self.idle -= 1;
@@ -182,7 +181,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// The accounts that wait for the site may connect, if it may have another connection.
+    /// Lets the accounts that wait for the site connect, if it may have another connection.
     fn make_ready(&mut self, now: Timestamp, id: &SiteId) {
         let Some(site) = self.sites.get_mut(id).filter(|site| site.may_connect(now)) else { return };
         for account in site.make_ready() {
@@ -190,7 +189,7 @@ impl Scheduler {
         }
     }
 
-    /// What is to be done now; to be asked until it says nothing.
+    /// The next step, if there is one now. Call it until it returns `None`.
     pub fn next(&mut self, now: Timestamp) -> Option<Action> {
         if let Some((site, job)) = self.handed.pop_front() {
             return Some(Action::Reuse(site, job));
@@ -231,8 +230,8 @@ impl Scheduler {
         None
     }
 
-    /// The site of a destination is known. The jobs that come back are those whose site is
-    /// suspended, and until when.
+    /// Notes the site of a destination. Returns the jobs whose site is suspended, with the end of the
+    /// suspension.
     pub fn resolved(&mut self, now: Timestamp, route: &RouteKey, site: SiteId) -> Vec<(Job, Timestamp)> {
         self.resolving = self.resolving.saturating_sub(1);
         let waiting = self.routes.insert(route.clone(), Route::At(site.clone(), now.after(RESOLVED)));
@@ -244,7 +243,7 @@ impl Scheduler {
         queued.into_iter().filter_map(Result::err).collect()
     }
 
-    /// A destination could not be resolved: the jobs that waited for it.
+    /// Takes the jobs that wait for a destination that could not be resolved.
     pub fn unresolvable(&mut self, route: &RouteKey) -> Vec<Job> {
         self.resolving = self.resolving.saturating_sub(1);
         match self.routes.remove(route) {
@@ -256,7 +255,7 @@ impl Scheduler {
         }
     }
 
-    /// The next job for a connection to the site that has sent `mails`; `None`: it is to be closed.
+    /// The next job for a connection to the site that has sent `mails`; `None` if there is none for it.
     pub fn next_job(&mut self, now: Timestamp, id: &SiteId, mails: u32) -> Option<Job> {
         let site = self.sites.get_mut(id)?;
         site.used = now;
@@ -290,7 +289,7 @@ impl Scheduler {
         true
     }
 
-    /// A connection to the site is not idle any more, and got no job.
+    /// Notes that an idle connection to the site closes without a job.
     pub fn idle_ended(&mut self, id: &SiteId) {
         if let Some(site) = self.sites.get_mut(id) {
             site.idle = site.idle.saturating_sub(1);
@@ -307,7 +306,7 @@ impl Scheduler {
         Some(Action::Close(id))
     }
 
-    /// A mail came to an outcome that says that the site's servers work.
+    /// Notes that the site's servers work, as the outcome of a mail shows.
     pub fn succeeded(&mut self, now: Timestamp, id: &SiteId) {
         if let Some(site) = self.sites.get_mut(id) {
             site.succeeded();
@@ -315,7 +314,7 @@ impl Scheduler {
         self.make_ready(now, id);
     }
 
-    /// A connection failed. The jobs that come back wait for a site that is suspended now, and until when.
+    /// Notes a failed connection. If it suspends the site, returns its jobs with the end of the suspension.
     pub fn failed(&mut self, now: Timestamp, id: &SiteId, random: &dyn Random) -> Vec<(Job, Timestamp)> {
         let Some(site) = self.sites.get_mut(id) else { return Vec::new() };
         if !site.failed(now, random) {
@@ -327,7 +326,7 @@ impl Scheduler {
         jobs.into_iter().map(|job| (job, until)).collect()
     }
 
-    /// A connection is closed, or was not opened.
+    /// Notes that a connection closed, or did not open.
     pub fn closed(&mut self, now: Timestamp, id: &SiteId) {
         self.connections = self.connections.saturating_sub(1);
         if let Some(site) = self.sites.get_mut(id) {
@@ -336,7 +335,7 @@ impl Scheduler {
         self.make_ready(now, id);
     }
 
-    /// Takes out all jobs for which `is_wanted` says so, such as those that the operator holds.
+    /// Takes all jobs that `is_wanted` selects, such as those that the operator holds.
     pub fn take(&mut self, mut is_wanted: impl FnMut(&Job, Option<&SiteId>) -> bool) -> Vec<Job> {
         let mut taken = Vec::new();
         for (id, site) in &mut self.sites {
@@ -351,8 +350,8 @@ impl Scheduler {
         taken
     }
 
-    /// Whether mail from `from` to `domain` goes to the site of that name, as far as is known: its
-    /// key, or one of the hosts in it.
+    /// Whether mail from `from` to `domain` goes to the site of that name, as last resolved. The name
+    /// is the key of the site, or one of its hosts.
     pub fn is_at(&self, domain: &str, from: &str, site: &str) -> bool {
         let route = crate::runner::first_route(domain, from);
         match self.routes.get(&route) {
@@ -361,8 +360,7 @@ impl Scheduler {
         }
     }
 
-    /// Sites, for the operator: what waits, connections, how many there may be, and until when it
-    /// is suspended.
+    /// The state of all sites, for the operator.
     pub fn sites(&self, now: Timestamp) -> impl Iterator<Item = SiteStatus<'_>> {
         self.sites.iter().map(move |(id, site)| SiteStatus {
             site: id,
@@ -373,7 +371,7 @@ impl Scheduler {
         })
     }
 
-    /// Drops what is remembered of destinations and sites without mail when it is much.
+    /// Forgets destinations and sites without mail when there are too many.
     fn forget_idle(&mut self, now: Timestamp) {
         if self.routes.len() > REMEMBERED + self.jobs {
             self.routes.retain(|_, route| match route {
@@ -387,7 +385,7 @@ impl Scheduler {
     }
 }
 
-/// What is known of a site.
+/// The state of a site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SiteStatus<'a> {
     /// Its key.
@@ -396,7 +394,7 @@ pub struct SiteStatus<'a> {
     pub jobs: usize,
     /// Open connections.
     pub connections: usize,
-    /// How many there may be.
+    /// How many connections it may have.
     pub allowed: usize,
     /// Until when nothing is sent to it.
     pub suspended: Option<Timestamp>,

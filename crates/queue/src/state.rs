@@ -1,4 +1,4 @@
-//! [`State`]: what is queued, as replaying the log gives it.
+//! [`State`]: the queue as replaying its log gives it.
 //!
 //! It holds a compact [`Row`] for each mail and never its envelope or bytes: those stay where they
 //! were written, in an entry of the log or in a segment. [`State::apply`] is pure, total and
@@ -59,16 +59,16 @@ pub struct State {
 /// Progress of a mail that has several recipients.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Parts {
-    /// For each recipient, whether the queue has nothing more to do, and why it has: the last failure.
+    /// The progress of each recipient.
     pub recipients: Vec<Part>,
 }
 
 /// Progress of one recipient of several.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {
-    /// Remaining, and the last reply for it.
+    /// Not delivered yet, with the last failure.
     Left(Option<Box<Failure>>),
-    /// Delivered, relayed or failed, and reported if that was requested.
+    /// Delivered, relayed or failed, and reported if the sender asked for that.
     Done,
 }
 
@@ -92,7 +92,7 @@ pub struct Segment {
     pub bytes: u64,
 }
 
-/// What happened since the queue began.
+/// Counts since the queue began.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Totals {
@@ -105,10 +105,10 @@ pub struct Totals {
     /// Failed recipients.
     #[n(2)]
     pub failed: u64,
-    /// Attempts after which recipients were left.
+    /// Attempts after which recipients remained.
     #[n(3)]
     pub deferred: u64,
-    /// Mails removed by the operator.
+    /// Mails that the operator removed.
     #[n(4)]
     pub removed: u64,
     /// Mails that were on their way to a server when a process was taken over from, and may have
@@ -158,8 +158,7 @@ impl State {
         self.domains.iter().map(|(domain, mails)| (&**domain, mails))
     }
 
-    /// Whether the recipient at that place in the envelope remains, and the last reply for it;
-    /// `None` if there is nothing to do for it.
+    /// The last failure of the recipient at that place in the envelope; `None` if the recipient is done.
     pub fn left(&self, id: MailId, recipient: usize) -> Option<Option<Failure>> {
         self.rows.get(id)?;
         match self.parts.get(&id) {
@@ -191,7 +190,7 @@ impl State {
         self.owner.as_ref().map(|(writer, adoption)| (*writer, adoption.node.as_str()))
     }
 
-    /// Why nothing is sent, if nothing is.
+    /// Why the whole queue is on hold; `None` if it is not.
     pub fn all_held(&self) -> Option<&str> {
         self.all_held.as_deref()
     }
@@ -201,7 +200,7 @@ impl State {
         self.handled.iter().any(|name| name == request)
     }
 
-    /// What happened so far.
+    /// Counts since the queue began.
     pub fn totals(&self) -> Totals {
         self.totals
     }
@@ -281,7 +280,7 @@ pub fn seconds(seconds: u32) -> Timestamp {
     Timestamp::from_seconds(i64::from(seconds))
 }
 
-/// As a row has it.
+/// A time as a row keeps it.
 pub(crate) fn of_time(time: Timestamp) -> u32 {
     u32::try_from(time.seconds().max(0)).unwrap_or(u32::MAX)
 }

@@ -1,4 +1,4 @@
-//! Why a mail waits and until when, in one line; and a look at a queue that another process runs.
+//! Why a mail waits and until when, in one line; and the state of a queue that another process runs.
 
 use std::sync::Arc;
 
@@ -17,11 +17,11 @@ use crate::state::{Flags, Row, State, expires, seconds};
 pub struct Waits {
     /// The reason, in a few words.
     pub why: String,
-    /// Until when; `None` if that is now.
+    /// When the wait ends; `None` if the mail is due now.
     pub until: Option<Timestamp>,
 }
 
-/// Why the mail of that row waits.
+/// Why a mail waits.
 pub fn waits(state: &State, id: MailId, row: &Row, now: Timestamp) -> Waits {
     let later = |time: Timestamp| (time > now).then_some(time);
     if let Some(why) = state.all_held() {
@@ -62,10 +62,10 @@ fn last_failure(state: &State, id: MailId, row: &Row) -> Option<String> {
     places.filter_map(|place| state.left(id, place).flatten()).map(|failure| failure.to_string()).next()
 }
 
-/// The state of the queue of `node`, which this process does not run. It appends nothing.
+/// Reads the state of the queue of `node`, which another process runs. Appends nothing.
 ///
 /// # Errors
-/// `Corrupt` if the log cannot be read; what the store says.
+/// `Corrupt` if the log cannot be read; errors of the store.
 pub async fn look(
     store: &Store,
     node: AccountId,

@@ -1,4 +1,4 @@
-//! Following a mail from its acceptance to what became of it, in the history and the log of a queue.
+//! Traces a mail from its acceptance to its outcome, in the history and the log of a queue.
 
 use std::collections::BTreeMap;
 
@@ -12,23 +12,23 @@ use crate::envelope::{Body, Mail};
 use crate::event::{Batch, Event};
 use crate::{MailId, history};
 
-/// Events of one mail that are kept; a mail has some forty unless the operator acts on it.
+/// Events of one mail in a trace; a mail has some forty unless the operator acts on it.
 const STEPS: usize = 1000;
 
-/// Which mails are followed.
+/// Selects the mails to trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Traced {
-    /// The one of that id.
+    /// The mail of that id.
     Mail(MailId),
-    /// Those with that Message-ID, without its angle brackets.
+    /// Mails with that Message-ID, without its angle brackets.
     MessageId(String),
-    /// Those from or to that address, lower case; `@example.org` is every address of a domain.
+    /// Mails from or to that address, lower case; `@example.org` is every address of a domain.
     Address(String),
 }
 
 impl Traced {
-    /// What a person means: `Q1f4`, `<id@host>`, or an address. A Message-ID without brackets looks
-    /// like an address: [`Traced::matches`] takes an address for either.
+    /// Reads the argument of the operator: `Q1f4`, `<id@host>`, or an address. A Message-ID without
+    /// brackets looks like an address: [`Traced::matches`] takes an address for either.
     pub fn parse(text: &str) -> Self {
         if let Ok(id) = text.parse() {
             return Traced::Mail(id);
@@ -62,14 +62,14 @@ fn bare(id: &str) -> &str {
     id.strip_prefix('<').and_then(|id| id.strip_suffix('>')).unwrap_or(id)
 }
 
-/// What is known of the mails.
+/// The traced mails.
 #[derive(Debug, Default)]
 pub struct Trace {
-    /// The mails, by id: as they were accepted.
+    /// The mails, by id, in the order of acceptance.
     pub mails: BTreeMap<MailId, TracedMail>,
-    /// Earlier ones match as well, and are left out.
+    /// Whether earlier mails match as well, and are left out.
     pub has_more: bool,
-    /// When the earliest entry that is known was written; what was accepted before is not found.
+    /// The time of the earliest entry. Mail that was accepted before it is not found.
     pub since: Option<Timestamp>,
     /// Objects of the history that could not be read.
     pub unreadable: usize,
@@ -78,7 +78,7 @@ pub struct Trace {
 /// One mail.
 #[derive(Clone)]
 pub struct TracedMail {
-    /// Its envelope: header and body are left out, and recipients beyond what history has room for.
+    /// Its envelope, without header and body, and without recipients beyond the limit of the history.
     pub mail: Mail,
     /// What happened to it after it was accepted, in order.
     pub steps: Vec<(Timestamp, Event)>,

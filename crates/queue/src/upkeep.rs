@@ -1,19 +1,20 @@
-//! What keeps a log short: mail that stays is carried into segments, checkpoints are written, what
-//! they make superfluous is noted for history and goes.
+//! Keeps a log short: carries mail that stays into segments, writes checkpoints, writes history, and
+//! trims entries that are not needed any more.
 //!
-//! Most mail is gone before the entry that accepted it is trimmed, and is never written again. What
-//! is still there then is written once more, together with others, into a segment, and again only
-//! when most of its segment's mail is gone.
+//! Most mail has left the queue before its entry is trimmed, and is never written again. Mail that is
+//! still queued then is written once more, together with other mail, into a segment. It is written
+//! again only when most of the mail in its segment has left the queue.
 //!
-//! Another process may adopt the queue at any moment, and this one may be suspended for hours between
-//! two lines here. So each removal rests on what stays true for every later owner:
+//! Another process may adopt the queue at any moment, and this process may be suspended for hours between
+//! two lines here. So each removal rests on facts that stay true for every later writer:
 //!
 //! - Entries are trimmed below the position up to which this process has carried the mail, and never up to
 //!   a checkpoint because it is there: another process may have written that. An entry with a queued
 //!   mail that cannot be read stays, and all behind it.
 //! - Segments and bodies are listed first. Then an [append](Queue::confirm_owner) shows that no other
-//!   process had the queue when they were listed, so that the state knows every mail in them. What
-//!   it does not need then is never needed again: whatever a later owner refers to, it writes anew.
+//!   process had the queue when they were listed, so that the state knows every mail in them. An
+//!   object that the state does not need then is never needed again: a later writer refers only to objects
+//!   that it writes itself.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
@@ -46,7 +47,7 @@ const SEGMENT_MAILS: usize = 4096;
 /// An object that no mail has is removed when it is so old: before, its mail may be about to be accepted.
 const ORPHAN_AGE: Duration = Duration::from_secs(24 * 3600);
 
-/// Begins it if enough was appended since the last time.
+/// Starts upkeep if enough was appended since the last time.
 pub(crate) fn begin_if_due(inner: &Arc<Inner>, (entries, bytes): (u64, u64)) {
     let mails = inner.state.read().unwrap_or_else(PoisonError::into_inner).len() as u64;
     let is_due = entries >= ENTRIES.max(mails / 100) || bytes >= BYTES.max(mails * ROW_BYTES / 2);
@@ -64,13 +65,14 @@ pub(crate) fn begin_if_due(inner: &Arc<Inner>, (entries, bytes): (u64, u64)) {
 }
 
 impl Queue {
-    /// Carries what stays, writes a checkpoint and removes what is superfluous. Others append meanwhile.
+    /// Carries mail that stays, writes a checkpoint and removes superfluous entries and objects. The queue
+    /// continues meanwhile.
     ///
     /// # Errors
-    /// What the store says, and `Retry` if another process has adopted the queue; what is left is done
-    /// the next time.
+    /// Errors of the store, and `Retry` if another process has adopted the queue. The next call does the
+    /// rest.
     pub async fn upkeep(&self) -> Result<()> {
-        // One round at a time: it would remove a segment that another one has not recorded yet.
+        // One at a time: it would remove a segment that another one has not recorded yet.
         let _round = self.inner().upkeep.lock().await;
         self.shorten().await
     }
@@ -93,7 +95,7 @@ impl Queue {
         }
         drop(snapshot);
         match history::keep(inner, older).await {
-            // What is to be removed frees room; history may not.
+            // Trimming frees disk space, and must not wait for history.
             Err(e) if inner.store.is_disk_full() => {
                 tracing::error!(error = %e, "the history of the queue has a gap: the disk is full");
             }
@@ -109,8 +111,8 @@ impl Queue {
 
     /// Writes the mail of entries before `position`, and of segments that are mostly empty, into
     /// new segments; the first entry that is still needed, `position` or one before it. A mail that
-    /// cannot be read keeps its entry: the store may answer wrongly for a while, and whether the mail
-    /// is given up is for the schedule.
+    /// cannot be read keeps its entry: the store may answer wrongly for a while, and the schedule decides
+    /// when the mail fails.
     async fn carry(&self, position: Position) -> Result<Position> {
         let staying = staying(&self.state(), position);
         let (mut mails, mut bytes, mut needed) = (Vec::new(), Vec::new(), position);
@@ -120,7 +122,7 @@ impl Queue {
                 Ok(mail) => mail,
                 Err(e) if e.kind() == Kind::NotFound && self.state().rows().get(id).is_none() => continue,
                 Err(e) if matches!(e.kind(), Kind::Corrupt | Kind::NotFound) => {
-                    // Or it is where another process has carried it since.
+                    // Another process may have carried it since.
                     if !is_owner {
                         self.confirm_owner().await?;
                         is_owner = true;
@@ -224,7 +226,7 @@ impl Queue {
     /// Removes the body of a mail that is queued no more: the log says so already.
     ///
     /// # Errors
-    /// What the store says; a later start removes it.
+    /// Errors of the store; a later start removes it.
     pub async fn remove_body(&self, mail: &Mail) -> Result<()> {
         match self.body_path(mail) {
             Some(path) => self.inner().store.delete(&path).await,

@@ -1,4 +1,4 @@
-//! [`QueueView`]: a queue as a process sees it that does not run it. It appends nothing.
+//! [`QueueView`]: reads a queue that another process runs. It appends nothing.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,7 +19,7 @@ use crate::request::BOUNCED;
 use crate::state::{Place, Row, State};
 use crate::trace::{self, Trace, Traced};
 
-/// Mails that are named of those that a request changed.
+/// Changed mails that the result of a request names.
 const FIRST_MAILS: usize = 100;
 
 /// A queue as it was a moment ago.
@@ -30,16 +30,16 @@ pub struct QueueView {
     keys: AccountKeys,
     journal: Journal,
     state: State,
-    /// The entry that was read last: mails are read in its order.
+    /// The entry that was read last. Neighbouring mails are mostly in the same entry.
     last: Mutex<Option<(Position, Arc<Batch>)>>,
 }
 
-/// What was done about a request, as the log tells.
+/// The result of a request, by the log.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct HandledRequest {
     /// Mails that were changed.
     pub mails: u64,
-    /// The first of them.
+    /// The first of these mails.
     pub first: Vec<MailId>,
     /// Rules that were added or withdrawn.
     pub rules: u64,
@@ -70,7 +70,7 @@ impl HandledRequest {
     }
 }
 
-/// Whether the operator gave the recipient up.
+/// Whether the operator made the recipient fail.
 fn is_bounce((_, outcome): &(u16, Outcome)) -> bool {
     matches!(outcome, Outcome::Failed(failure) if failure.status == BOUNCED)
 }
@@ -79,7 +79,7 @@ impl QueueView {
     /// Reads the log of the queue of `node`.
     ///
     /// # Errors
-    /// `Corrupt` if the log cannot be read; what the store says.
+    /// `Corrupt` if the log cannot be read; errors of the store.
     pub async fn open(
         store: Store,
         node: AccountId,
@@ -93,7 +93,7 @@ impl QueueView {
         Ok(Self::of(store, node, mail_keys, journal, state))
     }
 
-    /// With a state that was read.
+    /// A view of a state that was read before.
     pub(crate) fn of(
         store: Store,
         node: AccountId,
@@ -105,7 +105,7 @@ impl QueueView {
         QueueView { store, node, mail_keys, keys, journal, state, last: Mutex::default() }
     }
 
-    /// What was queued.
+    /// The state.
     pub fn state(&self) -> &State {
         &self.state
     }
@@ -113,7 +113,7 @@ impl QueueView {
     /// A queued mail.
     ///
     /// # Errors
-    /// `NotFound` if it is not queued, or no more; `Corrupt` if it is damaged; what the store says.
+    /// `NotFound` if it is not queued; `Corrupt` if it is damaged; errors of the store.
     pub async fn read(&self, id: MailId) -> Result<Mail> {
         let gone = || Error::not_found(format!("{id} is not in the queue"));
         let row: &Row = self.state.rows().get(id).ok_or_else(gone)?;
@@ -151,11 +151,11 @@ impl QueueView {
         }
     }
 
-    /// What the writer did about the request of that name, behind the entry `since`; `None` if the log
-    /// does not say that it was handled.
+    /// The result of the request of that name, from the entries behind `since`; `None` if the writer has
+    /// not handled it.
     ///
     /// # Errors
-    /// What the store says.
+    /// Errors of the store.
     pub async fn handled(&self, request: &str, since: Position) -> Result<Option<HandledRequest>> {
         let places = history::places(&self.journal, since, None).await?;
         let mut batches = std::pin::pin!(history::batches(&self.journal, &self.keys, &places));
@@ -164,7 +164,7 @@ impl QueueView {
             for event in &batch.events {
                 match event {
                     Event::Handled(name) if name == request => return Ok(Some(done)),
-                    // What came before was done about another one.
+                    // The events before belong to another request.
                     Event::Handled(_) => done = HandledRequest::default(),
                     event => done.take(event),
                 }
@@ -173,10 +173,10 @@ impl QueueView {
         Ok(None)
     }
 
-    /// What became of the mails that `wanted` names, the last `limit` of them.
+    /// Traces the mails that `wanted` selects, the last `limit` of them.
     ///
     /// # Errors
-    /// What the store says.
+    /// Errors of the store.
     pub async fn trace(&self, wanted: &Traced, limit: usize) -> Result<Trace> {
         trace::trace(&self.store, self.node, &self.mail_keys, (&self.journal, &self.keys), wanted, limit)
             .await

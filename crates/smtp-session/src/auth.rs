@@ -1,5 +1,5 @@
-//! AUTH (RFC 4954): who submits. The exchange and its replies; the SASL messages are in
-//! `sealpost_auth::sasl`, and logins are checked and slowed there as those of every protocol.
+//! AUTH (RFC 4954): the login of a submission session. The exchange and its replies; the SASL messages are in
+//! `sealpost_auth::sasl`, and that crate checks and slows logins, as for every protocol.
 
 use sealpost_auth::failed_logins::Reason;
 use sealpost_auth::sasl::bearer::{Mechanism, Wrong};
@@ -28,7 +28,7 @@ pub(super) struct User {
     pub(super) root: Option<RootKey>,
 }
 
-/// A command AUTH whose client is asked for the next message.
+/// An AUTH that waits for the next message of the client.
 pub(super) enum Exchange {
     /// PLAIN: all in one message.
     Plain,
@@ -38,13 +38,13 @@ pub(super) enum Exchange {
     LoginPassword(String),
     /// OAUTHBEARER or XOAUTH2: all in one message.
     Bearer(Mechanism),
-    /// It has failed, and the client was sent the reason as a challenge: whatever it answers, this
-    /// is the reply (RFC 7628 §3.2.3).
+    /// It has failed, and the session has sent the reason as a challenge. This is the reply to any answer
+    /// (RFC 7628 §3.2.3).
     Failed(Reply),
 }
 
 impl Exchange {
-    /// The one that a mechanism (in capitals) begins.
+    /// The exchange of a mechanism (in capitals).
     fn of(mechanism: &str) -> Option<Self> {
         match mechanism {
             "PLAIN" => Some(Exchange::Plain),
@@ -53,7 +53,7 @@ impl Exchange {
         }
     }
 
-    /// What asks the client for the next message: LOGIN's prompts are `Username:` and `Password:`.
+    /// The challenge for the next message. The prompts of LOGIN are `Username:` and `Password:`.
     fn prompt(&self) -> &'static str {
         match self {
             Exchange::LoginName => "VXNlcm5hbWU6",
@@ -64,7 +64,7 @@ impl Exchange {
 }
 
 impl Session {
-    /// The mechanisms offered now; `None` if a secret could be read by others.
+    /// The mechanisms offered now; `None` without TLS, where others could read a secret.
     pub(super) fn mechanisms(&self) -> Option<&'static str> {
         let stream = self.connection.stream()?;
         if self.service != Service::Submission || !self.shared.ctx.allows_login(stream) {
@@ -137,7 +137,7 @@ impl Session {
         self.flush().await
     }
 
-    /// A line that cannot be an answer to a challenge: the exchange is over.
+    /// Ends the exchange after a line that cannot be an answer to a challenge.
     pub(super) fn bad_auth_line(&mut self, misuse: Misuse) {
         self.log.begin_command("AUTH");
         let reply = match (self.exchange.take(), misuse) {
@@ -181,7 +181,7 @@ impl Session {
         let (ctx, peer) = (self.shared.ctx.clone(), self.peer());
         let checked = tokio::select! {
             checked = ctx.auth.login(peer, name, secret) => checked,
-            // A login that is slowed down would outlast the time that sessions have to end.
+            // A slowed login would last longer than the time that sessions have to end at a stop.
             () = ctx.shutdown.wait() => return Err(End::Stopping),
         };
         match checked {
@@ -226,9 +226,9 @@ impl Session {
         Ok(())
     }
 
-    /// Says why as a challenge; the client's answer gets the reply (RFC 7628 §3.2.3).
+    /// Sends the reason as a challenge. The client's answer gets the reply (RFC 7628 §3.2.3).
     async fn bearer_failed(&mut self, name: &str, challenge: &'static str) {
-        // It has failed, whether or not the client stays to hear it.
+        // Counted even if the client hangs up before the reply.
         let reply = self.denied(name, &Denied::Credentials).await;
         self.reply(Reply::new(334, challenge));
         self.exchange = Some(Exchange::Failed(reply));
@@ -250,7 +250,7 @@ impl Session {
         self.reply(replies::authenticated());
     }
 
-    /// Counts a login that failed; what the client is told.
+    /// Counts a failed login. Returns the reply.
     async fn denied(&mut self, name: &str, denied: &Denied) -> Reply {
         match Reason::of(denied) {
             Some(reason) => self.login_failed(Some(name), reason).await,
@@ -259,7 +259,7 @@ impl Session {
         replies::denied(denied)
     }
 
-    /// A login failed: for the log.
+    /// Records a failed login in the log.
     async fn login_failed(&mut self, name: Option<&str>, reason: Reason) {
         self.log.count("failed_logins", 1);
         let (ctx, protocol) = (&self.shared.ctx, metrics::Protocol::Submission.name());

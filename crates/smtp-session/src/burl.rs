@@ -27,7 +27,7 @@ impl Session {
             && (self.user.is_some() || self.mechanisms().is_some())
     }
 
-    /// BURL, in the queue for processors of the user's account.
+    /// BURL, scheduled by the fair scheduler with the commands of the user's account.
     pub(super) async fn scheduled_burl(&mut self, burl: Burl) -> Result<(), End> {
         let queue = QueueHandle::default();
         if let Some(user) = &self.user {
@@ -71,19 +71,19 @@ impl Session {
         Ok(())
     }
 
-    /// Appends what is at the URL to the message; how many bytes that were, or why it is refused.
+    /// Appends the content at the URL to the message. Returns its bytes, or why the message is refused.
     async fn take_content(&mut self, url: &str) -> Result<Result<u64, Reply>, End> {
         let Session { shared, user, transaction, connection, .. } = self;
         let Some(urls) = &shared.content_urls else { return Ok(Err(replies::not_implemented())) };
         let root = user.as_ref().and_then(|user| user.root.as_ref().map(|root| (user, root)));
-        // A client that the operator trusts may send without a login, and has no mailbox then.
+        // A client that the operator trusts may send without a login. It has no mailbox then.
         let Some((user, root)) = root else { return Ok(Err(replies::authentication_required())) };
         let Some(Transaction { message: Some(Message::Submission(submitting)), .. }) = transaction else {
             return Ok(Err(replies::unfinished()));
         };
         let held = submitting.holds_budget();
-        // Memory for the message before that for its content: a submission that waits for the first holds
-        // nothing of the second.
+        // Acquire memory for the message before that for its content: a submission that waits for the first
+        // holds none of the second.
         if let Err(reply) = submitting.begin_content().await {
             return Ok(Err(reply));
         }
@@ -119,10 +119,10 @@ impl Session {
 }
 
 impl Submitting {
-    /// Content from a URL comes next: draws the memory of the message.
+    /// Acquires the memory of the message, before content from a URL.
     ///
     /// # Errors
-    /// Why the message is refused, perhaps since before.
+    /// Why the message is refused; the first reason counts.
     async fn begin_content(&mut self) -> Result<(), Reply> {
         self.urls += 1;
         if self.urls > limits::SUBMISSION_URLS {

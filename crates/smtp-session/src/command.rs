@@ -1,4 +1,4 @@
-//! Every command but AUTH, MAIL, RCPT, DATA and BDAT.
+//! All commands except AUTH, MAIL, RCPT, DATA and BDAT.
 
 use std::pin::pin;
 
@@ -19,7 +19,7 @@ impl Session {
         // EHLO, DATA, VRFY, EXPN, TURN, QUIT, and NOOP". BDAT is answered after its bytes.
         let together =
             matches!(command, Command::Mail(_) | Command::Rcpt(_) | Command::Rset | Command::Bdat(_));
-        // A chunk is measured once it is there.
+        // The bytes of a chunk are counted when they have arrived.
         if !matches!(command, Command::Bdat(_)) {
             self.log.begin_command(command.name());
         }
@@ -27,8 +27,8 @@ impl Session {
             Command::Hello(hello) => self.hello(hello),
             Command::Mail(mail) => self.mail(mail).await?,
             Command::Rcpt(rcpt) => {
-                // Whoever names recipients without end, on a thousand connections, leaves
-                // processors to others.
+                // Clients that send RCPT without end, on a thousand connections, share one place in the
+                // fair scheduler, so that other sessions get processors.
                 let queue = self.shared.recipients.clone();
                 fair_scheduler::run(&queue, pin!(self.rcpt(rcpt))).await;
             }
@@ -41,7 +41,7 @@ impl Session {
                 return Err(End::Quit);
             }
             Command::Vrfy(_) => self.reply(replies::cannot_verify()),
-            // RFC 5321 §7.3: whom a list reaches is nobody else's business.
+            // RFC 5321 §7.3: the members of a list are private.
             Command::Expn(_) => self.refuse(replies::not_implemented()),
             Command::Help(_) => self.reply(help(self.service, self.offers_burl())),
             Command::StartTls => self.start_tls().await?,
@@ -51,7 +51,7 @@ impl Session {
         if together { Ok(()) } else { self.flush().await }
     }
 
-    /// EHLO, HELO, LHLO. The wrong one leaves everything as it was (RFC 5321 §4.1.4).
+    /// EHLO, HELO, LHLO. A command of the other protocol changes nothing (RFC 5321 §4.1.4).
     fn hello(&mut self, hello: Hello) {
         match (self.is_lmtp(), hello.verb) {
             (true, Verb::Ehlo | Verb::Helo) => {
@@ -75,7 +75,7 @@ impl Session {
         let mut reply = Reply::new(250, self.shared.ctx.hostname.clone())
             .with_line("PIPELINING")
             .with_line(format!("SIZE {}", self.shared.ctx.settings.message_size));
-        // RFC 3207 §4.2: never offered again once TLS is spoken.
+        // RFC 3207 §4.2: not offered within TLS.
         if self.shared.ctx.tls.is_some() && !is_tls {
             reply = reply.with_line("STARTTLS");
         }

@@ -22,19 +22,19 @@ use sealpost_session::Context;
 use sealpost_session::net::Stream;
 use sealpost_session::session_log::SessionLog;
 
-/// Bytes read at once while no memory is drawn for a message: between messages, when most sessions
-/// idle, and at its beginning.
+/// Bytes of one read while the session holds no permit for a message: between messages, when most sessions
+/// are idle, and at the beginning of a message.
 const SMALL_READ_BYTES: usize = 4 * 1024;
-/// Bytes read at once within a message that memory is drawn for.
+/// Bytes of one read within a message that holds a permit.
 const MESSAGE_READ_BYTES: usize = 16 * 1024;
-/// Bytes of replies that wait for the client before no more is read from it.
+/// Bytes of replies that may wait for the client. With more the session does not read from it.
 pub(super) const REPLY_BYTES: usize = 2 * 1024;
-/// How often a client that holds budget is looked at, when others wait for it.
+/// How often the session checks a client that holds a part of the budget while other sessions wait for it.
 const PRESSURE_WINDOW: Duration = Duration::from_secs(15);
-/// Bytes that it has to send in that time.
+/// Bytes that the client has to send in that time.
 const PRESSURE_BYTES: u64 = 32 * 1024;
 
-/// Why a session is over.
+/// Why a session ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     /// QUIT.
@@ -43,15 +43,15 @@ pub(super) enum End {
     Closed,
     /// The connection broke, or the client does not take its replies.
     Broken,
-    /// Nothing was heard for too long.
+    /// The client sent nothing for too long.
     Timeout,
-    /// Too little was heard while others waited for the memory it holds.
+    /// The client sent too little while other sessions waited for the memory that it holds.
     Slow,
     /// The server stops.
     Stopping,
     /// Too many errors.
     Errors,
-    /// Nothing sensible can be read any more.
+    /// The input cannot be parsed any more.
     Unintelligible,
     /// The login is no longer valid.
     Revoked,
@@ -62,7 +62,7 @@ pub(super) enum End {
 }
 
 impl End {
-    /// For the log.
+    /// The word in the log.
     pub(super) fn name(self) -> &'static str {
         match self {
             End::Quit => "quit",
@@ -95,18 +95,18 @@ impl End {
     }
 }
 
-/// What the next bytes belong to.
+/// The context of the next bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Within {
     /// Commands.
     Commands,
-    /// A message, as long as it draws nothing from the budget.
+    /// A message that holds no part of the budget.
     Message,
     /// A message that holds part of the budget.
     LargeMessage,
 }
 
-/// Reads once. There is no buffer until something comes, unless memory is drawn for a message.
+/// Reads once. The buffer is allocated when bytes arrive, unless the message holds a permit.
 async fn read(stream: &mut Stream, decoder: &mut Decoder, within: Within) -> io::Result<usize> {
     if within == Within::LargeMessage {
         return stream.read_buf(decoder.space(MESSAGE_READ_BYTES)).await;
@@ -129,13 +129,14 @@ async fn lost(standing: Option<&Standing>) {
     }
 }
 
-/// The client's connection and what is not yet read from it or sent to it.
+/// The client's connection, unread input, and unsent replies.
 pub(super) struct Connection {
     /// `None` after a failed handshake.
     stream: Option<Stream>,
     decoder: Decoder,
     out: BytesMut,
-    /// How long the client was waited for in the present window of pressure, and bytes that came in it.
+    /// How long the session waited for the client in the present window of pressure, and the bytes that arrived
+    /// in it.
     window: (Duration, u64),
 }
 
@@ -153,17 +154,17 @@ impl Connection {
         self.stream.as_ref()
     }
 
-    /// The next event in what was read already.
+    /// The next event of the input read so far.
     pub(super) fn next_event(&mut self) -> Option<Event> {
         self.decoder.next_event()
     }
 
-    /// The next line answers a challenge of AUTH.
+    /// Notes that the next line answers a challenge of AUTH.
     pub(super) fn expect_auth_line(&mut self) {
         self.decoder.expect_auth_line();
     }
 
-    /// What follows is mail data.
+    /// Notes that mail data follows.
     pub(super) fn begin_data(&mut self) {
         self.decoder.begin_data();
     }
@@ -173,7 +174,7 @@ impl Connection {
         write::reply(reply, &mut self.out);
     }
 
-    /// Bytes of replies that are not sent.
+    /// Bytes of unsent replies.
     #[cfg(test)]
     pub(super) fn waiting(&self) -> usize {
         self.out.len()
@@ -184,7 +185,7 @@ impl Connection {
         self.out.len() >= REPLY_BYTES
     }
 
-    /// Sends what is queued.
+    /// Sends the queued replies.
     pub(super) async fn flush(&mut self, ctx: &Context) -> Result<(), End> {
         let stream = self.stream.as_mut().ok_or(End::Closed)?;
         if self.out.is_empty() {
@@ -203,7 +204,7 @@ impl Connection {
         }
     }
 
-    /// Sends what is queued and reads more: at least one byte. Ends a session that loses its standing meanwhile.
+    /// Sends the queued replies and reads at least one byte. Ends a session whose login is revoked meanwhile.
     pub(super) async fn fill(
         &mut self,
         shared: &SmtpShared,
@@ -242,8 +243,8 @@ impl Connection {
         }
     }
 
-    /// A client that holds memory and hardly sends must not keep others from theirs. Only the time
-    /// that it was waited for counts: a slow disk is not its fault.
+    /// Ends the session of a client that holds memory and hardly sends while other sessions wait for memory.
+    /// Only the time spent waiting for the client counts, not that of a slow disk.
     fn check_pressure(&mut self, shared: &SmtpShared, within: Within) -> Result<(), End> {
         if self.window.0 < PRESSURE_WINDOW {
             return Ok(());
@@ -255,13 +256,13 @@ impl Connection {
         if slow { Err(End::Slow) } else { Ok(()) }
     }
 
-    /// A message begins to hold budget: from here on it is measured.
+    /// Notes that the message holds a part of the budget: from here on its pace is measured.
     pub(super) fn begin_window(&mut self) {
         self.window = (Duration::ZERO, 0);
     }
 
-    /// Answers the 220 that is queued with a handshake. What the client sent before it is dropped
-    /// (RFC 3207 §4.2).
+    /// Sends the queued 220 and makes the handshake. Drops input that the client sent before (RFC 3207
+    /// §4.2).
     pub(super) async fn start_tls(&mut self, ctx: &Context, config: &Arc<ServerConfig>) -> Result<(), End> {
         self.flush(ctx).await?;
         let early = self.decoder.discard_input();
@@ -278,7 +279,7 @@ impl Connection {
         }
     }
 
-    /// Sends what is queued and hangs up.
+    /// Sends the queued replies and hangs up.
     pub(super) async fn close(mut self, ctx: &Context, log: &mut SessionLog) {
         let flushed = self.flush(ctx).await;
         let Some(stream) = self.stream else { return };

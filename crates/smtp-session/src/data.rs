@@ -1,4 +1,4 @@
-//! DATA and BDAT: the message, and what becomes of it.
+//! DATA and BDAT: the message, and its delivery or submission.
 
 use futures::StreamExt;
 use sealpost_smtp::data::End as DataEnd;
@@ -40,7 +40,7 @@ impl Session {
         self.connection.begin_data();
     }
 
-    /// BDAT: its bytes follow, whether or not it can be accepted.
+    /// BDAT. Its bytes follow even if it is refused.
     pub(super) fn bdat(&mut self, chunk: Chunk) {
         let refused = match &self.transaction {
             None => Some(replies::out_of_order("Say MAIL first")),
@@ -53,7 +53,7 @@ impl Session {
         self.chunk = Some(CurrentChunk { chunk, refused });
     }
 
-    /// The message begins, unless it has.
+    /// Begins the message, unless it has begun.
     pub(super) fn begin_message(&mut self) {
         let (Some(transaction), Some(hello)) = (&mut self.transaction, &self.hello) else { return };
         if transaction.message.is_some() {
@@ -120,7 +120,7 @@ impl Session {
         self.end_message().await
     }
 
-    /// All bytes of a BDAT chunk are there.
+    /// Ends a BDAT chunk.
     pub(super) async fn end_chunk(&mut self) -> Result<(), End> {
         let Some(CurrentChunk { chunk, refused }) = self.chunk.take() else { return Ok(()) };
         if let Some(reply) = refused {
@@ -138,13 +138,13 @@ impl Session {
             return self.end_message().await;
         }
         let message = self.transaction.as_ref().and_then(|transaction| transaction.message.as_ref());
-        // RFC 3030 §2: a failure is said now, and again for each chunk that is in the pipeline already.
+        // RFC 3030 §2: report a failure now, and again for each chunk that is in the pipeline already.
         let failure = message.and_then(|message| message.failure()).cloned();
         self.reply(failure.unwrap_or_else(|| replies::chunk_ok(chunk.size)));
         Ok(())
     }
 
-    /// The message is complete; whatever happens, the transaction is over (RFC 5321 §4.1.1.4).
+    /// Ends the message. The transaction is over in any case (RFC 5321 §4.1.1.4).
     pub(super) async fn end_message(&mut self) -> Result<(), End> {
         let Some(Transaction { envelope, message: Some(message), .. }) = self.transaction.take() else {
             return Ok(());
@@ -155,7 +155,7 @@ impl Session {
         }
     }
 
-    /// Into the queue, with one reply for all recipients.
+    /// Submits the message to the queue, with one reply for all recipients.
     async fn submit(&mut self, envelope: Envelope, submitting: Submitting) -> Result<(), End> {
         let (id, bytes, sender) = (submitting.id.clone(), submitting.bytes(), submitting.sender.clone());
         match submitting.finish().await {
@@ -175,8 +175,8 @@ impl Session {
     async fn deliver(&mut self, envelope: Envelope, mut incoming: Incoming) -> Result<(), End> {
         let (id, bytes, vacation) = (incoming.id.clone(), incoming.bytes(), incoming.take_vacation());
         let over_quota = quota_check::over_quota_each(&self.shared.ctx, &envelope.accounts, bytes).await;
-        // SMTP has one reply for all. What only some have no room for, and nobody could know at
-        // RCPT, they get all the same: it is one message beyond the limit, and they are full then.
+        // SMTP has one reply for all recipients. If only some accounts are over quota, which RCPT could not
+        // know, all get the message: it is one beyond the limit, and the next is refused at RCPT.
         let nobody = envelope.outside.is_empty() && over_quota.iter().all(Option::is_some);
         let delivered = match incoming.finish(&self.shared, &envelope).await {
             Err(reply) => self.refuse_message(&envelope, &reply).await?,
@@ -204,7 +204,7 @@ impl Session {
         Ok(0)
     }
 
-    /// A reply of perhaps a thousand: what a client does not read of them is not kept for it.
+    /// Sends one of perhaps a thousand replies. Replies that the client does not read are not kept in memory.
     async fn reply_to_one(&mut self, reply: Reply) -> Result<(), End> {
         self.reply(reply);
         if self.connection.is_full() { self.flush().await } else { Ok(()) }
@@ -262,7 +262,7 @@ impl Session {
         for recipient in &envelope.recipients {
             let needed = recipient.accounts.iter().max().map_or(0, |last| last + 1);
             while done.len() < needed {
-                // What is ready leaves before the next one is waited for.
+                // Send the replies that are ready before waiting for the next one.
                 self.flush().await?;
                 if let Some(Some(reply)) = over_quota.next() {
                     done.push(Err(reply));

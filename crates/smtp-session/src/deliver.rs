@@ -14,12 +14,12 @@ use super::transaction::Account;
 use sealpost_session::Context;
 use sealpost_submission::outbox::Refusal;
 
-/// Copies of one message that are stored at once: enough to share waits for the disk.
+/// Copies of one message that are stored at once: enough to share syncs.
 const STORING: usize = 8;
 /// Entries of one message that are appended at once.
 const APPENDING: usize = 64;
 
-/// SMTP: stores the message for all accounts, forwards it, and only when that is done delivers it.
+/// SMTP: stores the message for all accounts, then forwards it, then delivers it.
 ///
 /// # Errors
 /// The first failure. If it came before delivering, nothing was delivered and nothing forwarded.
@@ -45,13 +45,13 @@ pub(super) async fn together(
         let ctx = ctx.clone();
         move |(account, stored)| append(ctx.clone(), account, stored)
     });
-    // Every one is tried, whatever the outcome of the others: a delivery now cannot be lost later.
+    // Try all accounts, whatever the outcome of the others: each copy delivered now is safe.
     let results: Vec<Result<()>> = stream::iter(deliveries).buffered(APPENDING).collect().await;
     Ok(results.into_iter().collect::<Result<()>>()?)
 }
 
-/// LMTP: forwards the message before any account gets it. Returns the message, and why it is
-/// forwarded to none of the addresses.
+/// LMTP: forwards the message before any account gets it. Returns the message, and the refusal if it is not
+/// forwarded.
 pub(super) async fn forward_first(source: Source, forward: Option<Forward>) -> (Source, Result<(), Refusal>) {
     match (source, forward) {
         (source, None) => (source, Ok(())),
@@ -69,8 +69,8 @@ async fn store_all(ctx: &Arc<Context>, message: Arc<Copies>, accounts: Vec<Accou
     stream::iter(copies).buffered(STORING).try_collect().await
 }
 
-/// LMTP: delivers to each account for itself; the results come in the order of `accounts`, each as
-/// soon as it is known (RFC 2033 §5).
+/// LMTP: delivers to each account by itself. The results are in the order of `accounts`, each as soon as it
+/// is known (RFC 2033 §5).
 pub(super) fn each(
     ctx: &Arc<Context>,
     source: Source,

@@ -1,5 +1,4 @@
-//! A message that an alias forwards to other servers: into the queue, before the reply to the
-//! client.
+//! Queues a message that an alias forwards to other servers, before the reply to the client.
 
 use sealpost_base::Error;
 use sealpost_directory::Outside;
@@ -19,16 +18,16 @@ pub(super) struct Forward {
 }
 
 impl Forward {
-    /// To those addresses; `None` if there are none.
+    /// A forwarding to those addresses; `None` if there are none.
     pub(super) fn new(shared: &SmtpShared, from: &ReversePath, outside: Vec<Outside>) -> Option<Self> {
         let forwarder = shared.outbox.as_ref().filter(|_| !outside.is_empty())?.forwarder().clone();
         Some(Forward { forwarder, onward: Onward::plain(from.clone(), outside) })
     }
 
-    /// Queues the message, all but its Return-Path: that is of final delivery (RFC 5321 §4.4).
+    /// Queues the message without its Return-Path, which belongs to the final delivery (RFC 5321 §4.4).
     ///
     /// # Errors
-    /// Why the queue has it for none of them.
+    /// Why the queue takes it for none of them.
     pub(super) async fn queue(self, message: &Copies) -> Result<(), Refusal> {
         let mut forwarding = self.forwarder.begin(self.onward).await;
         let (mut pieces, mut in_return_path) = (message.read(), true);
@@ -45,7 +44,7 @@ impl Forward {
     }
 }
 
-/// Refuses a recipient that leads to other servers where that is not possible now.
+/// Refuses a recipient that leads to other servers if forwarding is not possible now.
 ///
 /// # Errors
 /// The reply.
@@ -54,7 +53,7 @@ pub(super) fn check(shared: &SmtpShared, envelope: &Envelope, outside: &[Outside
         return Ok(());
     }
     let Some(outbox) = &shared.outbox else { return Err(replies::forwarding_is_off()) };
-    // What the queue sends on may be converted to 7 bit, which binary content cannot be.
+    // A later server may need 7-bit content, and binary content cannot be converted.
     if envelope.mail.body == Some(Body::BinaryMime) {
         return Err(replies::binary_not_forwarded());
     }
@@ -62,7 +61,7 @@ pub(super) fn check(shared: &SmtpShared, envelope: &Envelope, outside: &[Outside
     outbox.forwarder().check(&all).map_err(|reached| replies::forwarding_limit(&reached))
 }
 
-/// A message that goes straight to one account is not forwarded.
+/// The refusal to forward a message that streams to one account: a bug in Sealpost.
 pub(super) fn not_copied() -> Refusal {
     Refusal::Store(Error::internal("a message for one account is forwarded"))
 }

@@ -1,11 +1,10 @@
-//! Counting `Received` fields as the header passes by: too many of them is a loop (RFC 5321 §6.3).
+//! Counts `Received` fields while the header streams: too many of them show a loop (RFC 5321 §6.3).
 
 use memchr::memchr;
 
 const NAME: &[u8] = b"Received:";
 
-/// How many hosts a message has passed. Looks at the first bytes of each line of the header, holds
-/// nothing else.
+/// Counts the hosts that a message has passed. It keeps only the first bytes of the present line.
 #[derive(Debug, Default)]
 pub(super) struct Hops {
     count: usize,
@@ -16,11 +15,11 @@ pub(super) struct Hops {
 }
 
 impl Hops {
-    /// Looks at the next bytes of the message.
+    /// Reads the next bytes of the message.
     pub(super) fn push(&mut self, mut bytes: &[u8]) {
         while let (Some(&byte), false) = (bytes.first(), self.body) {
             if self.filled == NAME.len() && byte != b'\n' {
-                // The rest of the line says nothing.
+                // The rest of the line does not matter.
                 bytes = &bytes[memchr(b'\n', bytes).unwrap_or(bytes.len())..];
                 continue;
             }

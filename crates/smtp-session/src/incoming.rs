@@ -1,7 +1,7 @@
-//! A message on its way in: counted, checked, and handed on.
+//! A message that is arriving: counts it, checks it, and hands it on.
 //!
-//! A message that cannot be accepted is still read to its end, because only there can it be refused
-//! (RFC 5321 §4.1.1.4, RFC 3030 §2); nothing of it is kept from the moment that is known.
+//! A message that cannot be accepted is still read to its end, because only there can the session refuse
+//! it (RFC 5321 §4.1.1.4, RFC 3030 §2). Its bytes are dropped from then on.
 
 use sealpost_base::{Error, Result, limits};
 use sealpost_smtp::types::Reply;
@@ -15,12 +15,12 @@ use super::transaction::Envelope;
 
 /// One message. Dropping it leaves nothing behind.
 pub(super) struct Incoming {
-    /// Names the message in its trace field, in replies and in the log.
+    /// The id of the message in its trace field, in replies and in the log.
     pub(super) id: String,
     bytes: u64,
     hops: Hops,
     /// The trace fields, and the message until it is too large to be held without a reservation. So
-    /// a client that sends little and then nothing does not make others wait.
+    /// a client that sends little and then nothing does not make other sessions wait.
     head: Vec<u8>,
     sink: Option<Sink>,
     failure: Option<Reply>,
@@ -44,12 +44,12 @@ impl Incoming {
         self.bytes
     }
 
-    /// Why the message will be refused, if that is known already.
+    /// Why the session will refuse the message, if that is known already.
     pub(super) fn failure(&self) -> Option<&Reply> {
         self.failure.as_ref()
     }
 
-    /// Whether others may have to wait for memory that this message holds.
+    /// Whether other sessions may have to wait for memory that this message holds.
     pub(super) fn holds_budget(&self) -> bool {
         self.sink.is_some()
     }
@@ -79,7 +79,7 @@ impl Incoming {
             return self.refuse(replies::loops());
         }
         if self.sink.is_none() && self.head.len() + bytes.len() <= limits::SMTP_HEAD_BYTES {
-            // No more than that: thousands may wait for their share with it.
+            // Keep no more than that: thousands of sessions may wait for memory with so much.
             self.head.reserve_exact(bytes.len());
             return self.head.extend_from_slice(bytes);
         }
@@ -88,7 +88,7 @@ impl Incoming {
         }
     }
 
-    /// The message is complete: everything but storing it for the accounts is done.
+    /// Completes the message, up to storing it for the accounts.
     pub(super) async fn finish(mut self, shared: &SmtpShared, envelope: &Envelope) -> Result<Source, Reply> {
         if self.failure.is_none()
             && let Err(error) = self.write(shared, envelope, &[]).await
@@ -121,7 +121,7 @@ impl Incoming {
     }
 }
 
-/// Tells the operator why, and the client when to come back.
+/// Logs the error and returns a temporary reply.
 pub(super) fn failed(id: &str, error: &Error) -> Reply {
     tracing::warn!(id, %error, "a message could not be stored");
     replies::storage(error)

@@ -1,4 +1,4 @@
-//! MAIL: a transaction begins, if its sender may send.
+//! MAIL: begins a transaction, if the sender may send.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::submitting::{self, Sender};
 use super::transaction::Transaction;
 use super::{Service, replies};
 
-/// Why no transaction begins.
+/// Why MAIL is refused.
 enum Failure {
     Reply(Reply),
     End(End),
@@ -62,14 +62,14 @@ impl Session {
         Ok(Transaction::new(mail, sender))
     }
 
-    /// Whether all parameters of MAIL were offered (RFC 5321 §4.1.1.11). AUTH of a sender that is not
-    /// trusted counts as `<>` (RFC 4954 §5), as it does in any case here.
+    /// Whether all parameters of MAIL were offered (RFC 5321 §4.1.1.11). AUTH counts as `<>` here, as RFC
+    /// 4954 §5 demands for senders that are not trusted.
     fn are_offered(&self, mail: &Mail) -> bool {
         if self.service != Service::Submission {
             return !mail.require_tls && mail.hold.is_none();
         }
         let is_tls = self.connection.stream().is_some_and(|stream| stream.is_tls());
-        // What the queue sends on may be converted to 7 bit, which binary content cannot be.
+        // A later server may need 7-bit content, and binary content cannot be converted.
         (is_tls || !mail.require_tls) && mail.body != Some(Body::BinaryMime)
     }
 

@@ -36,8 +36,7 @@ impl Session {
                 }
                 self.reply(replies::recipient_ok());
             }
-            // A queue in front of us does not choose its recipients; a stranger who guesses
-            // addresses does.
+            // A server in front of this one does not guess addresses; a strange client may.
             Err(reply) if self.is_lmtp() => self.reply(reply),
             Err(reply) => self.refuse(reply),
         }
@@ -52,7 +51,7 @@ impl Session {
         self.add(rcpt, resolved)
     }
 
-    /// A recipient of a submitted message: everyone but users that do not exist here.
+    /// Adds a recipient of a submitted message. Refuses only users that do not exist here.
     async fn add_submitted(&mut self, rcpt: Rcpt) -> Result<(), Reply> {
         let (ctx, Some(outbox)) = (&self.shared.ctx, &self.shared.outbox) else {
             return Err(replies::unfinished());
@@ -60,7 +59,7 @@ impl Session {
         let Some(Transaction { envelope, sender: Some(sender), .. }) = &self.transaction else {
             return Err(replies::out_of_order("Say MAIL first"));
         };
-        // The same one twice is one recipient, unless other reports are requested (RFC 3461 §5.1).
+        // The same address twice is one recipient, unless it requests other reports (RFC 3461 §5.1).
         if envelope.recipients.iter().any(|recipient| recipient.is_of(&rcpt)) {
             return Ok(());
         }
@@ -100,7 +99,7 @@ async fn is_local(ctx: &Context, to: &ForwardPath) -> Result<bool, Reply> {
     }
 }
 
-/// What an address leads to; its accounts all have room for a message of the size that MAIL said.
+/// Resolves an address. All its accounts have quota for a message of the size in MAIL.
 async fn resolve(shared: &SmtpShared, to: &ForwardPath, mail: &Mail) -> Result<Resolved, Reply> {
     let ctx = &shared.ctx;
     let resolved = match (to, &shared.outbox) {
@@ -126,10 +125,9 @@ async fn resolve(shared: &SmtpShared, to: &ForwardPath, mail: &Mail) -> Result<R
     Ok(resolved)
 }
 
-/// Why an address leads nowhere: its domain is not served here, or it has no account or alias. A
-/// local part that names another domain to relay the mail to is a foreign address too
-/// (`user%domain`, `domain!user`, a quoted address; RFC 5321 §4.1.2 leaves its meaning to the host
-/// that it is at).
+/// The reply to an unknown address: this server does not serve its domain, or it has no account or alias. A
+/// local part that asks to relay to another domain (`user%domain`, `domain!user`, a quoted address) counts as
+/// a foreign address too; RFC 5321 §4.1.2 leaves its meaning to the host of the domain.
 async fn unknown(ctx: &Context, to: &ForwardPath) -> Reply {
     let ForwardPath::Mailbox(mailbox) = to else { return replies::no_such_user() };
     let domains = [Some(mailbox.host.to_string()), routed_domain(mailbox.local.as_str()).map(str::to_owned)];
@@ -146,7 +144,7 @@ async fn unknown(ctx: &Context, to: &ForwardPath) -> Reply {
     replies::no_such_user()
 }
 
-/// The domain that a local part asks to be sent on to, if it does.
+/// The domain to which a local part asks to relay, if it does.
 fn routed_domain(local: &str) -> Option<&str> {
     let (user, domain) = match local.rsplit_once(['%', '@']) {
         Some(routed) => routed,
@@ -157,7 +155,7 @@ fn routed_domain(local: &str) -> Option<&str> {
 }
 
 /// Refuses a recipient whose quota does not permit a message of the size in MAIL, if there is one.
-/// An alias is refused if any of its accounts is over quota: the sender retries, and no account
+/// An alias is refused if any of its accounts is over quota: the client retries, and no account
 /// gets it twice.
 async fn check_room(
     ctx: &Context,
@@ -165,7 +163,7 @@ async fn check_room(
     resolved: &Resolved,
     declared: Option<u64>,
 ) -> Result<(), Reply> {
-    // RFC 5321 §4.5.1: mail for the postmaster is always taken.
+    // RFC 5321 §4.5.1: always accept mail for the postmaster.
     if *to == ForwardPath::Postmaster {
         return Ok(());
     }

@@ -9,11 +9,11 @@ use sealpost_smtp::types::Reply;
 use sealpost_submission::header::Fault;
 use sealpost_submission::outbox::{LimitReached, Refusal};
 
-/// What a failure of the store or of this program means for a message: always "later" (RFC 5321 §4.2.1),
-/// because no mistake on our side may cost somebody a message.
+/// The reply to a failure of the store or a bug in Sealpost: always temporary (RFC 5321 §4.2.1), so that no
+/// error of this server makes a client drop a message.
 pub(super) fn storage(error: &Error) -> Reply {
     match error.kind() {
-        // Out of some resource: RFC 3463 §3.4 X.3.1.
+        // A resource is exhausted: RFC 3463 §3.4 X.3.1.
         Kind::Limit => Reply::status(452, (4, 3, 1), "Insufficient system resources, try again later"),
         Kind::Retry | Kind::Conflict => {
             Reply::status(451, (4, 3, 0), "Storage is not available, try again later")
@@ -24,10 +24,10 @@ pub(super) fn storage(error: &Error) -> Reply {
     }
 }
 
-/// What a failure to look up a recipient means.
+/// The reply to a failed lookup of a recipient.
 pub(super) fn recipient(error: &Error) -> Reply {
     match error.kind() {
-        // An alias that leads to too much; the operator can mend it.
+        // An alias leads to too many addresses; the operator can change it.
         Kind::Limit => Reply::status(451, (4, 2, 4), "This alias expands too far, try again later"),
         _ => storage(error),
     }
@@ -104,7 +104,7 @@ pub(super) fn start_tls() -> Reply {
     Reply::status(220, (2, 0, 0), "Ready to start TLS")
 }
 
-/// An account of which nothing is known, although its delivery was tried.
+/// The outcome for an account is unknown, although the delivery was tried.
 pub(super) fn unfinished() -> Reply {
     Reply::status(451, (4, 3, 0), "Local error, try again later")
 }
@@ -138,7 +138,7 @@ pub(super) fn too_large(limit: u64) -> Reply {
     Reply::status(552, (5, 3, 4), format!("Message size exceeds the limit of {limit} bytes"))
 }
 
-/// RFC 5321 §4.2.3, RFC 3463 §3.3: somebody may make room before the sender gives up.
+/// RFC 5321 §4.2.3, RFC 3463 §3.3: the owner may delete mail before the client gives up.
 pub(super) fn mailbox_full() -> Reply {
     Reply::status(452, (4, 2, 2), "Mailbox full, try again later")
 }
@@ -153,7 +153,7 @@ pub(super) fn too_many_recipients() -> Reply {
     Reply::status(452, (4, 5, 3), "Too many recipients")
 }
 
-/// RFC 3463 §3.4: the others may have given memory back when the client comes again.
+/// RFC 3463 §3.4: other sessions may have freed memory when the client retries.
 pub(super) fn no_memory() -> Reply {
     Reply::status(452, (4, 3, 1), "Not enough memory for more recipients, try again later")
 }
@@ -196,7 +196,7 @@ pub(super) fn stopping(hostname: &str) -> Reply {
     Reply::status(421, (4, 3, 2), format!("{hostname} is stopping, closing connection"))
 }
 
-/// Nothing of what the client sent is in it: a browser may show it as a page.
+/// It contains no input of the client, since a browser may show it as a page.
 pub(super) fn http() -> Reply {
     Reply::status(421, (4, 7, 0), "This is not a web server, closing connection")
 }
@@ -260,7 +260,7 @@ pub(super) fn crowded_login() -> Reply {
     Reply::status(454, (4, 7, 0), "Too many connections of this account, close some")
 }
 
-/// RFC 4954 §6, RFC 5248 §3.1. Whoever fails is told no more than that.
+/// RFC 4954 §6, RFC 5248 §3.1. The client learns no more of the reason than that.
 pub(super) fn denied(denied: &Denied) -> Reply {
     match denied {
         Denied::Credentials => Reply::status(535, (5, 7, 8), "Wrong name or password"),
@@ -275,7 +275,7 @@ pub(super) fn denied(denied: &Denied) -> Reply {
     }
 }
 
-/// A submitted message is the queue's.
+/// The queue has the submitted message.
 pub(super) fn queued(id: MailId) -> Reply {
     Reply::status(250, (2, 0, 0), format!("Message queued as {id}"))
 }
@@ -295,7 +295,7 @@ pub(super) fn sending_limit(reached: &LimitReached) -> Reply {
     Reply::status(450, (4, 7, 1), format!("You have reached your limit of {reached}"))
 }
 
-/// An alias leads to other servers, and nothing is sent to them now.
+/// An alias leads to other servers, and forwarding is off.
 pub(super) fn forwarding_is_off() -> Reply {
     Reply::status(451, (4, 3, 2), "This address forwards its mail, and sending is off, try again later")
 }
@@ -310,12 +310,12 @@ pub(super) fn forwarding_limit(reached: &LimitReached) -> Reply {
     Reply::status(450, (4, 7, 1), format!("This address forwards at most {reached}"))
 }
 
-/// A sender of forwarded mail, to whom reports go back and nothing else.
+/// A rewritten sender of forwarded mail, which takes reports alone.
 pub(super) fn reports_only() -> Reply {
     Reply::status(550, (5, 7, 1), "This address takes reports only")
 }
 
-/// Why a message is not forwarded; `id` is for the log.
+/// The reply to a refused forwarding; `id` is for the log.
 pub(super) fn forwarding(refusal: &Refusal, id: &str) -> Reply {
     match refusal {
         Refusal::Limit(reached) => forwarding_limit(reached),
@@ -323,7 +323,7 @@ pub(super) fn forwarding(refusal: &Refusal, id: &str) -> Reply {
     }
 }
 
-/// Why a submitted message, or its sender, is refused; `id` is for the log.
+/// The reply to a refused submission or sender; `id` is for the log.
 pub(super) fn submission(refusal: &Refusal, account: Option<&AccountRecord>, id: &str) -> Reply {
     let unsendable = |text: &'static str| Reply::status(554, (5, 6, 0), text);
     match refusal {

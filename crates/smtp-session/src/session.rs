@@ -1,4 +1,4 @@
-//! One session: events in, replies out, in the order in which they came (RFC 2920 §3.2 (1)).
+//! One session: events in, replies out, in the same order (RFC 2920 §3.2 (1)).
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use sealpost_session::net::Stream;
 use sealpost_session::session_log::SessionLog;
 use sealpost_session::sessions::SessionState;
 
-/// What the server knows about its client. The commands are in `command`, `rcpt` and `data`.
+/// The state of one connection. The commands are in `command`, `rcpt` and `data`.
 pub(super) struct Session {
     pub(super) shared: Arc<SmtpShared>,
     pub(super) service: Service,
@@ -30,14 +30,14 @@ pub(super) struct Session {
     pub(super) transaction: Option<Transaction>,
     /// The BDAT chunk whose bytes are coming.
     pub(super) chunk: Option<CurrentChunk>,
-    /// Mistakes of the client since its last message that was stored.
+    /// Errors of the client since its last stored message.
     errors: usize,
 }
 
 /// A BDAT chunk.
 pub(super) struct CurrentChunk {
     pub(super) chunk: Chunk,
-    /// Its bytes are dropped, and this is why.
+    /// Why its bytes are dropped, if they are.
     pub(super) refused: Option<Reply>,
 }
 
@@ -63,10 +63,10 @@ impl Session {
         }
     }
 
-    /// From the greeting to the end of any kind.
+    /// Runs from the greeting to the end.
     pub(super) async fn run(mut self: Box<Self>) {
         let Err(end) = self.converse().await;
-        // An unacknowledged message is discarded, and its memory freed, before any other wait.
+        // Discard an unacknowledged message, and free its memory, before any other wait.
         self.transaction = None;
         self.user = None;
         self.log.end(end.name());
@@ -113,7 +113,7 @@ impl Session {
                     None => self.refuse(misuse.reply()),
                     Some(_) => self.bad_auth_line(misuse),
                 }
-                // RFC 2920 §3.2 (6): not to be held back.
+                // RFC 2920 §3.2 (6): send it at once.
                 self.flush().await
             }
             Event::AuthLine(line) => Box::pin(self.auth_line(line)).await,
@@ -134,7 +134,7 @@ impl Session {
         }
     }
 
-    /// Where the client is: in a message or between commands.
+    /// Whether the client is within a message or between commands.
     fn within(&self) -> Within {
         match self.transaction.as_ref().and_then(|transaction| transaction.message.as_ref()) {
             None => Within::Commands,
@@ -146,7 +146,7 @@ impl Session {
     /// Queues a reply.
     pub(super) fn reply(&mut self, reply: Reply) {
         match reply.code / 100 {
-            // The message has yet to come.
+            // The reply follows the message.
             3 => self.log.defer_command(),
             4 => self.log.end_command(Verdict::No),
             5 => self.log.end_command(Verdict::Bad),
@@ -155,8 +155,8 @@ impl Session {
         self.connection.reply(&reply);
     }
 
-    /// Queues a reply to a mistake; too many of them end the session. What is not the client's fault (4xx) is
-    /// not counted.
+    /// Queues a reply to an error of the client; too many of them end the session. Temporary replies (4xx) do
+    /// not count.
     pub(super) fn refuse(&mut self, reply: Reply) {
         if !reply.is_transient() {
             self.errors += 1;
@@ -165,12 +165,12 @@ impl Session {
         self.reply(reply);
     }
 
-    /// A message was stored: earlier mistakes are forgiven.
+    /// Forgets earlier errors after a stored message.
     pub(super) fn forgive(&mut self) {
         self.errors = 0;
     }
 
-    /// Sends what is queued.
+    /// Sends the queued replies.
     pub(super) async fn flush(&mut self) -> Result<(), End> {
         self.connection.flush(&self.shared.ctx).await
     }
@@ -180,7 +180,7 @@ impl Session {
         self.service == Service::Lmtp
     }
 
-    /// Forgets everything but the greeting (RFC 3207 §4.2).
+    /// Resets the session to the state after the greeting (RFC 3207 §4.2).
     pub(super) fn reset(&mut self) {
         self.hello = None;
         self.user = None;

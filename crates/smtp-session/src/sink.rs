@@ -1,9 +1,9 @@
-//! Where the bytes of a message go while they arrive, and where its copies come from.
+//! Takes the bytes of a message as they arrive, and makes its copies.
 //!
-//! For one account they are streamed into its store, scanned and sealed on the way. For several, or
-//! if the message is forwarded to other servers, they are kept once: in memory or, beyond
-//! [`limits::SMTP_MEMORY_BYTES`], in the spool (sealed under a key that only this value knows).
-//! They are stored account by account when the message is complete.
+//! For one account it streams them into its store, scanned and sealed on the way. For several accounts, or if
+//! the message is forwarded to other servers, it keeps them once: in memory or, beyond
+//! [`limits::SMTP_MEMORY_BYTES`], in the spool (sealed under a key that only this value knows). It stores them
+//! account by account when the message is complete.
 
 use std::borrow::Cow;
 
@@ -30,7 +30,7 @@ pub(super) enum Sink {
     Spool(Box<SpoolWriter>, Gate),
 }
 
-/// A message in memory, with what it draws from the budget.
+/// A message in memory, with its permit of the budget.
 pub(super) struct Memory {
     bytes: Vec<u8>,
     limit: usize,
@@ -44,9 +44,9 @@ pub(super) struct Gate {
     _right: Permit,
 }
 
-/// A complete message that was not stored for anyone yet.
+/// A complete message that is not stored for any account yet.
 pub(super) enum Source {
-    /// For one account, nearly there.
+    /// For one account: only its log entry is missing.
     Direct(Box<Ingest>),
     /// For several.
     Copies(Copies),
@@ -68,7 +68,7 @@ pub(super) struct InSpool {
 }
 
 impl Sink {
-    /// Begins a message; waits for its share of memory.
+    /// Begins a message. Waits for its permit.
     pub(super) async fn open(shared: &SmtpShared, envelope: &Envelope) -> Result<Self> {
         if let ([only], true) = (&envelope.accounts[..], envelope.outside.is_empty()) {
             return Ok(Sink::Direct(Box::new(shared.ctx.accounts.ingest(only.id).await?)));
@@ -102,7 +102,7 @@ impl Sink {
         }
     }
 
-    /// The message is complete.
+    /// Completes the message.
     pub(super) async fn finish(self) -> Result<Source> {
         Ok(match self {
             Sink::Direct(ingest) => Source::Direct(ingest),
@@ -155,7 +155,7 @@ impl Pieces<'_> {
 
 impl Drop for InSpool {
     fn drop(&mut self) {
-        // Without a runtime the process is about to end; what is left then is swept at the next start.
+        // Without a runtime the process is about to end. The next start sweeps the spool.
         if let (Some(spooled), Ok(runtime)) = (self.spooled.take(), Handle::try_current()) {
             runtime.spawn(async move {
                 if let Err(error) = spooled.remove().await {
@@ -167,7 +167,7 @@ impl Drop for InSpool {
 }
 
 impl Gate {
-    /// Waits for the right, then for the memory.
+    /// Waits for the right to hold memory, then for the memory.
     async fn enter(fanout: &Fanout, budget: &Budget) -> Self {
         let right = fanout.0.acquire(limits::SMTP_MEMORY_BYTES).await;
         let memory = budget.acquire(right.bytes()).await;

@@ -1,6 +1,6 @@
-//! A submitted message on its way in: what the client said of it, and the outbox that takes it.
+//! A submitted message that is arriving: the options of the client, and the outbox that takes it.
 //!
-//! As every message it is taken to its end even if it is refused before; nothing of it is kept then.
+//! The session reads a message to its end even if it is refused before; its bytes are dropped then.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use sealpost_submission::outbox::{Accepted, Order, Refusal, Submission};
 use super::replies;
 use super::transaction::{Envelope, Recipient};
 
-/// What is known of a transaction of submission from MAIL on.
+/// The facts of a submission that MAIL gives.
 pub(super) struct Sender {
-    /// The account as it is recorded now: what it may do can change while the session lasts. A trusted
-    /// client has none.
+    /// The account as it is recorded now: its rights can change while the session lasts. A trusted client has
+    /// none.
     pub(super) account: Option<Arc<AccountRecord>>,
     /// When the message may leave (RFC 4865).
     pub(super) release: Option<Timestamp>,
@@ -25,7 +25,7 @@ pub(super) struct Sender {
 
 /// One message. Dropping it leaves nothing behind.
 pub(super) struct Submitting {
-    /// Names the message in its Received field and in the log.
+    /// The id of the message in its Received field and in the log.
     pub(super) id: String,
     pub(super) sender: Option<Arc<AccountRecord>>,
     bytes: u64,
@@ -46,12 +46,12 @@ impl Submitting {
         self.bytes
     }
 
-    /// Why the message will be refused, if that is known already.
+    /// Why the session will refuse the message, if that is known already.
     pub(super) fn failure(&self) -> Option<&Reply> {
         self.failure.as_ref()
     }
 
-    /// Whether others may have to wait for memory that this message holds.
+    /// Whether other sessions may have to wait for memory that this message holds.
     pub(super) fn holds_budget(&self) -> bool {
         self.submission.as_ref().is_some_and(Submission::holds_budget)
     }
@@ -71,7 +71,7 @@ impl Submitting {
         }
     }
 
-    /// Draws the memory of a message of any size.
+    /// Acquires the memory for a message of any size.
     pub(super) async fn draw_memory(&mut self) {
         if let Some(submission) = &mut self.submission {
             let drawn = submission.draw_memory().await;
@@ -86,7 +86,7 @@ impl Submitting {
         }
     }
 
-    /// The message is complete; it is in the queue when this returns.
+    /// Completes the message, which is in the queue when this returns.
     pub(super) async fn finish(self) -> Result<Accepted, Reply> {
         match (self.failure, self.submission) {
             (None, Some(submission)) => submission
@@ -98,7 +98,7 @@ impl Submitting {
     }
 }
 
-/// What is to be sent, as the envelope says it. `hostname` is where a postmaster without a domain is.
+/// The order for the outbox. `hostname` is the domain of a postmaster without one.
 pub(super) fn order(envelope: &Envelope, sender: &Sender, trace: Vec<u8>, hostname: &str) -> Order {
     let mail = &envelope.mail;
     Order {

@@ -8,7 +8,7 @@ use sealpost_smtp::types::{ClientName, ForwardPath, ReversePath, Verb};
 
 use sealpost_session::net::TlsInfo;
 
-/// What the fields say.
+/// The content of the fields.
 pub(super) struct Trace<'a> {
     pub(super) from: &'a ReversePath,
     pub(super) verb: Verb,
@@ -19,7 +19,7 @@ pub(super) struct Trace<'a> {
     /// Whether MAIL had SMTPUTF8.
     pub(super) utf8: bool,
     pub(super) id: &'a str,
-    /// The recipient, if there is only one: several would tell each of the others (RFC 5321 §7.2).
+    /// The recipient, if there is only one: several would reveal each to the others (RFC 5321 §7.2).
     pub(super) recipient: Option<&'a ForwardPath>,
     pub(super) at: Timestamp,
 }
@@ -74,15 +74,15 @@ impl Trace<'_> {
     }
 }
 
-/// How a message was submitted.
+/// The protocol of a submission.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct With {
     pub(super) tls: bool,
     pub(super) login: bool,
 }
 
-/// The Received field of a submitted message. It has no `from`, which would say where the user is:
-/// RFC 5321 §4.4 wants it of servers, and RFC 6409 §8 leaves trace fields to the site.
+/// The Received field of a submitted message. It has no `from`, which would reveal the user's address. RFC
+/// 5321 §4.4 wants it of servers, and RFC 6409 §8 leaves trace fields to the site.
 pub(super) fn submission_field(hostname: &str, with: With, utf8: bool, id: &str, at: Timestamp) -> Vec<u8> {
     // RFC 3848 §1, RFC 6531 §4.3.
     let protocol = if utf8 { "UTF8SMTP" } else { "ESMTP" };

@@ -1,4 +1,4 @@
-//! The mail transaction: the envelope, and the message as far as it has come (RFC 5321 §3.3).
+//! The mail transaction: the envelope, and the message so far (RFC 5321 §3.3).
 
 use std::collections::HashMap;
 
@@ -21,7 +21,7 @@ pub(super) struct Transaction {
     pub(super) message: Option<Message>,
 }
 
-/// A message on its way in.
+/// A message that is arriving.
 pub(super) enum Message {
     /// For local accounts.
     Delivery(Incoming),
@@ -29,7 +29,7 @@ pub(super) enum Message {
     Submission(Box<Submitting>),
 }
 
-/// From whom and to whom.
+/// The sender and the recipients.
 pub(super) struct Envelope {
     pub(super) mail: Mail,
     /// The RCPTs that were accepted, in order; the same one may be there several times (RFC 2033 §4.2).
@@ -44,20 +44,20 @@ pub(super) struct Envelope {
     known_outside: HashMap<Address, usize>,
     /// Memory that the recipients take, in bytes, about.
     bytes: usize,
-    /// What was drawn from the budget for it.
+    /// The permit for that memory.
     permits: Vec<Permit>,
 }
 
-/// What the recipients of all transactions may take: what is common, divided by this.
+/// The recipients of all transactions may take this part of the common budget.
 const SHARE: usize = 8;
-/// What a recipient's path takes beside its characters, in bytes: allocations, and a vector that grows.
+/// Bytes of a recipient's path besides its characters: allocations, and a vector that grows.
 const PATH_BYTES: usize = 3 * 16 + size_of::<Recipient>();
 
-/// What an address of another server takes beside its characters, in bytes: it is held in two
-/// spellings and as a key, with the name of its alias.
+/// Bytes of an address of another server besides its characters: it is kept in two spellings and as a key,
+/// with the name of its alias.
 const OUTSIDE_BYTES: usize = 512;
 
-/// What envelopes draw on, of a server with that budget.
+/// The budget of envelopes, of a server with that budget.
 pub(super) fn envelopes(budget: &Budget) -> Budget {
     budget.share(budget.common() / SHARE)
 }
@@ -65,7 +65,7 @@ pub(super) fn envelopes(budget: &Budget) -> Budget {
 /// One accepted RCPT.
 pub(super) struct Recipient {
     pub(super) path: ForwardPath,
-    /// When its sender wants a report; for submission alone, as the next.
+    /// NOTIFY: when the sender wants a report. For submission alone, as the next field.
     pub(super) notify: Option<Notify>,
     /// The address that its sender wrote first.
     pub(super) orcpt: Option<OriginalRecipient>,
@@ -75,7 +75,7 @@ pub(super) struct Recipient {
     pub(super) outside: Vec<usize>,
 }
 
-/// Where one copy goes.
+/// The destination of one copy.
 #[derive(Clone, Copy)]
 pub(super) struct Account {
     pub(super) id: AccountId,
@@ -101,14 +101,14 @@ impl Transaction {
 }
 
 impl Recipient {
-    /// Whether it came of the same RCPT.
+    /// Whether it is the same RCPT.
     pub(super) fn is_of(&self, rcpt: &Rcpt) -> bool {
         self.path == rcpt.to && self.notify == rcpt.notify && self.orcpt == rcpt.orcpt
     }
 }
 
 impl Message {
-    /// Why it will be refused, if that is known already.
+    /// Why the session will refuse it, if that is known already.
     pub(super) fn failure(&self) -> Option<&Reply> {
         match self {
             Message::Delivery(incoming) => incoming.failure(),
@@ -116,7 +116,7 @@ impl Message {
         }
     }
 
-    /// Whether others may have to wait for memory that it holds.
+    /// Whether other sessions may have to wait for memory that it holds.
     pub(super) fn holds_budget(&self) -> bool {
         match self {
             Message::Delivery(incoming) => incoming.holds_budget(),
@@ -163,7 +163,7 @@ impl Envelope {
         let text =
             path.to_string().len() + orcpt.as_ref().map_or(0, |orcpt| orcpt.kind.len() + orcpt.address.len());
         let bytes = self.bytes + size_of::<Recipient>() + PATH_BYTES + text + links + accounts + outside;
-        // Never waits: a request that holds memory for an envelope must not wait for more of it.
+        // Do not wait: a session that holds memory for an envelope must not wait for more of it.
         while bytes > limits::SMTP_ENVELOPE_FREE_BYTES + self.permits.iter().map(Permit::bytes).sum::<usize>()
         {
             match budget.try_acquire(limits::SMTP_ENVELOPE_STEP_BYTES) {

@@ -1,7 +1,7 @@
-//! The client's side of the wire: commands out, each with the reply it got.
+//! The client's side of the protocol: commands out, and the reply to each.
 //!
-//! [`Client`] knows which replies are owed and in what order, so commands may be pipelined (RFC
-//! 2920) freely. After an LMTP message it expects one reply for each recipient that was accepted
+//! [`Client`] knows which replies the server owes and in which order, so the caller may pipeline commands
+//! (RFC 2920). After an LMTP message it expects one reply for each recipient that was accepted
 //! (RFC 2033 §4.2). It decides nothing: the caller chooses commands and interprets replies.
 
 #[cfg(test)]
@@ -17,7 +17,7 @@ use crate::parse::{ReplyDecoder, ReplyError};
 use crate::types::{Chunk, ClientName, Command, Hello, Reply, Secret, Verb};
 use crate::write;
 
-/// Which protocol is spoken.
+/// The protocol of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     /// RFC 5321: one reply per message.
@@ -29,7 +29,7 @@ pub enum Protocol {
 /// The command that a reply answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sent {
-    /// Nothing: the server's greeting.
+    /// No command: the server's greeting.
     Connection,
     /// A command.
     Command(Command),
@@ -56,12 +56,12 @@ pub struct Answer {
     pub reply: Reply,
 }
 
-/// The server and this client are out of step; the connection is of no use.
+/// The server and this client are out of step; the connection cannot be used any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientError {
     /// Not a reply.
     Reply(ReplyError),
-    /// A reply to nothing.
+    /// A reply without a command.
     Unexpected,
 }
 
@@ -76,7 +76,7 @@ impl fmt::Display for ClientError {
 
 impl std::error::Error for ClientError {}
 
-/// Extensions a server offered: the lines of its reply to EHLO or LHLO, but the first.
+/// Extensions of a server: the lines of its reply to EHLO or LHLO, except the first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Extensions(Vec<String>);
 
@@ -100,11 +100,11 @@ impl Extensions {
     }
 }
 
-/// A reply that is owed.
+/// A reply that the server owes.
 #[derive(Debug)]
 enum Owed {
     One(Sent),
-    /// The end of a message; how many replies that makes is known when it comes first in line.
+    /// The end of a message. The number of its replies is known when it is the first that is owed.
     Message {
         chunk: bool,
     },
@@ -128,7 +128,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A connection just opened: the greeting is owed.
+    /// The client of a new connection, on which the server owes the greeting.
     pub fn new(protocol: Protocol) -> Self {
         Client {
             protocol,
@@ -149,7 +149,7 @@ impl Client {
         self.command(Command::Hello(Hello { verb, name }), out);
     }
 
-    /// Any command but BDAT, for which see [`Client::chunk`].
+    /// Any command except BDAT: see [`Client::chunk`].
     pub fn command(&mut self, command: Command, out: &mut BytesMut) {
         write::command(&command, out);
         self.owed.push_back(Owed::One(Sent::Command(command)));
@@ -179,7 +179,7 @@ impl Client {
         out.put_slice(bytes);
     }
 
-    /// BDAT without its bytes: exactly `chunk.size` of them must be sent next.
+    /// BDAT without its bytes. The caller has to send exactly `chunk.size` bytes next.
     pub fn begin_chunk(&mut self, chunk: Chunk, out: &mut BytesMut) {
         let command = Command::Bdat(chunk);
         write::command(&command, out);
@@ -190,7 +190,7 @@ impl Client {
         });
     }
 
-    /// Takes bytes as they came from the server.
+    /// Takes bytes from the server, cut anywhere.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.decoder.feed(bytes);
     }
@@ -206,10 +206,15 @@ impl Client {
         Ok(Some(Answer { to, reply }))
     }
 
-    /// Whether nothing is owed by the server.
+    /// Whether the server owes no reply.
     pub fn is_idle(&self) -> bool {
         let nothing = self.protocol == Protocol::Lmtp && self.accepted == 0;
         self.owed.iter().all(|owed| nothing && matches!(owed, Owed::Message { .. }))
+    }
+
+    /// Whether the server has sent more than the answers taken so far.
+    pub fn has_input(&self) -> bool {
+        self.decoder.has_input()
     }
 
     /// The extensions in the server's last reply to EHLO or LHLO.
@@ -217,8 +222,8 @@ impl Client {
         &self.extensions
     }
 
-    /// To be called when TLS has started: drops all state from plaintext (RFC 3207 §4.2). Returns
-    /// how many bytes had arrived too early; a careful caller hangs up if there are any.
+    /// Drops all state from plaintext when TLS has started (RFC 3207 §4.2). Returns how many bytes had
+    /// arrived too early; the caller should hang up if there are any.
     pub fn tls_started(&mut self) -> usize {
         let early = self.decoder.discard_input();
         self.extensions = Extensions::default();

@@ -1,17 +1,17 @@
-//! Mail data of the DATA command: transparency (RFC 5321 §4.5.2), and where it ends.
+//! Mail data of the DATA command: its transparency (RFC 5321 §4.5.2) and its end.
 //!
-//! Only `<CRLF>.<CRLF>` ends it, and only a dot after `<CRLF>` is taken out (RFC 5321 §2.3.8, §4.1.1.4).
+//! Only `<CRLF>.<CRLF>` ends it, and only a dot after `<CRLF>` is removed (RFC 5321 §2.3.8, §4.1.1.4).
 //! Everything else, bare CR and LF, NUL and 8-bit bytes among it, passes unchanged. A line of one dot whose
 //! line ends are not both CRLF (`\n.\n`, `\r\n.\r\r\n`, `\n.\r\n`, …) is an end to some servers and not to
-//! others: the way one message is smuggled inside another. Such data passes too, and [`End::lookalike`] says
-//! so, that the message can be refused once its real end is known. Memory: none.
+//! others: the way one message is smuggled inside another. Such data passes too, and [`End::lookalike`]
+//! reports it, so that the caller can refuse the message at its real end. No memory is used.
 
 use bytes::{Buf, Bytes, BytesMut};
 
 /// The end of mail data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct End {
-    /// The data held something that another server would have taken for its end.
+    /// Whether the data held bytes that another server would take for its end.
     pub lookalike: bool,
 }
 
@@ -24,16 +24,16 @@ pub enum Piece {
     End(End),
 }
 
-/// The input just before the next byte.
+/// The state of the input before the next byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// CRLF, or the DATA command: a line begins.
     LineStart,
-    /// Something in a line.
+    /// Within a line.
     Middle,
     /// CR, already passed on.
     Cr,
-    /// A bare LF, already passed on: to others, a line begins.
+    /// A bare LF, already passed on: for other servers, a line begins.
     BareLf,
     /// A dot at the start of a line, held back.
     Dot,
@@ -43,7 +43,7 @@ enum State {
     LooseDot,
 }
 
-/// Takes the dots out and finds the end.
+/// Removes the dots and finds the end.
 #[derive(Debug)]
 pub struct DataDecoder {
     state: State,
@@ -80,7 +80,7 @@ impl DataDecoder {
         let mut kept = 0;
         while let Some(&byte) = input.get(kept) {
             if self.state == State::Middle {
-                // The fast path: nothing happens before the next CR or LF.
+                // The fast path: bytes before the next CR or LF pass unchanged.
                 let rest = &input[kept..];
                 let plain = memchr::memchr2(b'\r', b'\n', rest).unwrap_or(rest.len());
                 if plain > 0 {
@@ -122,7 +122,7 @@ impl DataDecoder {
             (State::Cr | State::BareLf, b'.') => Step::Keep(State::LooseDot),
             (State::Dot, b'\r') => Step::Hold(State::DotCr),
             (State::DotCr, b'\n') => Step::End,
-            // ".", CR and no LF: to some, CR alone ends the line of the dot.
+            // ".", CR and no LF: for some servers CR alone ends the line of the dot.
             (State::DotCr, _) => Step::GiveCr,
             (State::Dot, b'\n') | (State::LooseDot, b'\r' | b'\n') => {
                 self.lookalike = true;
@@ -135,12 +135,12 @@ impl DataDecoder {
     }
 }
 
-/// Puts the dots in and writes the end (RFC 5321 §4.5.2), for a client.
+/// Adds the dots and the end (RFC 5321 §4.5.2), for a client.
 ///
 /// Bare CR and LF pass unchanged: a message that holds a look-alike of the end should go by BDAT instead.
 #[derive(Debug, Default)]
 pub struct DataEncoder {
-    /// How many bytes of CRLF the data so far ends in; `None` before the first byte.
+    /// How many bytes of CRLF the data so far ends with; `None` before the first byte.
     crlf: Option<u8>,
 }
 
@@ -227,7 +227,7 @@ mod tests {
         }
     }
 
-    /// Every way to write a line of one dot with other line ends than CRLF is no end, and is noticed.
+    /// A line of one dot with line ends other than CRLF is no end, and is reported.
     #[test]
     fn lookalikes_of_the_end() {
         let ends = ["\r\n", "\n", "\r"];

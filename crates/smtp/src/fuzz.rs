@@ -1,6 +1,6 @@
 //! Entry functions for fuzzing: they take any bytes, and panic if an invariant is broken.
 //!
-//! Kept in the library, so that the corpus is replayed by the ordinary tests too.
+//! They are in the library, so that the ordinary tests replay the corpus too.
 
 use bytes::BytesMut;
 

@@ -6,17 +6,17 @@
 
 use bytes::BytesMut;
 
-/// Passes a message through, in pieces cut anywhere.
+/// Converts a message in pieces, cut anywhere.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LineEndNormalizer {
-    /// A CR was the last byte and is held back.
+    /// Whether the last byte was a CR, which is held back.
     cr: bool,
-    /// Something has been written since the last CRLF.
+    /// Whether bytes were written since the last CRLF.
     in_line: bool,
 }
 
 impl LineEndNormalizer {
-    /// At the start of a message.
+    /// A converter at the start of a message.
     pub fn new() -> Self {
         Self::default()
     }

@@ -19,7 +19,7 @@ pub use reply::{ReplyDecoder, ReplyError};
 
 use crate::types::{Auth, Burl, Chunk, ClientName, Command, Hello, Misuse, ReversePath, Secret, Verb};
 
-/// Parses one command line, its CRLF already taken off.
+/// Parses one command line without its CRLF.
 ///
 /// # Errors
 /// The kind of error; [`Misuse::reply`] is the answer.
@@ -58,8 +58,8 @@ pub fn command(line: &[u8]) -> Result<Command, Misuse> {
     }
 }
 
-/// The digits of the size in a BDAT line that is otherwise wrong, so that its bytes can be
-/// swallowed all the same (RFC 3030 §2). `None` if it is no BDAT or names no size.
+/// The digits of the size in a BDAT line that is otherwise wrong: the server has to skip its bytes all the
+/// same (RFC 3030 §2). `None` if the line is no BDAT or has no size.
 pub(crate) fn bdat_digits(line: &[u8]) -> Option<&str> {
     let (verb, rest) = line.split_at_checked(4)?;
     if !verb.eq_ignore_ascii_case(b"BDAT") {
@@ -139,7 +139,7 @@ fn burl(rest: &str) -> Result<Command, Misuse> {
     }
 }
 
-/// `String = Atom / Quoted-string`, read as whatever is there: clients send addresses too.
+/// `String = Atom / Quoted-string`, or any other text: clients send addresses too.
 fn string(rest: Option<&str>) -> Result<String, Misuse> {
     let text = rest.unwrap_or_default().trim();
     if text.is_empty() {

@@ -1,10 +1,10 @@
-//! The server's side of the wire: bytes in, [`Event`]s out, however the bytes were cut.
+//! The server's side of the protocol: bytes in, cut anywhere, and [`Event`]s out.
 //!
 //! The decoder only frames and parses; the caller decides what a command means in its session. The
 //! decoder never reads ahead of that decision: after [`Event::Command`] of DATA the caller either
 //! calls [`Decoder::begin_data`] or continues, and further input is read accordingly. Bytes of BDAT
-//! are always framed as such, even if the transaction failed (RFC 3030 §2). Memory: one command
-//! line, and input fed and not yet taken out.
+//! are always framed as such, even if the transaction failed (RFC 3030 §2). Memory: one command line, and
+//! input that the caller has not taken yet.
 
 #[cfg(test)]
 mod tests;
@@ -26,13 +26,13 @@ pub enum Event {
     Bad(Misuse),
     /// The line that answers a challenge of AUTH, without its CRLF; see [`Decoder::expect_auth_line`].
     AuthLine(Secret),
-    /// Bytes of the message, of DATA (dots taken out) or of a BDAT chunk.
+    /// Bytes of the message, of DATA (without added dots) or of a BDAT chunk.
     Data(Bytes),
     /// The end of DATA's message.
     DataEnd(End),
     /// The end of a BDAT chunk.
     ChunkEnd,
-    /// Nothing that follows can be understood; the session must end.
+    /// Later input cannot be parsed; the session must end.
     Fatal(Fatal),
 }
 
@@ -99,18 +99,18 @@ impl Decoder {
         Decoder { input: BytesMut::new(), mode: Mode::Line, searched: 0, line_limit: bytes }
     }
 
-    /// Takes bytes as they came.
+    /// Takes bytes, cut anywhere.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.input.extend_from_slice(bytes);
     }
 
-    /// Where to read into directly, instead of [`Decoder::feed`]: append only.
+    /// The buffer, to read into it directly in place of [`Decoder::feed`]. Append only.
     pub fn space(&mut self, bytes: usize) -> &mut BytesMut {
         self.input.reserve(bytes);
         &mut self.input
     }
 
-    /// Gives back the buffer's memory if nothing is in it: before a wait.
+    /// Frees the memory of an empty buffer, before a wait.
     pub fn release(&mut self) {
         if self.input.is_empty() {
             self.input = BytesMut::new();
@@ -142,7 +142,7 @@ impl Decoder {
         self.mode = Mode::AuthLine;
     }
 
-    /// Drops everything fed and not yet taken out; how many bytes that was. To be called before TLS
+    /// Drops all input that the caller has not taken. Returns how many bytes that was. Call it before TLS
     /// starts: plaintext input must not pass for protected input (RFC 3207 §4.2).
     pub fn discard_input(&mut self) -> usize {
         let dropped = self.input.len();
@@ -225,8 +225,7 @@ impl Decoder {
     }
 
     fn parsed(&mut self, line: &[u8]) -> Step {
-        // A bare CR is a control character, which no command has; only the reply is a different
-        // one.
+        // A bare CR is a control character, which no command has. It only gets another reply.
         let parsed = if line.contains(&b'\r') { Err(Misuse::LineEnd) } else { parse::command(line) };
         if let Ok(Command::Bdat(chunk)) = &parsed {
             self.mode = Mode::Chunk(chunk.size);
@@ -288,7 +287,7 @@ fn is_http(input: &[u8]) -> bool {
     cross_protocol::begins_with_method(input) || cross_protocol::is_header_field(input)
 }
 
-/// Takes up to `left` bytes off the front of `input` and counts them; `None` if there are none.
+/// Takes up to `left` bytes from the front of `input` and counts them; `None` if there are none.
 fn take(input: &mut BytesMut, left: &mut u64) -> Option<Bytes> {
     if input.is_empty() {
         return None;

@@ -58,7 +58,7 @@ pub fn command(command: &Command, out: &mut BytesMut) {
     out.put_slice(b"\r\n");
 }
 
-/// Appends a line of an authentication exchange: base64, or `*`, which gives up (RFC 4954 §4).
+/// Appends a line of an authentication exchange: base64, or `*`, which cancels it (RFC 4954 §4).
 /// Other characters are left out, so that it never becomes two lines.
 pub fn auth_response(response: &Secret, out: &mut BytesMut) {
     let allowed = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'=' | b'*');
@@ -142,7 +142,7 @@ pub fn date_time(seconds: i64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// `xtext` (RFC 3461 §4): everything but graphic ASCII, and `+` and `=`, as `+XX`.
+/// `xtext` (RFC 3461 §4): `+`, `=` and all characters that are not graphic ASCII become `+XX`.
 fn xtext(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -1,12 +1,12 @@
 //! The DKIM keys of the domains that send from here.
 //!
 //! A domain signs with two keys, RSA and Ed25519. A key is published in DNS before it signs and stays
-//! published after it has signed, because mail that is on its way is verified later. So each key
-//! goes through three stages, and each stage is an object of its own, written once and sealed under
-//! the mail key: a store or a backup of it says nothing of a key. Format: `docs/format/domain-keys.md`.
+//! published after it has signed, because servers verify mail some time after it was sent.
+//! So each key goes through three stages. Each stage is an object of its own, written once and sealed under
+//! the mail key: neither the store nor a backup reveals a key. Format: `docs/format/domain-keys.md`.
 //!
-//! What signs is read from the store at most once a minute for each domain. A key that cannot be
-//! opened is reported and signs nothing: its mail is sent with the signatures of the others.
+//! The signing keys of a domain are read from the store at most once a minute. A key that cannot be opened is
+//! logged and does not sign: mail is sent with the signatures of the other keys.
 
 mod change;
 mod note;
@@ -26,15 +26,15 @@ use sealpost_vault::Store;
 use sealpost_vault::mail_key::MailKeys;
 use tokio::time::Instant;
 
-/// How long what signs is remembered: so long may pass until a node uses a new key.
+/// How long the signing keys are cached: a node uses a new key so much later at most.
 pub const KEY_CACHE_TIME: Duration = Duration::from_secs(60);
-/// How long the record of a key stays in DNS after its last signature: mail may wait for five days
-/// on its way (RFC 5321 §4.5.4.1), and is verified when it arrives.
+/// How long the record of a key stays in DNS after its last signature: mail may be queued for five days
+/// (RFC 5321 §4.5.4.1), and is verified when it arrives.
 pub const KEY_OVERLAP: Duration = Duration::from_secs(7 * 86_400);
-/// With what a domain signs.
+/// The algorithms that a domain signs with.
 pub const ALGORITHMS: [Algorithm; 2] = [Algorithm::RsaSha256, Algorithm::Ed25519Sha256];
 
-/// The keys of all domains. Cheap to clone; clones share what they remember.
+/// The keys of all domains. Cheap to clone; clones share the cache.
 #[derive(Clone)]
 pub struct DomainKeys(Arc<Inner>);
 
@@ -56,7 +56,7 @@ pub struct DomainKey {
     pub domain: DnsName,
     /// `s=`: the record is at `{selector}._domainkey.{domain}`.
     pub selector: String,
-    /// How it signs.
+    /// Its algorithm.
     pub algorithm: Algorithm,
     key: Arc<SigningKey>,
 }
@@ -66,22 +66,23 @@ pub struct DomainKey {
 pub struct KeyInfo {
     /// Its name; the record is at `{selector}._domainkey.{domain}`.
     pub selector: String,
-    /// How it signs.
+    /// Its algorithm.
     pub algorithm: Algorithm,
     /// The text of the TXT record that publishes it, in one piece.
     pub record: String,
-    /// What it is for now.
+    /// Its stage.
     pub stage: Stage,
 }
 
-/// What a key is for. A key goes through the stages in this order.
+/// The stage of a key. A key goes through the stages in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// Signs nothing yet: its record is to be published first. Since when.
+    /// It does not sign yet: the operator has to publish its record first. With the time of its creation.
     Waiting(Timestamp),
-    /// Signs. Since when.
+    /// It signs. With the time since when.
     Signing(Timestamp),
-    /// Signs no more; its private half is gone. The record stays in DNS for [`KEY_OVERLAP`]. Since when.
+    /// It does not sign any more, and its private half is removed. The record stays in DNS for [`KEY_OVERLAP`].
+    /// With the time since when.
     Retired(Timestamp),
 }
 
@@ -113,7 +114,7 @@ impl DomainKeys {
     /// The keys that sign mail of `domain` now, in any spelling; none if it has none, or is no domain.
     ///
     /// # Errors
-    /// `Retry` if the store does not answer, and what it said before is not remembered.
+    /// `Retry` if the store does not answer, and the cache has no keys.
     pub async fn signing(&self, domain: &str) -> Result<Vec<DomainKey>> {
         let Some(domain) = DnsName::new(domain) else { return Ok(Vec::new()) };
         let before = self.remembered(&domain);
@@ -136,7 +137,7 @@ impl DomainKeys {
     /// All keys of `domain`, those that sign first.
     ///
     /// # Errors
-    /// `Invalid` if it is no domain, `Corrupt` if a key cannot be opened, and what the store says.
+    /// `Invalid` if it is no domain, `Corrupt` if a key cannot be opened, and errors of the store.
     pub async fn list(&self, domain: &str) -> Result<Vec<KeyInfo>> {
         let domain = name(domain)?;
         let mut keys = Vec::new();
@@ -170,7 +171,7 @@ impl DomainKeys {
     /// The domains that have keys, in order.
     ///
     /// # Errors
-    /// What the store says.
+    /// Errors of the store.
     pub async fn domains(&self) -> Result<Vec<DnsName>> {
         let mut domains: Vec<DnsName> = Vec::new();
         let mut listed = self.0.store.list(note::ROOT, None);
@@ -198,7 +199,7 @@ impl DomainKeys {
                     algorithm: key.algorithm(),
                     key: Arc::new(key),
                 }),
-                // Retired since it was listed.
+                // It was retired since the listing.
                 Err(e) if e.kind() == Kind::NotFound => {}
                 Err(e) if matches!(e.kind(), Kind::Corrupt | Kind::Invalid) => {
                     tracing::error!(%domain, selector = found.selector, error = %e, "a DKIM key cannot be used");
@@ -209,7 +210,7 @@ impl DomainKeys {
         Ok(keys)
     }
 
-    /// What is remembered of a domain, and how old that is.
+    /// The cached keys of a domain, and their age.
     fn remembered(&self, domain: &DnsName) -> Option<(Vec<DomainKey>, Duration)> {
         let mut remembered = self.lock();
         let found = remembered.get(domain)?;
@@ -221,7 +222,7 @@ impl DomainKeys {
     }
 }
 
-/// A key as the names of its objects tell.
+/// A key, by the names of its objects.
 struct Found {
     selector: String,
     stage: FoundStage,
@@ -269,7 +270,7 @@ impl DomainKeys {
     }
 }
 
-/// A domain that a caller names.
+/// Parses a domain.
 fn name(domain: &str) -> Result<DnsName> {
     let is_host_name = |name: &DnsName| {
         name.as_str().bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_'))

@@ -1,9 +1,8 @@
-//! [`Forwarder`]: mail that an alias leads to other servers, on its way into the queue; and reports
-//! that come back for it.
+//! [`Forwarder`]: queues mail that an alias forwards to other servers, and returns reports about it.
 //!
 //! Incoming mail and queued mail for local domains are forwarded here, by the same steps: the
 //! reverse-path is rewritten ([`crate::srs`]), the limit of the alias counts, and the message streams
-//! through a [`Forwarding`] as it came, so that its signatures stay valid. When
+//! unchanged through a [`Forwarding`], so that its signatures stay valid. When
 //! [`Forwarding::finish`] returns, the queue has it for all recipients.
 //!
 //! A message that returns to an alias that has forwarded it carries that alias's mark, in a field
@@ -30,30 +29,30 @@ use counts::Counts;
 pub use forwarding::{Forwarding, Onward};
 pub use route::Route;
 
-/// What the mark of an alias is derived for.
+/// The purpose that the mark of an alias is derived for.
 const MARK: &str = "forwarding mark";
 /// Bytes of a mark in hexadecimal digits: 80 bits.
 const MARK_BYTES: usize = 10;
 /// The local part that reports to rewritten senders are counted and marked as.
 const REPORTS: &str = "srs0";
 
-/// What a forwarder is made of.
+/// The parts of a forwarder.
 pub struct ForwarderParts {
-    /// Where forwarded mail goes.
+    /// The queue that takes forwarded mail.
     pub queue: Queue,
-    /// Where addresses lead.
+    /// Resolves addresses.
     pub directory: Directory,
-    /// What reverse-paths and marks are authenticated under.
+    /// The keys that authenticate reverse-paths and marks.
     pub mail_keys: MailKeys,
-    /// The time.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// What messages under way are drawn from.
+    /// The budget for messages under way.
     pub memory: Budget,
     /// Recipients that one alias forwards to in an hour.
     pub per_hour: u32,
 }
 
-/// Sends mail on. Cheap to clone.
+/// Forwards mail. Cheap to clone.
 #[derive(Clone)]
 pub struct Forwarder(Arc<Inner>);
 
@@ -64,40 +63,40 @@ struct Inner {
     metrics: ForwarderMetrics,
 }
 
-/// What a forwarder counts.
+/// Counters of a forwarder.
 #[derive(Debug, Default)]
 pub struct ForwarderMetrics {
     /// Messages that the queue took.
     pub accepted: Counter,
-    /// Messages that an alias may not forward now.
+    /// Messages refused because of the limit of their alias.
     pub limited: Counter,
-    /// Messages that came back.
+    /// Messages refused because of a loop.
     pub looped: Counter,
 }
 
 impl Forwarder {
-    /// One over these parts.
+    /// A forwarder of these parts.
     pub fn new(parts: ForwarderParts) -> Self {
         let srs = Srs::new(parts.mail_keys.clone());
         let (counts, metrics) = Default::default();
         Forwarder(Arc::new(Inner { parts, srs, counts, metrics }))
     }
 
-    /// What it counts.
+    /// Its counters.
     pub fn metrics(&self) -> &ForwarderMetrics {
         &self.0.metrics
     }
 
-    /// Where mail from `sender` to an address goes: as [`Directory::resolve`] says, or back to the
-    /// original sender if the address is one that was rewritten here.
+    /// Resolves an address for mail from `sender`: by [`Directory::resolve`], or to the original sender if
+    /// this server rewrote the address.
     ///
     /// # Errors
-    /// As [`Directory::resolve`]; `NotFound` also for such addresses that were not written here, or
-    /// too long ago, `Denied` if `sender` is not the null sender: only reports go back.
+    /// As [`Directory::resolve`]. `NotFound` also for rewritten addresses that this server did not write, or
+    /// wrote too long ago. `Denied` if `sender` is not the null sender: only reports go back.
     pub async fn resolve(&self, to: &Mailbox, sender: &ReversePath) -> Result<Resolved> {
         let parts = &self.0.parts;
         let mut to = to.clone();
-        // An address may be one of this server again: mail that came here twice.
+        // The original sender may be a rewritten address of this server: the mail came here twice.
         for _ in 0..limits::ALIAS_DEPTH {
             let original = self.0.srs.original(to.local.as_str(), parts.clock.now());
             let Some(original) = original.filter(|_| to.host.as_domain().is_some()) else { break };
@@ -132,12 +131,12 @@ impl Forwarder {
     /// Refuses recipients that are more than their aliases may forward to now.
     ///
     /// # Errors
-    /// The limit, and until when.
+    /// The limit, and when it ends.
     pub fn check(&self, outside: &[Outside]) -> Result<(), LimitReached> {
         self.limited(|counts, hour| counts.check(outside, hour, self.0.parts.per_hour))
     }
 
-    /// Counts them.
+    /// Counts the recipients.
     fn count(&self, outside: &[Outside]) -> Result<(), LimitReached> {
         self.limited(|counts, hour| counts.add(outside, hour, self.0.parts.per_hour))
     }
@@ -157,8 +156,8 @@ impl Forwarder {
         self.0.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The reverse-path of what the alias forwards. Senders of this server keep theirs, as the null
-    /// sender does, and one that is too long.
+    /// The reverse-path of forwarded mail. Senders of this server, the null sender, and reverse-paths that
+    /// would become too long stay as they are.
     async fn reverse_path(&self, sender: &ReversePath, alias: &AliasName) -> Result<String> {
         let ReversePath::Mailbox(mailbox) = sender else { return Ok(String::new()) };
         if self.0.parts.directory.serves(&mailbox.host.to_string()).await? {

@@ -1,4 +1,4 @@
-//! The header of a submitted message: collected while the message streams, then completed (RFC 6409 §8).
+//! The header of a submitted message: collects it while the message streams, then completes it (RFC 6409 §8).
 //!
 //! A header is held as a whole, because a signature covers it (RFC 6376 §5);
 //! [`limits::SUBMISSION_HEADER_BYTES`] bounds it.
@@ -7,16 +7,16 @@ use sealpost_base::{Timestamp, limits};
 use sealpost_mime::header::address::parse_list;
 use sealpost_mime::header::{date, raw_fields, unfold};
 
-/// Why a message cannot be sent as it is.
+/// Why a message cannot be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// The header is larger than [`limits::SUBMISSION_HEADER_BYTES`].
     TooLarge,
-    /// There is no From, or none with an address (RFC 5322 §3.6).
+    /// From is missing or has no address (RFC 5322 §3.6).
     NoFrom,
     /// There is more than one From or Sender (RFC 5322 §3.6): readers differ in which they show.
     Repeated,
-    /// From or Sender has something that is no address, or more of them than are read.
+    /// From or Sender has an invalid address, or too many addresses.
     Unreadable,
 }
 
@@ -25,14 +25,14 @@ pub enum Fault {
 #[derive(Debug, Default)]
 pub struct Collector {
     header: Vec<u8>,
-    /// Where the line begins that is not complete yet.
+    /// The start of the line that is not complete yet.
     line: usize,
     done: bool,
 }
 
 impl Collector {
-    /// Takes the next bytes, up to the end of the header; how many those were. All of them belong
-    /// to the header until [`Collector::is_done`].
+    /// Takes the next bytes, up to the end of the header, and returns their number. All of them belong to the
+    /// header until [`Collector::is_done`].
     ///
     /// # Errors
     /// `TooLarge`.
@@ -63,13 +63,13 @@ impl Collector {
         self.header.len()
     }
 
-    /// Whether nothing came yet.
+    /// Whether no byte has arrived yet.
     pub fn is_empty(&self) -> bool {
         self.header.is_empty()
     }
 
-    /// The header with its empty line, and the beginning of the body that was taken for header: a
-    /// line that is no field ends it (as Postfix and sendmail have it).
+    /// The header with its empty line, and the beginning of the body that was collected with it: a line that
+    /// is no field ends the header (as in Postfix and sendmail).
     pub fn finish(mut self) -> (Vec<u8>, Vec<u8>) {
         if !self.done && self.line < self.header.len() {
             self.end_line();
@@ -85,7 +85,7 @@ impl Collector {
 
     fn end_line(&mut self) {
         let line = &self.header[self.line..];
-        // The first line continues nothing.
+        // The first line cannot continue a field.
         let continues = self.line > 0 && matches!(line.first(), Some(b' ' | b'\t'));
         if line != b"\r\n" && (continues || is_field(line)) {
             self.line = self.header.len();
@@ -103,12 +103,12 @@ fn is_field(line: &[u8]) -> bool {
     !name.is_empty() && name.iter().all(u8::is_ascii_graphic)
 }
 
-/// What a header gets that lacks it.
+/// Values for fields that a header lacks.
 #[derive(Debug, Clone, Copy)]
 pub struct Stamp<'a> {
     /// When the message was submitted.
     pub now: Timestamp,
-    /// The part of a Message-ID before the `@`: unique, and tells nothing.
+    /// The part of a Message-ID before the `@`: unique, and without information.
     pub unique: &'a str,
     /// The part after it.
     pub domain: &'a str,
@@ -121,7 +121,7 @@ pub struct Completed {
     pub bytes: Vec<u8>,
     /// The addresses in From, and in Sender if there is one: each must be one that the account may send as.
     pub senders: Vec<String>,
-    /// The Message-ID, with its angle brackets, as it is or as it was added.
+    /// The Message-ID with its angle brackets, present or added.
     pub message_id: String,
 }
 
@@ -129,7 +129,7 @@ pub struct Completed {
 /// with Date and Message-ID. The other fields stay as they are, byte for byte.
 ///
 /// # Errors
-/// What keeps the message from being sent.
+/// Why the message cannot be sent.
 pub fn complete(header: &[u8], stamp: &Stamp<'_>) -> Result<Completed, Fault> {
     let mut bytes = Vec::with_capacity(header.len() + 160);
     let (mut from, mut sender, mut dated, mut message_id) = (None, None, false, None);
@@ -171,7 +171,7 @@ pub fn complete(header: &[u8], stamp: &Stamp<'_>) -> Result<Completed, Fault> {
     Ok(Completed { bytes, senders, message_id })
 }
 
-/// The addresses of a field, in which nothing else may stand but names and groups.
+/// The addresses of a field that may have only addresses, names and groups.
 fn addresses(value: &str) -> Result<Vec<String>, Fault> {
     let (list, more) = parse_list(value);
     if more {

@@ -1,5 +1,5 @@
-//! What every protocol does to send a message, up to the queue (RFC 6409): SMTP submission, and
-//! JMAP's EmailSubmission.
+//! Takes a message from a user up to the queue (RFC 6409), for all protocols: SMTP submission, and JMAP's
+//! EmailSubmission.
 //!
 //! - [`parameters`]: parameters of an envelope that are given one by one, for JMAP.
 //! - [`outbox`]: where messages are submitted; it uses everything else.

@@ -1,11 +1,10 @@
-//! Line ends as SMTP needs them, while a message streams.
+//! Converts line ends to CRLF while a message streams.
 
-/// Makes every line end CRLF: a bare LF and a bare CR become one. Holds no more than whether the
-/// last byte was CR.
+/// Makes every line end CRLF, also a bare LF and a bare CR. It only remembers whether the last byte was CR.
 #[derive(Debug, Default)]
 pub struct LineEnds {
     after_cr: bool,
-    /// Whether what was written so far ends with a line end, or is nothing.
+    /// Whether the output so far ends with a line end, or is empty.
     unfinished: bool,
 }
 
@@ -35,7 +34,7 @@ impl LineEnds {
         }
     }
 
-    /// The message is over: ends its last line, if that has no end.
+    /// Ends the message and its last line, if that has no end.
     pub fn finish(mut self, out: &mut Vec<u8>) {
         if self.unfinished {
             self.end_line(out);
@@ -85,7 +84,7 @@ mod tests {
             let text = String::from_utf8(out.clone()).unwrap();
             prop_assert!(!text.replace("\r\n", "").contains(['\r', '\n']));
             prop_assert!(text.is_empty() || text.ends_with("\r\n"));
-            // Clean text stays as it is.
+            // Text with CRLF alone stays as it is.
             prop_assert_eq!(run(&out, cut), out);
         }
     }

@@ -1,11 +1,11 @@
-//! [`Outbox`]: the way of a message from a user into the queue, whichever protocol brings it.
+//! [`Outbox`]: takes a message from a user into the queue, for all protocols.
 //!
-//! A message streams through a [`Submission`]: line ends are made CRLF, the header is completed,
-//! the account must be allowed to send as everyone in From and Sender, and the body is hashed for
-//! the signature of the domain in From as it passes into the queue. When [`Submission::finish`]
-//! returns, the message is durable; before that nothing is queued.
+//! A message streams through a [`Submission`]. It converts line ends to CRLF and completes the header. The
+//! account must be allowed to send as all addresses in From and Sender. The body is hashed, for the signature
+//! of the domain in From, as it streams into the queue. When [`Submission::finish`] returns, the message is
+//! durable; before that it is not queued.
 //!
-//! A [`Refusal`] says why a message is not taken; each protocol translates it.
+//! A [`Refusal`] is the reason for refusing a message; each protocol translates it.
 
 mod limits;
 mod refusal;
@@ -33,31 +33,31 @@ pub use limits::{LimitReached, SendingLimits, Window};
 pub use refusal::Refusal;
 pub use submission::{ReadySubmission, Submission};
 
-/// Submissions that are not finished hold at most the common part of the budget divided by this.
+/// Unfinished submissions hold at most this part of the common budget.
 const MEMORY_SHARE: usize = 4;
 /// The same for headers that vacation responses depend on. Nothing waits for that part, so a client
 /// that stalls keeps no submission waiting.
 const VACATION_SHARE: usize = 16;
 
-/// What an outbox is made of.
+/// The parts of an outbox.
 pub struct OutboxParts {
-    /// Where accepted mail goes.
+    /// The queue that takes accepted mail.
     pub queue: Queue,
     /// Decides which account may send as which address.
     pub directory: Directory,
-    /// What messages are signed with.
+    /// The keys that sign messages.
     pub domain_keys: DomainKeys,
-    /// What reverse-paths of forwarded mail are authenticated under.
+    /// The keys that authenticate reverse-paths of forwarded mail.
     pub mail_keys: MailKeys,
-    /// The time.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
     /// For Message-IDs.
     pub random: Arc<dyn Random>,
-    /// What messages under way are drawn from.
+    /// The budget for messages under way.
     pub budget: Budget,
     /// The name of this server.
     pub hostname: String,
-    /// What accounts may send.
+    /// The limits of accounts.
     pub limits: SendingLimits,
 }
 
@@ -71,12 +71,12 @@ struct Inner {
     vacation: VacationResponder,
     /// What all submissions that are not finished may draw.
     memory: Budget,
-    /// Recipients of messages that are being queued, by account: they count before the queue knows them.
+    /// Recipients of messages that are being queued, by account: they count before the queue has them.
     pending: Mutex<BTreeMap<AccountId, u32>>,
     metrics: OutboxMetrics,
 }
 
-/// What is to be sent: everything but the message.
+/// The envelope and options of a message to send.
 #[derive(Clone)]
 pub struct Order {
     /// The account that sends, as it is recorded now; `None` for a client that the operator trusts: it
@@ -84,19 +84,19 @@ pub struct Order {
     pub account: Option<Arc<AccountRecord>>,
     /// The reverse-path; empty for the null sender.
     pub from: String,
-    /// To whom, at least one.
+    /// The recipients, at least one.
     pub recipients: Vec<Recipient>,
     /// RET.
     pub ret: Option<Ret>,
     /// ENVID, decoded.
     pub envid: Option<String>,
-    /// Not before this time.
+    /// The earliest time to send it.
     pub release: Option<Timestamp>,
-    /// What is demanded of TLS; `Policy` lets the header field TLS-Required decide (RFC 8689 §3).
+    /// The demand on TLS; `Policy` lets the header field TLS-Required decide (RFC 8689 §3).
     pub tls: TlsDemand,
-    /// The Received field, with its line end. It does not say where the client is.
+    /// The Received field, with its line end. It does not name the client.
     pub trace: Vec<u8>,
-    /// Where the message comes from.
+    /// The origin of the message.
     pub source: Source,
 }
 
@@ -111,7 +111,7 @@ pub struct Accepted {
     pub size: u64,
 }
 
-/// What an outbox counts.
+/// Counters of an outbox.
 #[derive(Debug, Default)]
 pub struct OutboxMetrics {
     /// Messages accepted.
@@ -125,7 +125,7 @@ pub struct OutboxMetrics {
 }
 
 impl Outbox {
-    /// One over these parts.
+    /// An outbox of these parts.
     pub fn new(parts: OutboxParts) -> Self {
         let memory = parts.budget.share(parts.budget.common() / MEMORY_SHARE);
         let forwarder = Forwarder::new(ForwarderParts {
@@ -153,7 +153,7 @@ impl Outbox {
         &self.0.parts.queue
     }
 
-    /// What sends mail of aliases on, into the same queue.
+    /// The forwarder of mail for aliases, into the same queue.
     pub fn forwarder(&self) -> &Forwarder {
         &self.0.forwarder
     }
@@ -199,7 +199,7 @@ impl Outbox {
         }
     }
 
-    /// The same of several, each once.
+    /// The same for several addresses, each once.
     async fn check_senders(&self, account: &AccountRecord, addresses: &[&str]) -> Result<(), Refusal> {
         for address in addresses.iter().copied().collect::<BTreeSet<_>>() {
             self.check_sender(account, address).await?;
@@ -207,10 +207,10 @@ impl Outbox {
         Ok(())
     }
 
-    /// Refuses a message to so many recipients that is more than the account may send now.
+    /// Refuses a message with more recipients than the account may send to now.
     ///
     /// # Errors
-    /// Which limit, and until when.
+    /// The limit, and when it ends.
     pub fn check_limits(&self, account: &AccountRecord, recipients: usize) -> Result<(), LimitReached> {
         let pending = self.pending().get(&account.id).copied().unwrap_or(0);
         self.check_limits_with(account, recipients, pending)

@@ -1,7 +1,7 @@
-//! Which addresses an account may send as.
+//! Decides which addresses an account may send as.
 //!
-//! Its own name and subaddresses of it, and an alias or catch-all that leads to it alone, because
-//! only it gets mail to these; and addresses that the operator allowed (`sealpost account
+//! These are its own name and subaddresses of it; an alias or catch-all that leads to it alone, because no
+//! other account gets mail to these; and addresses that the operator allowed (`sealpost account
 //! allow-from`).
 
 use std::collections::BTreeMap;

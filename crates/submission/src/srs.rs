@@ -10,7 +10,7 @@
 //!   with each server.
 //!
 //! `TT` is the day, and `HASH` the beginning of an HMAC under the mail key. A report is forwarded
-//! to the original sender only if its address was written here, at most [`DAYS`] days ago: an
+//! to the original sender only if this server wrote its address, at most [`DAYS`] days ago: an
 //! attacker cannot make an address for which this server would forward mail. Nothing is stored.
 //! Letter case does not count, as servers on the way may change it.
 
@@ -28,24 +28,24 @@ const HASH_CHARS: usize = 8;
 const DAY_CYCLE: u32 = 32 * 32;
 /// RFC 4648 §6, in small letters.
 const BASE32: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
-/// What the keys are derived for.
+/// The purpose that the keys are derived for.
 const PURPOSE: &str = "srs";
 
 /// Why an address leads to no original sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Invalid {
-    /// It was not written here.
+    /// This server did not write it.
     Forged,
-    /// It was written too long ago.
+    /// This server wrote it too long ago.
     Expired,
 }
 
-/// Writes and reads such addresses. Cheap to clone.
+/// Writes and reads rewritten addresses. Cheap to clone.
 #[derive(Clone)]
 pub struct Srs(MailKeys);
 
 impl Srs {
-    /// Addresses under those keys.
+    /// A rewriter with those keys.
     pub fn new(keys: MailKeys) -> Self {
         Srs(keys)
     }
@@ -104,7 +104,7 @@ impl Srs {
         self.0.macs(PURPOSE, &hashed(parts)).next().map(|mac| base32_hash(&mac)).unwrap_or_default()
     }
 
-    /// Whether a hash was written here, under whichever key.
+    /// Whether this server wrote a hash, under any of its keys.
     fn is_ours(&self, hash: &str, parts: &[&str]) -> bool {
         let hash = hash.to_ascii_lowercase();
         hash.len() == HASH_CHARS
@@ -120,7 +120,7 @@ fn hashed(parts: &[&str]) -> Vec<u8> {
     parts.join("\n").to_lowercase().into_bytes()
 }
 
-/// In constant time.
+/// Compares in constant time.
 fn equal(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
 }

@@ -26,10 +26,10 @@ pub(super) struct Domain {
 }
 
 impl Domain {
-    /// Makes the key of the site say what is demanded of connections to it. Domains of one site share
-    /// connections and what is known of failures: mail for one that enforces a policy must not leave
-    /// over a connection that was opened for one without, and a domain whose policy excludes its own
-    /// servers must not hold up the mail of others.
+    /// Adds the demands on connections to the key of the site. Domains of one site share connections and
+    /// the record of failures. Mail for a domain that enforces a policy must not leave over a connection
+    /// that was opened for a domain without one. A domain whose policy excludes its own servers must not
+    /// delay mail for other domains.
     pub(super) async fn separate_by_policy(&mut self) {
         let mut key = self.hosts.site.as_str().to_owned();
         if self.hosts.secure && self.deliverer.0.opener.settings.dane {
@@ -58,7 +58,7 @@ impl Domain {
 
     fn report(&self, host: Option<&DnsName>, policy: PolicyUsed, problem: TlsProblem) {
         let (domain, host) = (self.domain.clone(), host.cloned());
-        let session = TlsSession { domain, policy, host, address: None, result: Err(problem) };
+        let session = TlsSession { domain, policy, host, address: None, source: None, result: Err(problem) };
         self.deliverer.0.opener.reports.record(session);
     }
 
@@ -108,7 +108,7 @@ impl Domain {
         let inner = &self.deliverer.0;
         let deadline = inner.connect_deadline();
         let sts = self.sts_state().await;
-        // Here and not where the policy is first looked at: one session, one report.
+        // Report it here, once for each session, and not at the first use of the policy.
         if let Some(problem) = sts.problem {
             self.report(None, PolicyUsed::Sts(Vec::new()), TlsProblem::Sts(problem));
         }
@@ -150,7 +150,7 @@ impl Destination for Domain {
     async fn connect(&self, demand: TlsDemand) -> Result<Box<dyn Connection>, Failure> {
         let limit = self.deliverer.0.opener.settings.timeouts.connect_total;
         let too_slow = || Failure::new(Reason::TooSlow, self.domain.as_str()).with_scope(Scope::Site);
-        // Lookups count as well.
+        // The time of lookups counts as well.
         let open = tokio::time::timeout(limit, self.open(demand)).await;
         Ok(Box::new(open.unwrap_or_else(|_| Err(too_slow()))?))
     }

@@ -1,4 +1,4 @@
-//! A smarthost: configured, not found by DNS, and trusted with credentials if its certificate is good.
+//! A smarthost: the operator configures it, and it gets credentials if its certificate is good.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -72,8 +72,8 @@ impl Relay {
     }
 }
 
-/// A smarthost that cannot be used is the operator's to repair: mail waits, unless the message
-/// itself is the cause.
+/// Makes a failure of a smarthost temporary: the operator has to repair it, and mail waits for that. A
+/// failure of the message itself stays permanent.
 fn waiting(mut failure: Failure) -> Failure {
     failure.permanent &= failure.scope == Scope::Message;
     failure

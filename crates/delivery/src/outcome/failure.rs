@@ -1,4 +1,4 @@
-//! Why a recipient has not got the mail, and how far the failure reaches.
+//! Why a recipient did not get the mail, and how far the failure reaches.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use sealpost_smtp::types::Enhanced;
 
 use super::{Outcome, PeerReply, Reason};
 
-/// Why a recipient has not got the mail.
+/// Why a recipient did not get the mail.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Failure {
     /// The reason.
@@ -49,7 +49,7 @@ impl Failure {
         self
     }
 
-    /// As the outcome of a recipient.
+    /// The outcome of a recipient with this failure.
     pub fn outcome(self) -> Outcome {
         if self.permanent { Outcome::Failed(self) } else { Outcome::Deferred(self) }
     }
@@ -103,10 +103,10 @@ pub enum Scope {
     /// This message, for all recipients at this site; other messages may pass.
     #[n(1)]
     Message,
-    /// This connection, which is of no more use; another one may work.
+    /// This connection; another one may work.
     #[n(2)]
     Connection,
-    /// The whole destination: none of its servers can be used now.
+    /// The whole destination: none of its servers works now.
     #[n(3)]
     Site,
     /// This node; the destination is not to blame.

@@ -101,19 +101,19 @@ pub enum Reason {
     /// The peer closed the connection.
     #[n(9)]
     ConnectionLost(#[n(0)] Step),
-    /// The peer does not speak SMTP, or keeps sending more than a reply may have.
+    /// The peer does not speak SMTP, or sends a reply beyond its limit.
     #[n(10)]
     ProtocolViolation(#[n(0)] Step),
-    /// The greeting or EHLO was refused: the server does not want this client.
+    /// The server refused this client at the greeting or EHLO.
     #[n(11)]
     GreetingRefused,
-    /// MAIL was refused.
+    /// The server refused MAIL.
     #[n(12)]
     SenderRefused,
-    /// RCPT was refused.
+    /// The server refused RCPT.
     #[n(13)]
     RecipientRefused,
-    /// DATA or the message was refused.
+    /// The server refused DATA or the message.
     #[n(14)]
     MessageRefused,
     /// The message is larger than the server takes (RFC 1870 §6.1).
@@ -152,7 +152,7 @@ pub enum Reason {
     /// The whole attempt took longer than its bound.
     #[n(26)]
     TooSlow,
-    /// The address of the destination is not one that mail can be sent to.
+    /// Mail cannot be sent to the address of the destination.
     #[n(27)]
     BadDestination,
     /// The sender demands REQUIRETLS, and neither DNSSEC nor MTA-STS proves which servers the
@@ -165,7 +165,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// Scope and permanence without a server's reply that says otherwise.
+    /// Scope and permanence, unless the reply of a server says otherwise.
     pub(super) fn rule(self) -> (Scope, bool) {
         match self {
             // RFC 5321 §5.1, RFC 7505 §3: permanent by DNS.

@@ -41,7 +41,7 @@ fn problem(problem: ConnectProblem) -> StsProblem {
     }
 }
 
-/// Sends the request; the body of a response 200 with a text. `None` if it is anything else.
+/// Sends the request. Returns the body of a response 200 with a text; `None` for any other response.
 async fn exchange(stream: &mut dyn Stream, request: &[u8]) -> Option<Vec<u8>> {
     stream.write_all(request).await.ok()?;
     stream.flush().await.ok()?;
@@ -73,7 +73,7 @@ enum BodyLength {
     UntilClose,
 }
 
-/// The head of a response that is acceptable; the inner `None` if more is to be read.
+/// The head of an acceptable response; the inner `None` if more input is needed.
 fn parse_head(input: &[u8]) -> Option<Option<Head>> {
     let mut fields = [httparse::EMPTY_HEADER; FIELDS];
     let mut response = httparse::Response::new(&mut fields);
@@ -81,7 +81,7 @@ fn parse_head(input: &[u8]) -> Option<Option<Head>> {
         httparse::Status::Partial => return Some(None),
         httparse::Status::Complete(length) => length,
     };
-    // RFC 8461 §3.3: redirects and everything but 200 are failures.
+    // RFC 8461 §3.3: redirects and all codes except 200 are failures.
     if response.code != Some(200) {
         return None;
     }
@@ -115,7 +115,7 @@ async fn sized(stream: &mut dyn Stream, mut body: BytesMut, length: usize) -> Op
 
 async fn until_close(stream: &mut dyn Stream, mut body: BytesMut) -> Option<Vec<u8>> {
     while body.len() <= STS_POLICY_BYTES {
-        // A TLS connection that is cut is an error here, so that a part is not taken for the whole.
+        // A TLS connection that breaks off is an error here: a part is not taken for the whole.
         if stream.read_buf(&mut body).await.ok()? == 0 {
             return Some(body.to_vec());
         }

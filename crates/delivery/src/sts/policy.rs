@@ -55,7 +55,7 @@ pub enum MxPattern {
 impl MxPattern {
     fn parse(text: &str) -> Option<Self> {
         let below = text.strip_prefix("*.");
-        // RFC 8461 §3.2: a wildcard stands for the whole leftmost label, and nowhere else.
+        // RFC 8461 §3.2: a wildcard is the whole leftmost label, and stands nowhere else.
         let name = DnsName::new(below.unwrap_or(text)).filter(|name| !name.as_str().contains('*'))?;
         Some(if below.is_some() { MxPattern::Below(name) } else { MxPattern::Host(name) })
     }
@@ -95,7 +95,7 @@ impl Policy {
             }
             let (key, value) = line.split_once(':')?;
             let (key, value) = (key.trim_end_matches([' ', '\t']), value.trim_matches([' ', '\t']));
-            // RFC 8461 §3.2: of a field that is there twice, but mx, the first counts.
+            // RFC 8461 §3.2: of a field that is there twice, the first counts, except for mx.
             match key {
                 "version" => _ = version.get_or_insert(value),
                 "mode" => _ = mode.get_or_insert(value),

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use rustls::RootCertStore;
 use sealpost_base::{FakeClock, SeededRandom, Timestamp};
 use sealpost_delivery::deliverer::{Deliverer, Parts};
-use sealpost_delivery::dial::{Dialer, Stream};
+use sealpost_delivery::dial::{Dialed, Dialer};
 use sealpost_delivery::envelope::{Envelope, MessageFacts, MessageInMemory, Recipient, TlsDemand};
 use sealpost_delivery::outcome::{Attempt, Failure, Outcome, Reason};
 use sealpost_delivery::reports::{TlsReports, TlsSession};
@@ -28,6 +28,9 @@ use crate::server::Server;
 
 /// The time in all tests: certificates are made for it.
 pub const NOW: i64 = 1_795_000_000;
+
+/// The address of this node, if its settings name no other.
+pub const OWN_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 250));
 
 /// Where a connection went, and from which address.
 type Dialled = (SocketAddr, Option<IpAddr>);
@@ -57,7 +60,7 @@ impl Net {
 
 #[async_trait]
 impl Dialer for Net {
-    async fn dial(&self, address: SocketAddr, source: Option<IpAddr>) -> io::Result<Box<dyn Stream>> {
+    async fn dial(&self, address: SocketAddr, source: Option<IpAddr>) -> io::Result<Dialed> {
         self.dialled.lock().unwrap().push((address, source));
         let server = self.servers.lock().unwrap().get(&address).cloned();
         let Some(server) = server else { return Err(io::ErrorKind::ConnectionRefused.into()) };
@@ -66,7 +69,7 @@ impl Dialer for Net {
         }
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
         tokio::spawn(server.serve(Box::new(theirs)));
-        Ok(Box::new(ours))
+        Ok(Dialed { stream: Box::new(ours), source: source.or(Some(OWN_ADDRESS)) })
     }
 }
 
@@ -85,6 +88,11 @@ impl Reports {
     pub fn results(&self) -> Vec<&'static str> {
         let name = |session: &TlsSession| session.result.map_or_else(|problem| problem.name(), |()| "ok");
         self.0.lock().unwrap().iter().map(name).collect()
+    }
+
+    /// The two ends of the connections: this node's address and the server's.
+    pub fn ends(&self) -> Vec<(Option<IpAddr>, Option<IpAddr>)> {
+        self.0.lock().unwrap().iter().map(|session| (session.source, session.address)).collect()
     }
 }
 
@@ -135,11 +143,16 @@ impl World {
     }
 
     pub fn deliverer(&self) -> Deliverer {
+        self.deliverer_by(Arc::new(self.net.clone()))
+    }
+
+    /// A deliverer that opens connections by `dialer`.
+    pub fn deliverer_by(&self, dialer: Arc<dyn Dialer>) -> Deliverer {
         Deliverer::new(Parts {
             settings: self.settings.clone(),
             routes: self.routes.clone(),
             resolver: Arc::new(self.zone.clone()),
-            dialer: Arc::new(self.net.clone()),
+            dialer,
             tls: TlsClient::new(self.roots.clone()).unwrap(),
             policies: self.policies.clone(),
             reports: Arc::new(self.reports.clone()),

@@ -9,7 +9,7 @@ use sealpost_delivery::outcome::{Attempt, Reason, Scope, TlsMode};
 use sealpost_dns::scripted::Script;
 use sealpost_dns::{Record, Tlsa};
 
-use crate::net::{World, a, envelope, failure, is_delivered, message, mx, reason, timed};
+use crate::net::{OWN_ADDRESS, World, a, envelope, failure, is_delivered, message, mx, reason, timed};
 use crate::server::{Act, Identity, Server};
 
 fn tls_of(attempt: &Attempt) -> (TlsMode, bool) {
@@ -130,6 +130,25 @@ async fn an_enforced_policy_names_the_servers() {
     let attempt = world.send().await;
     assert_eq!(attempt.server.as_ref().unwrap().host, "a.other.example");
     assert_eq!(tls_of(&attempt), (TlsMode::MtaSts, true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn tls_reports_name_both_ends_of_a_connection() {
+    let other = Identity::new("elsewhere.example");
+    let server_address = Some("192.0.2.1".parse().unwrap());
+    for server in [Server::modern(), Server::modern().with_tls(&other)] {
+        let (mut world, _) = with_policy(&server, ENFORCE);
+        world.send().await;
+        assert_eq!(world.reports.ends(), [(Some(OWN_ADDRESS), server_address)]);
+        let configured = "192.0.2.77".parse().unwrap();
+        world.settings.source_ipv4 = Some(configured);
+        world.send().await;
+        assert_eq!(world.reports.ends()[1], (Some(configured.into()), server_address));
+    }
+    // No server was chosen: there is no connection.
+    let (world, _) = with_policy(&Server::modern(), ELSEWHERE);
+    world.send().await;
+    assert_eq!(world.reports.ends(), [(None, None)]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,12 +1,12 @@
-//! Reading the status part of a report (RFC 3464 §2.1): what others say of mail that was sent from here.
+//! Reads the status part of a report (RFC 3464 §2.1) that another server sent about mail of this one.
 //!
-//! It never fails: lines that are no fields are skipped, and beyond a limit the rest is left out.
+//! Reading never fails. It skips lines that are no fields, and leaves out the rest beyond a limit.
 
 use sealpost_base::limits;
 
 use super::Action;
 
-/// Recipients of one report that are read.
+/// Recipients that are read of one report.
 pub const RECIPIENTS: usize = limits::SMTP_RECIPIENTS;
 /// Bytes of one field that are kept.
 pub const FIELD_BYTES: usize = 1024;
@@ -29,13 +29,13 @@ pub struct RecipientStatus {
     pub original: Option<String>,
     /// The address in question, without the type.
     pub recipient: String,
-    /// What happened; `None` for actions that are none of ours, such as `expanded`.
+    /// What happened to the mail; `None` for an unknown action.
     pub action: Option<Action>,
-    /// The status code, as it is.
+    /// The status code, as written.
     pub status: String,
-    /// The server that was spoken to, without the type.
+    /// The server that the reporter spoke to, without the type.
     pub remote_mta: Option<String>,
-    /// What it replied, without the type.
+    /// The reply of that server, without the type.
     pub diagnostic: Option<String>,
 }
 
@@ -73,7 +73,7 @@ fn recipient(group: &Group) -> Option<RecipientStatus> {
     })
 }
 
-/// Fields of each group; groups are separated by empty lines.
+/// The fields of each group. Empty lines separate groups.
 fn groups(content: &[u8]) -> Vec<Group> {
     let (mut groups, mut group) = (Vec::new(), Group::new());
     for line in content.split(|byte| *byte == b'\n') {
@@ -109,7 +109,7 @@ fn value<'a>(group: &'a Group, name: &str) -> Option<&'a str> {
     group.iter().find(|(field, _)| field == name).map(|(_, value)| value.as_str())
 }
 
-/// What follows the type of an address or name: `rfc822; jane@example.org`.
+/// The value behind the type of an address or name: `rfc822; jane@example.org`.
 fn untyped(text: &str) -> &str {
     text.split_once(';').map_or(text, |(_, value)| value.trim())
 }

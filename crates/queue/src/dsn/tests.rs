@@ -32,7 +32,7 @@ fn refused() -> Failure {
     Failure::at("mx.there.example", Status::new(5, 1, 1), "550 5.1.1 no such user", true)
 }
 
-/// The parts of a report, by the scanner that reads mail.
+/// The parts of a report, as the MIME scanner reads them.
 fn status_part(text: &str) -> parse::DeliveryStatus {
     let mut scanner = sealpost_mime::Scanner::new();
     scanner.push(text.as_bytes());

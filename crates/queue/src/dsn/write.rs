@@ -8,7 +8,7 @@ use sealpost_mime::header::date;
 use super::{Action, Report, Reported};
 use crate::event::{Failure, printable};
 
-/// Bytes of all that a report says of its recipients; more of them get another report.
+/// Bytes about recipients in one report; more recipients get another report.
 pub(super) const RECIPIENTS_BYTES: usize = 16 * 1024;
 /// Bytes of the header of the message that a report returns.
 const HEADER_BYTES: usize = 24 * 1024;
@@ -21,7 +21,7 @@ pub(super) fn groups<'a, 'b>(recipients: &'a [Reported<'b>]) -> Vec<&'a [Reporte
     for (at, reported) in recipients.iter().enumerate() {
         let text = reported.failure.map_or(0, |failure| failure.text.len() + failure.host.len());
         let orcpt = reported.recipient.orcpt.as_ref().map_or(0, String::len);
-        // Each appears twice: for people and for programs.
+        // Each recipient appears twice: in the text and in the status part.
         let more = 400 + 2 * (reported.recipient.address.len().min(ADDRESS_BYTES) + text) + orcpt;
         if at > start && bytes + more > RECIPIENTS_BYTES {
             groups.push(&recipients[start..at]);
@@ -38,7 +38,7 @@ pub(super) fn groups<'a, 'b>(recipients: &'a [Reported<'b>]) -> Vec<&'a [Reporte
 pub(super) fn message(report: &Report<'_>, recipients: &[Reported<'_>], action: Action, id: &str) -> Vec<u8> {
     let all = report.returns_all(action);
     let returned = if all { report.message } else { header_of(report.message) };
-    // RFC 6533 §4: with addresses or a header in UTF-8 the parts are the internationalized ones.
+    // RFC 6533 §4: addresses or a header in UTF-8 need the internationalized parts.
     let is_utf8 = report.mail.facts.utf8_header
         || !report.mail.from.is_ascii()
         || !returned.is_ascii()
@@ -110,7 +110,7 @@ pub(super) fn message(report: &Report<'_>, recipients: &[Reported<'_>], action: 
     message
 }
 
-/// For people.
+/// The text for people.
 fn explanation(report: &Report<'_>, recipients: &[Reported<'_>], action: Action) -> String {
     let mut text = format!("This is the mail system at {}.\r\n\r\n", report.host);
     text += match action {
@@ -150,7 +150,7 @@ fn explanation(report: &Report<'_>, recipients: &[Reported<'_>], action: Action)
     text
 }
 
-/// For programs: `delivery-status-content` (RFC 3464 §2.1).
+/// The status part for programs: `delivery-status-content` (RFC 3464 §2.1).
 fn status(report: &Report<'_>, recipients: &[Reported<'_>], is_utf8: bool) -> String {
     let mut text = String::new();
     if let Some(envid) = &report.mail.envid {
@@ -180,7 +180,7 @@ fn status(report: &Report<'_>, recipients: &[Reported<'_>], is_utf8: bool) -> St
         let _ = write!(text, "Action: {name}\r\n");
         match failure {
             Some(Failure { status, host, text: said, is_reply }) => {
-                // RFC 3463 §2: what is given up because time is over keeps its class 4.
+                // RFC 3463 §2: a failure because the time is over keeps its class 4.
                 let class = if *action == Action::Failed && status.class == 4 { 4 } else { class };
                 let _ = write!(text, "Status: {class}.{}.{}\r\n", status.subject, status.detail);
                 if !host.is_empty() {
@@ -250,7 +250,7 @@ fn lines(text: &str, end: &str) -> String {
     out
 }
 
-/// One that no part has.
+/// A boundary that no part contains.
 fn boundary(parts: &[&[u8]], id: &str) -> String {
     let base: String = id.chars().filter(char::is_ascii_alphanumeric).take(32).collect();
     for number in 0u32.. {

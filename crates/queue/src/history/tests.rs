@@ -1,4 +1,4 @@
-//! Mail is followed through trimming and restarts.
+//! Traces mail through trimming and restarts.
 
 use std::sync::Arc;
 
@@ -80,7 +80,7 @@ fn later() -> Outcome {
     Outcome::Deferred(Failure::at("mx.example", Status::new(4, 7, 1), "450 4.7.1 later", true))
 }
 
-/// What happened, in short.
+/// The steps of a mail, in short.
 fn steps(trace: &Trace, id: MailId) -> String {
     let step = |(_, event): &(Timestamp, Event)| match event {
         Event::Attempted(attempted) => match &attempted.outcomes[0].1 {

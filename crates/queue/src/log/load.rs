@@ -1,4 +1,4 @@
-//! Opening a log: the newest checkpoint that can be read, and what came after it.
+//! Opens a log: restores the newest readable checkpoint and replays the entries after it.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -16,12 +16,12 @@ use crate::event::{Adoption, Batch, Event, WriterId};
 use crate::recent::Recent;
 use crate::state::State;
 
-/// How often loading begins again because the log was trimmed meanwhile.
+/// How often loading starts over because the log was trimmed meanwhile.
 const ATTEMPTS: usize = 5;
-/// How often taking over is tried again because the other process still appends.
+/// How often a take-over is retried because the other process still appends.
 const ADOPT_ATTEMPTS: usize = 16;
 
-/// A log as it was read.
+/// A log that was read.
 pub(crate) struct Loaded {
     pub(crate) state: State,
     pub(crate) replay: Replay,
@@ -74,13 +74,12 @@ pub(super) async fn open(opening: Opening) -> Result<Queue> {
 }
 
 impl Queue {
-    /// Takes the queue back from another process, of the node that [`Stopped::Adopted`] names: the
-    /// queue goes on, for the node called `name`, as if it had been opened now. Outcomes that were
-    /// not written when it stopped are forgotten, as at a restart. [`Queue::run`] is to be called
-    /// again then, and a new runner to be made.
+    /// Takes the queue back from the process that adopted it. The queue continues, for the node called
+    /// `name`, as if this process had just opened it. Outcomes that were not durable when it stopped are
+    /// lost, as at a restart. Call [`Queue::run`] again afterwards, and make a new runner.
     ///
     /// # Errors
-    /// As [`Queue::open`], and `Retry` while the log is being made shorter as of before; the queue
+    /// As [`Queue::open`], and `Retry` while upkeep from before still runs; the queue
     /// stays stopped. `Invalid` if it is not [`Stopped::Adopted`].
     pub async fn take_back(&self, name: &str) -> Result<()> {
         let inner = self.inner();
@@ -116,7 +115,7 @@ impl Queue {
     }
 }
 
-/// Becoming the one process that appends to a queue's log.
+/// Makes this process the one that appends to a queue's log.
 struct TakeOver<'a> {
     store: &'a Store,
     node: AccountId,
@@ -128,8 +127,8 @@ struct TakeOver<'a> {
 }
 
 impl TakeOver<'_> {
-    /// Appends that the node called `name` has the queue; the log up to there. `known` is how far that
-    /// node has seen it.
+    /// Appends `Adopted` for the node called `name`. Returns the log up to that entry. `known` is the last
+    /// position that the node has seen.
     async fn run(self, name: &str, known: Position) -> Result<Loaded> {
         let TakeOver { store, node, journal, keys, clock, random, writer } = self;
         let copied = is_copy(store, node).await?;
@@ -146,7 +145,7 @@ impl TakeOver<'_> {
             let batch = Batch { at: clock.now(), writer, nonce, events, first: loaded.state.next_id() };
             let appended = match journal.append(&tail, Seal::Owner(keys), &batch.encode()).await {
                 Ok(Append::Done(tail)) => tail,
-                // Another process appends, or the outcome is unknown: what is there now tells.
+                // Another process appends, or the outcome is unknown: read the log again.
                 Ok(Append::Lost | Append::Trimmed) => continue,
                 Err(e) if e.kind() == Kind::Retry => continue,
                 Err(e) => return Err(e),
@@ -170,8 +169,8 @@ impl TakeOver<'_> {
     }
 }
 
-/// Why nothing of a queue is to be sent before the operator has looked at it: what it holds may
-/// have been sent long ago.
+/// Why a queue starts on hold, until the operator has looked at it: its mail may have been sent long
+/// ago.
 fn held_because(state: &State, copied: bool, end: Position, known: Position) -> Option<&'static str> {
     if state.is_empty() || state.all_held().is_some() {
         None
@@ -184,7 +183,7 @@ fn held_because(state: &State, copied: bool, end: Position, known: Position) -> 
     }
 }
 
-/// The object that says that a store is a copy: its queue holds mail that the original has sent since.
+/// The marker of a store that is a copy: its queue holds mail that the original has sent since.
 pub(crate) fn copy_path(node: AccountId) -> String {
     format!("queue/{node}/copy")
 }
@@ -197,10 +196,10 @@ async fn is_copy(store: &Store, node: AccountId) -> Result<bool> {
     }
 }
 
-/// The state of a log, for its next writer and for those who only look.
+/// The state of a log, for its next writer or for a process that only reads it.
 ///
 /// # Errors
-/// `Corrupt` if it is broken; what the store says.
+/// `Corrupt` if it is broken; errors of the store.
 pub(crate) async fn load(journal: &Journal, keys: &AccountKeys) -> Result<Loaded> {
     for _ in 0..ATTEMPTS {
         let (mut state, tail) = restore(journal, keys).await?;
@@ -216,7 +215,7 @@ pub(crate) async fn load(journal: &Journal, keys: &AccountKeys) -> Result<Loaded
     Err(Error::corrupt("the log of the queue does not reach back to a checkpoint that can be read"))
 }
 
-/// The newest checkpoint that can be read; nothing if there is none.
+/// The state of the newest readable checkpoint; an empty one if there is none.
 async fn restore(journal: &Journal, keys: &AccountKeys) -> Result<(State, Tail)> {
     let mut last = None;
     for position in journal.checkpoints().await? {
@@ -244,10 +243,10 @@ async fn restore_one(journal: &Journal, keys: &AccountKeys, position: Position) 
     Ok((state, checkpoint.tail))
 }
 
-/// Gives `apply` what the log has behind what was read. `false` if entries were removed meanwhile.
+/// Passes the entries behind the replay to `apply`. Returns `false` if entries were trimmed meanwhile.
 ///
 /// # Errors
-/// `Corrupt` if the log is broken; what the store says.
+/// `Corrupt` if the log is broken; errors of the store.
 pub(super) async fn read_on(
     journal: &Journal,
     keys: &AccountKeys,

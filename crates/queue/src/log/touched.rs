@@ -1,4 +1,4 @@
-//! [`TouchedSet`]: mails that entries were about, for the runner, which looks at each again.
+//! [`TouchedSet`]: the mails that recent entries changed. The runner checks each of them again.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -6,19 +6,19 @@ use std::sync::{Mutex, PoisonError};
 use crate::MailId;
 use crate::event::{Batch, Event};
 
-/// Mails that are noted one by one; with more, all are looked at.
+/// Mails in the set; beyond it the runner checks all mails.
 const MAILS: usize = 100_000;
 
-/// What was touched since the last time.
+/// The mails that changed since the last check.
 #[derive(Debug, Default)]
 pub(crate) struct Touched {
-    /// All mails are to be looked at.
+    /// Whether to check all mails.
     pub(crate) all: bool,
-    /// These are.
+    /// The mails to check.
     pub(crate) mails: Vec<MailId>,
 }
 
-/// Collects it, once there is a runner.
+/// Collects them, once there is a runner.
 #[derive(Default)]
 pub(crate) struct TouchedSet {
     is_watched: AtomicBool,
@@ -26,7 +26,7 @@ pub(crate) struct TouchedSet {
 }
 
 impl TouchedSet {
-    /// From now on it is collected.
+    /// Starts collecting.
     pub(crate) fn watch(&self) {
         self.is_watched.store(true, Ordering::Release);
     }
@@ -50,7 +50,7 @@ impl TouchedSet {
     }
 }
 
-/// The mail that an event changes, so that something else may be due.
+/// The mail that an event changes. Its due time may be another one then.
 pub(super) fn mail_of(event: &Event) -> Option<MailId> {
     match event {
         Event::Attempted(attempted) => Some(attempted.mail),

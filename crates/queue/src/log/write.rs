@@ -20,23 +20,23 @@ use crate::upkeep;
 const ATTEMPTS: u32 = 8;
 /// Before the first of these; twice as long each time.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Before outcomes are tried again that could not be appended, such as on a full disk.
+/// The pause before outcomes are appended again that could not be, such as on a full disk.
 const OUTCOME_PAUSE: Duration = Duration::from_secs(1);
-/// How often a writer says that it is there: its lease is several times that.
+/// How often an idle writer appends `Alive`. Its lease is several times that.
 pub(crate) const ALIVE: Duration = Duration::from_secs(180);
 
-/// How often a queue that is closed tries to append what waits.
+/// How often a closing queue tries to append the waiting events.
 const CLOSING_ATTEMPTS: u32 = 3;
 
-/// What goes into the next entry.
+/// The content of the next entry.
 struct Taken {
     urgent: Vec<Pending>,
-    /// Those of them that are no marks.
-    clients: usize,
+    /// How many of them are of clients, and how many are marks.
+    counts: (usize, usize),
     lazy: Vec<Vec<Event>>,
 }
 
-/// What is to be done next.
+/// The next step of the writer.
 enum Next {
     Append(Taken),
     Wait(Option<Instant>),
@@ -44,7 +44,7 @@ enum Next {
 }
 
 pub(super) async fn run(inner: &Arc<Inner>) -> Stopped {
-    // Since when outcomes wait, or until when they do because an append failed.
+    // When outcomes are due: after their delay, or after the pause behind a failed append.
     let mut lazy_due: Option<Instant> = None;
     let mut alive_due = Instant::now() + ALIVE;
     let mut failures = 0;
@@ -52,11 +52,11 @@ pub(super) async fn run(inner: &Arc<Inner>) -> Stopped {
     loop {
         match next(inner, &mut lazy_due, &mut gathering, failures > 0) {
             Next::Append(taken) => {
-                let clients = taken.clients;
+                let (counts, mut others) = (taken.counts, (0, 0));
                 let mut work = inner.work.lock().await;
                 match append(inner, &mut work, taken).await {
-                    Ok(true) => (lazy_due, failures) = (None, 0),
-                    Ok(false) => {
+                    Ok(Some(waiting)) => (lazy_due, failures, others) = (None, 0, waiting),
+                    Ok(None) => {
                         let now = Instant::now();
                         // Refused mail does not delay outcomes that wait already.
                         lazy_due = lazy_due.filter(|due| *due > now).or(Some(now + OUTCOME_PAUSE));
@@ -68,7 +68,7 @@ pub(super) async fn run(inner: &Arc<Inner>) -> Stopped {
                     return Stopped::Closed;
                 }
                 alive_due = Instant::now() + ALIVE;
-                gathering.appended(clients, Instant::now());
+                gathering.appended(counts, others, Instant::now());
                 let since = work.since;
                 drop(work);
                 upkeep::begin_if_due(inner, since);
@@ -90,12 +90,12 @@ pub(super) async fn run(inner: &Arc<Inner>) -> Stopped {
     }
 }
 
-/// Takes what waits, if it is time. After a failure outcomes and marks go by themselves: on a full
-/// disk they may use what is kept for what frees room, and mail may not.
+/// Takes the waiting events, if it is time. After a failure outcomes and marks get an entry without
+/// mail: on a full disk they may use the reserve, since they free disk space, and mail may not.
 fn next(inner: &Inner, lazy_due: &mut Option<Instant>, gathering: &mut Gathering, is_failing: bool) -> Next {
     let mut waiting = inner.waiting();
     let (closing, now) = (waiting.closing, Instant::now());
-    waiting.wanted = 1;
+    (waiting.wanted, waiting.wanted_marks) = (1, 1);
     if waiting.urgent.is_empty() && waiting.marks.is_empty() {
         if waiting.lazy.is_empty() {
             *lazy_due = None;
@@ -106,12 +106,16 @@ fn next(inner: &Inner, lazy_due: &mut Option<Instant>, gathering: &mut Gathering
             return Next::Wait(Some(due));
         }
     } else if !closing {
+        let marks = waiting.marks.len();
         let gathered = match waiting.urgent.len() {
-            0 => gathering.marks(now),
+            0 => gathering.marks(marks, now),
             clients => gathering.clients(clients, now),
         };
         if let Some(until) = gathered {
-            waiting.wanted = if waiting.urgent.is_empty() { 1 } else { gathering.expected() };
+            let has_clients = !waiting.urgent.is_empty();
+            waiting.wanted = if has_clients { gathering.enough_clients() } else { 1 };
+            let wanted = if has_clients { None } else { gathering.enough_marks(now) };
+            waiting.wanted_marks = wanted.unwrap_or(usize::MAX);
             return Next::Wait(Some(until));
         }
     }
@@ -146,9 +150,9 @@ fn next(inner: &Inner, lazy_due: &mut Option<Instant>, gathering: &mut Gathering
     {
         urgent.extend(waiting.urgent.pop_front());
     }
-    let clients = urgent.len();
+    let counts = (urgent.len(), marks.len());
     marks.append(&mut urgent);
-    Next::Append(Taken { urgent: marks, clients, lazy })
+    Next::Append(Taken { urgent: marks, counts, lazy })
 }
 
 /// About how many bytes an event takes in an entry.
@@ -163,8 +167,13 @@ fn size_of_event(event: &Event) -> usize {
     }
 }
 
-/// Appends one entry of what was taken. Whether it is in the log; what is not urgent waits again if not.
-async fn append(inner: &Arc<Inner>, work: &mut Work, taken: Taken) -> std::result::Result<bool, Stopped> {
+/// Appends one entry of what was taken. Returns how many clients and marks waited for the next entry
+/// when this one was durable. `None`: it is not in the log, and what is not urgent waits again.
+async fn append(
+    inner: &Arc<Inner>,
+    work: &mut Work,
+    taken: Taken,
+) -> std::result::Result<Option<(usize, usize)>, Stopped> {
     let Taken { urgent, lazy, .. } = taken;
     let (mut counts, mut dones) = (Vec::new(), Vec::new());
     let groups: Vec<usize> = lazy.iter().map(Vec::len).collect();
@@ -186,6 +195,8 @@ async fn append(inner: &Arc<Inner>, work: &mut Work, taken: Taken) -> std::resul
     let lazy_mails = lazy_mails.count();
     match append_batch(inner, work, &batch).await {
         Ok(applied) => {
+            // Before any of the answered clients can come again.
+            let others = inner.waiting().counts();
             let mut ids = applied.accepted.iter().copied().skip(lazy_mails);
             let mut canceled = applied.canceled.iter().copied();
             for (done, (accepts, cancels)) in dones.into_iter().zip(counts) {
@@ -194,7 +205,7 @@ async fn append(inner: &Arc<Inner>, work: &mut Work, taken: Taken) -> std::resul
                 let _ = done.send(Ok(both.collect()));
             }
             keep_recent(inner, batch, &applied);
-            Ok(true)
+            Ok(Some(others))
         }
         Err(Failed::Stopped(stopped)) => {
             for done in dones {
@@ -214,12 +225,12 @@ async fn append(inner: &Arc<Inner>, work: &mut Work, taken: Taken) -> std::resul
             let groups: Vec<_> = groups.filter(|group| !matches!(group[..], [Event::Alive])).collect();
             let mut waiting = inner.waiting();
             groups.into_iter().rev().for_each(|group| waiting.lazy.push_front(group));
-            Ok(false)
+            Ok(None)
         }
     }
 }
 
-/// What was accepted is likely to be sent at once.
+/// Keeps accepted mail in memory: the runner is likely to send it at once.
 fn keep_recent(inner: &Inner, batch: Batch, applied: &Applied) {
     let mails = batch.events.into_iter().filter_map(|event| match event {
         Event::Accepted(mail) => Some(mail),
@@ -244,7 +255,7 @@ impl From<Error> for Failed {
 /// Appends a batch and applies it. Durable when it returns.
 async fn append_batch(inner: &Inner, work: &mut Work, batch: &Batch) -> std::result::Result<Applied, Failed> {
     let plain = batch.encode();
-    // What frees room may use what a full disk keeps for that.
+    // An entry that frees disk space may use the reserve of a full disk.
     let frees = !batch.events.iter().any(|event| matches!(event, Event::Accepted(_)));
     let journal = if frees { inner.journal.freeing() } else { inner.journal.clone() };
     let mut last = Error::retry("the queue's log grows too fast");
@@ -260,8 +271,8 @@ async fn append_batch(inner: &Inner, work: &mut Work, batch: &Batch) -> std::res
             Ok(Append::Lost | Append::Trimmed) => {}
             Err(e) if matches!(e.kind(), Kind::Retry | Kind::Conflict) => {
                 last = e;
-                // The local store knows: what it did not take is not there, and a full disk stays
-                // full for a while.
+                // The local store knows that a failed write is not there, and a full disk stays full
+                // for a while.
                 let is_local = inner.store.directory().is_some();
                 if let Some(applied) = catch_up(inner, work, batch).await? {
                     return Ok(applied);
@@ -281,7 +292,7 @@ async fn append_batch(inner: &Inner, work: &mut Work, batch: &Batch) -> std::res
     Err(Failed::Store(last))
 }
 
-/// Reads what is in the log behind what is known; what `batch` did, if it is there.
+/// Reads the entries behind the replay. Returns the result of `batch`, if it is among them.
 async fn catch_up(
     inner: &Inner,
     work: &mut Work,
@@ -318,7 +329,7 @@ async fn catch_up(
 }
 
 impl Inner {
-    /// Applies an entry that is in the log, and tells others.
+    /// Applies an entry that is in the log, and notifies the runner.
     fn apply(&self, position: Position, batch: &Batch) -> Applied {
         let applied = {
             let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! Addresses and parameters of an envelope as the wire has them.
+//! Converts addresses and parameters of an envelope into those of SMTP.
 
 use sealpost_delivery::envelope as wire;
 use sealpost_smtp::types::{
@@ -28,12 +28,12 @@ pub fn mailbox(text: &str) -> Option<Mailbox> {
     Some(Mailbox { local: LocalPart::new(local)?, host })
 }
 
-/// The reverse-path of a mail. One that is no address counts as null: what cannot be reported is not.
+/// The reverse-path of a mail. One that is no address counts as null: no report can reach it.
 pub(super) fn sender(mail: &Mail) -> ReversePath {
     mailbox(&mail.from).map_or(ReversePath::Null, ReversePath::Mailbox)
 }
 
-/// What is sent for those recipients; those without an address are left out, with their places.
+/// The envelope to send for those recipients, and their places. Recipients without an address are left out.
 pub(super) fn envelope(mail: &Mail, recipients: &[u16]) -> (wire::Envelope, Vec<u16>) {
     let (mut to, mut places) = (Vec::new(), Vec::new());
     for place in recipients {
@@ -59,7 +59,7 @@ pub(super) fn envelope(mail: &Mail, recipients: &[u16]) -> (wire::Envelope, Vec<
     (envelope, places)
 }
 
-/// What the mail asks of TLS.
+/// The demand of the mail on TLS.
 pub(super) fn tls(mail: &Mail) -> wire::TlsDemand {
     match mail.tls {
         TlsDemand::Policy => wire::TlsDemand::Policy,

@@ -1,4 +1,4 @@
-//! Resolving destinations, and connections that send one job after the other.
+//! Resolves destinations, and runs connections that send one job after the other.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,11 +22,11 @@ use crate::state::Flags;
 
 /// How long a connection without a mail to send waits for one to the same site.
 const IDLE: Duration = Duration::from_secs(1);
-/// Destinations that are kept although the scheduler knows their sites no more.
+/// Destinations that are kept before those of forgotten sites are dropped.
 const DESTINATIONS: usize = 20_000;
 
 impl Shared {
-    /// Begins what the scheduler says.
+    /// Starts the task for a step of the scheduler.
     pub(super) fn begin(self: &Arc<Self>, action: Action) {
         match action {
             Action::Resolve(route, job) => {
@@ -35,7 +35,7 @@ impl Shared {
             Action::Connect(site, job) => {
                 self.spawn(|shared| async move { shared.connection(site, job).await });
             }
-            // Told by `Dispatch::next_action`.
+            // `Dispatch::next_action` does these itself.
             Action::Reuse(..) | Action::Close(_) => {}
         }
     }
@@ -73,7 +73,7 @@ impl Shared {
         }
     }
 
-    /// The mail that a destination was to be resolved for cannot be read: others that wait for it go on.
+    /// Ends the job whose mail cannot be read, and offers the other jobs that wait for the destination again.
     async fn resolve_by_another(self: &Arc<Self>, route: &RouteKey, job: &Job, error: &sealpost_base::Error) {
         let now = self.now();
         let suspended: Vec<_> = {
@@ -108,8 +108,8 @@ impl Shared {
         }
     }
 
-    /// What becomes of the jobs that waited for a destination; `why` is given what the first choice
-    /// of the route came to, if this is the second.
+    /// Settles the jobs that waited for a destination. `why` gets the outcome of the first choice of
+    /// the route, if this is the second.
     async fn unresolved(self: &Arc<Self>, route: &RouteKey, why: impl Fn(Option<Outcome>) -> Outcome) {
         let jobs = self.dispatch().scheduler.unresolvable(route);
         for job in jobs {
@@ -126,8 +126,8 @@ impl Shared {
         job.recipients.iter().map(|place| active.first_choice.remove(place)).collect()
     }
 
-    /// Opens a connection and sends what waits for its site, until there was nothing more for
-    /// [`IDLE`] or others are to have it.
+    /// Opens a connection and sends the jobs of its site, until it was idle for [`IDLE`] or another site
+    /// needs the connection.
     async fn connection(self: Arc<Self>, site: SiteId, first: Job) {
         let (mut next, mut mails, mut open) = (Some(first), 0, None::<Box<dyn Connection>>);
         let mut was_idle = false;
@@ -155,11 +155,11 @@ impl Shared {
         self.wake.notify_one();
     }
 
-    /// Waits for a job for a connection that has sent `mails`; `None` if it is to be closed.
+    /// Waits for a job for a connection that has sent `mails`; `None` if it has to close.
     async fn idle(&self, site: &SiteId, mails: u32, connection: &mut dyn Connection) -> Option<Job> {
         let (number, mut job) = {
             let mut dispatch = self.dispatch();
-            // Who stops closes those that are idle by then.
+            // Checked under the lock: `Runner::stop` closes connections that are idle already.
             if self.is_stopping() {
                 return None;
             }
@@ -173,12 +173,12 @@ impl Shared {
         }
         match self.dispatch().idle_ended(site, number) {
             true => None,
-            // It came in the same moment.
+            // A job arrived in the same moment.
             false => job.try_recv().ok(),
         }
     }
 
-    /// The mail of a job that is still to be sent.
+    /// The mail of a job; `None` if it is held, gone, or cannot be read: then the job has ended.
     async fn ready(self: &Arc<Self>, job: &Job, site: &SiteId) -> Option<Arc<Mail>> {
         if self.is_stopping() {
             return None;
@@ -209,8 +209,8 @@ impl Shared {
         Some(mail)
     }
 
-    /// Sends a job over `open`, which may have been idle, or over a new connection; the connection,
-    /// if another mail can be sent over it.
+    /// Sends a job over `open`, which may have been idle, or over a new connection. Returns the connection
+    /// if it can send another mail.
     async fn send(
         self: &Arc<Self>,
         site: &SiteId,
@@ -259,7 +259,7 @@ impl Shared {
         None
     }
 
-    /// Says in the log that a mail is being sent; done when it is durable.
+    /// Records that a mail is being sent. Done when that is durable.
     fn marked(&self, id: MailId) -> Marked {
         let (marked, queue) = (self.queue.mark_sending(id), self.queue.clone());
         let marked = async move {
@@ -273,7 +273,7 @@ impl Shared {
         marked.boxed().shared()
     }
 
-    /// A new connection; if there is none, the job has ended.
+    /// Opens a connection. If that fails, the job has ended.
     async fn connect(
         self: &Arc<Self>,
         site: &SiteId,
@@ -300,8 +300,8 @@ impl Shared {
         }
     }
 
-    /// Tells the scheduler of the site, and the log of the mail. Recipients that the site refuses
-    /// because it does not want this node get the second choice of their route, if there is one.
+    /// Reports the attempt to the scheduler and the outcomes to the log. Recipients get the second choice of
+    /// their route, if there is one, when the site refused this node rather than the mail.
     async fn attempted(
         self: &Arc<Self>,
         site: &SiteId,
@@ -361,7 +361,7 @@ impl Shared {
     }
 }
 
-/// Whether the server had closed the connection before it got anything of the mail.
+/// Whether the server closed the connection before it got any part of the mail.
 fn is_closed_before(outcome: &sent::Outcome) -> bool {
     let is_lost = |reason| matches!(reason, Reason::ConnectionLost(Step::Reset | Step::Mail));
     outcome.failure().is_some_and(|failure| is_lost(failure.reason))

@@ -1,4 +1,5 @@
-//! [`Dispatch`]: the active window, and what waits outside of it. Pure, with the time as an argument.
+//! [`Dispatch`]: the active window, and the mails that wait outside of it. Pure, with the time as an
+//! argument.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,12 +17,11 @@ use crate::schedule::due::DueIndex;
 use crate::schedule::{Action, Job, Scheduler, SiteId};
 use crate::state::{Flags, Row, State};
 
-/// Mails that are looked at for one that may enter a full window.
+/// How many mails are tried at a time for the places left in a full window.
 const LOOKED_AT: usize = 64;
-/// Mails that are read at once to see what is to be done about them, and so are in memory; the others
-/// follow.
+/// Mails that are prepared at the same time, and so are in memory.
 const PREPARING: usize = 64;
-/// By how much a clock goes back before all times are looked at again.
+/// By how much a clock must go back before all times are computed again.
 const WENT_BACK: std::time::Duration = std::time::Duration::from_secs(300);
 
 /// A mail in the window.
@@ -30,11 +30,11 @@ pub(super) struct Active {
     recipients: usize,
     /// Jobs that have not ended.
     pub(super) jobs: usize,
-    /// Everything is recorded; it leaves the window when the log says so.
+    /// Its outcomes are on their way into the log. It leaves the window when the log has them.
     settled: bool,
-    /// The mail, if its body is an object that goes with it.
+    /// The mail, if its body is an object to remove with it.
     pub(super) large: Option<Arc<Mail>>,
-    /// What the first choice of a route came to, for recipients that the second one is tried for.
+    /// The outcome of the first choice of a route, for recipients that are tried over the second.
     pub(super) first_choice: HashMap<u16, Outcome>,
 }
 
@@ -48,14 +48,14 @@ pub(super) struct Dispatch {
     recipients: usize,
     /// Mails that entered and are being read.
     preparing: usize,
-    /// The first id that was not looked at.
+    /// The first id that is not noted yet.
     new: MailId,
     looked: Timestamp,
     pub(super) destinations: HashMap<SiteId, Arc<dyn Destination>>,
-    /// Idle connections, by number, and how each gets a job.
+    /// Idle connections, by number, and the channel that hands each a job.
     idle: HashMap<SiteId, Vec<(u64, oneshot::Sender<Job>)>>,
     idled: u64,
-    /// Mails that are queued no more, whose bodies are to be removed.
+    /// Mails that have left the queue, whose bodies are to be removed.
     pub(super) finished: Vec<Arc<Mail>>,
 }
 
@@ -87,7 +87,7 @@ impl Dispatch {
         self.looked = now;
     }
 
-    /// Notes what is new and what changed.
+    /// Notes new and changed mails.
     pub(super) fn look(&mut self, state: &State, touched: Touched, now: Timestamp) {
         if touched.all || now.after(WENT_BACK) < self.looked {
             self.rebuild(state, now);
@@ -142,12 +142,12 @@ impl Dispatch {
                 refused.push(id);
             }
         }
-        // A moment later: what is due now is handed out by turns.
+        // Try again in a moment: mails that are due take turns.
         refused.into_iter().for_each(|id| self.due.insert(id, now.after(std::time::Duration::from_secs(1))));
         taken
     }
 
-    /// What is to be done about one of those mails is known.
+    /// Notes that one of those mails is prepared.
     pub(super) fn prepared(&mut self) {
         self.preparing = self.preparing.saturating_sub(1);
     }
@@ -188,13 +188,13 @@ impl Dispatch {
         Some(active)
     }
 
-    /// What is to be done next; idle connections are told here.
+    /// The next step for the runner. Hands jobs to idle connections, and closes them, itself.
     pub(super) fn next_action(&mut self, now: Timestamp) -> Option<Action> {
         loop {
             match self.scheduler.next(now)? {
                 Action::Reuse(site, job) => {
                     if let Some(job) = self.hand_over(&site, job) {
-                        // The connection's task is gone: this one comes in its place.
+                        // The connection's task is gone: open another connection.
                         return Some(Action::Connect(site, job));
                     }
                 }
@@ -204,7 +204,7 @@ impl Dispatch {
         }
     }
 
-    /// Gives a job to the connection that became idle last; the job, if there is none.
+    /// Hands a job to the connection that became idle last. Returns the job if there is none.
     fn hand_over(&mut self, site: &SiteId, job: Job) -> Option<Job> {
         match self.last_idle(site) {
             Some(connection) => connection.send(job).err(),
@@ -221,8 +221,8 @@ impl Dispatch {
         last.map(|(_, connection)| connection)
     }
 
-    /// A connection that has sent `mails` waits for another job, unless it is to be closed: its
-    /// number, and where the job comes. Nothing comes if it is to be closed then.
+    /// Notes that a connection that has sent `mails` waits for another job. Returns its number and a channel,
+    /// which brings a job, or closes if the connection has to. `None`: it has to close at once.
     pub(super) fn idle(
         &mut self,
         now: Timestamp,
@@ -238,7 +238,7 @@ impl Dispatch {
         Some((self.idled, job))
     }
 
-    /// The connection waits no more. `false` if it was given a job, or told to close, before.
+    /// Notes that the connection does not wait any more. `false` if it got a job, or had to close, before.
     pub(super) fn idle_ended(&mut self, site: &SiteId, number: u64) -> bool {
         let Some(idle) = self.idle.get_mut(site) else { return false };
         let before = idle.len();
@@ -253,21 +253,21 @@ impl Dispatch {
         was_idle
     }
 
-    /// Tells all idle connections to close.
+    /// Closes all idle connections.
     pub(super) fn close_idle(&mut self) {
         for (site, connections) in std::mem::take(&mut self.idle) {
             connections.iter().for_each(|_| self.scheduler.idle_ended(&site));
         }
     }
 
-    /// Nothing is recorded about it: it leaves the window, and is looked at again then.
+    /// Removes a mail from the window without an outcome. It is due again at `due`.
     pub(super) fn put_back(&mut self, id: MailId, due: Timestamp) {
         if self.leave(id).is_some() {
             self.due.insert(id, due);
         }
     }
 
-    /// Everything about it will be recorded in a moment.
+    /// Notes that the outcomes of a mail are on their way into the log.
     pub(super) fn settled(&mut self, id: MailId) {
         if let Some(active) = self.active.get_mut(&id) {
             active.settled = true;
@@ -279,7 +279,7 @@ impl Dispatch {
         self.active.get_mut(&id)
     }
 
-    /// A job of a mail has ended. Whether it was the last one.
+    /// Notes that a job of a mail has ended. Returns whether it was the last one.
     pub(super) fn job_ended(&mut self, id: MailId) -> bool {
         let Some(active) = self.active.get_mut(&id) else { return true };
         active.jobs = active.jobs.saturating_sub(1);
@@ -287,7 +287,7 @@ impl Dispatch {
         active.settled
     }
 
-    /// Whether no mail enters before others leave or were read.
+    /// Whether no mail can enter before another leaves or is prepared.
     pub(super) fn is_full(&self) -> bool {
         self.active.len() >= limits::QUEUE_WINDOW || self.preparing >= PREPARING
     }
@@ -297,19 +297,19 @@ impl Dispatch {
         self.active.len()
     }
 
-    /// When something is due.
+    /// When the next mail is due.
     pub(super) fn next_due(&self) -> Option<Timestamp> {
         self.due.next()
     }
 }
 
-/// When a mail is due. A clock that went back must not delay it for longer than a mail is ever delayed.
+/// When a mail is due. A clock that went back must not delay it beyond the longest delay of a mail.
 fn when(state: &State, row: &Row, now: Timestamp) -> Timestamp {
     let due = state.due(row);
     if is_beyond(row, due, now) { now.after(MAX_DELAY) } else { due }
 }
 
-/// Whether no mail is due that late: the time is one of a clock that was ahead.
+/// Whether a due time is beyond any delay: it comes from a clock that was ahead.
 pub(super) fn is_beyond(row: &Row, due: Timestamp, now: Timestamp) -> bool {
     let is_held = row.flags.has(Flags::HELD) || row.flags.has(Flags::FUTURE);
     !is_held && due > now.after(MAX_DELAY)

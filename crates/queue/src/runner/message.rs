@@ -1,7 +1,7 @@
 //! A queued mail as a transport reads it.
 //!
-//! The last piece is handed out only when the log says that the mail is being sent: so after a
-//! crash each mail that a server may have got is marked ([`Event::Sending`](crate::event::Event)).
+//! The reader ends only when the mark [`Event::Sending`](crate::event::Event) is durable. So after a crash
+//! each mail that a server may have got is marked.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,10 +18,10 @@ use sealpost_vault::queue::QueueObject;
 use crate::Queue;
 use crate::envelope::{Body, Mail};
 
-/// Bytes of a piece of what is in memory.
+/// Bytes of a piece of a message in memory.
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// What a mail becomes on its way out.
+/// The forms in which mails are sent.
 #[async_trait]
 pub trait Forms: Send + Sync {
     /// The bytes of a message in `form`, trace and signature fields included.
@@ -30,17 +30,17 @@ pub trait Forms: Send + Sync {
     /// If it cannot be read now, or has no such form.
     async fn open(&self, message: QueuedMessage, form: BodyForm) -> Result<Box<dyn MessageReader>>;
 
-    /// About how many bytes that is; not too few.
+    /// The number of bytes in `form`, or a few more.
     fn size(&self, mail: &Mail, form: BodyForm) -> u64 {
         match form {
             BodyForm::AsIs => mail.facts.size,
-            // Each byte as three, and an end for each line of 75.
+            // Quoted-printable: each byte as three, and a line end for each 75.
             BodyForm::SevenBit => mail.facts.size.saturating_mul(3).saturating_add(mail.facts.size / 25),
         }
     }
 }
 
-/// Messages go out as they were accepted.
+/// Sends messages as they were accepted.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AsAccepted;
 
@@ -64,7 +64,7 @@ pub struct QueuedMessage {
 }
 
 impl QueuedMessage {
-    /// Its bytes: the header fields that were put before it, and the message as it was accepted.
+    /// Its bytes: the header fields of the queue, then the message as it was accepted.
     pub fn read(&self) -> Pieces {
         let inner = self.queue.inner();
         let mut ready = VecDeque::new();
@@ -82,10 +82,10 @@ impl QueuedMessage {
         Pieces { ready, rest: rest.map(Mutex::new) }
     }
 
-    /// At most the first `limit` bytes, and whether that is all.
+    /// The first `limit` bytes at most, and whether that is the whole message.
     ///
     /// # Errors
-    /// What the store says.
+    /// Errors of the store.
     pub async fn beginning(&self, limit: usize) -> Result<(Vec<u8>, bool)> {
         let (mut pieces, mut bytes) = (self.read(), Vec::new());
         while let Some(piece) = pieces.next().await? {
@@ -122,10 +122,10 @@ impl MessageReader for Pieces {
     }
 }
 
-/// Done when the log says that the mail is being sent.
+/// Done when the mark of the mail is durable.
 pub(super) type Marked = Shared<BoxFuture<'static, std::result::Result<(), (Kind, String)>>>;
 
-/// One attempt's message.
+/// The message of one attempt.
 pub(super) struct Sent {
     pub(super) message: QueuedMessage,
     pub(super) forms: Arc<dyn Forms>,
@@ -144,7 +144,7 @@ impl MessageSource for Sent {
     }
 }
 
-/// Ends only when the mark is durable.
+/// A reader that ends only when the mark is durable.
 struct Gated {
     inner: Box<dyn MessageReader>,
     marked: Marked,

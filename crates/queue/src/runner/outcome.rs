@@ -1,4 +1,4 @@
-//! From what a transport reports to what the log says, and the reports to senders.
+//! Converts the outcomes of a transport into those of the log.
 
 use sealpost_delivery::outcome::{self as sent, Scope, SuccessReports};
 use sealpost_smtp::types::Enhanced;
@@ -6,8 +6,7 @@ use sealpost_smtp::types::Enhanced;
 use crate::MailId;
 use crate::event::{Failure, Outcome, Status, Taken};
 
-/// Whether servers of the site were reached and speak for themselves: whatever they said of this
-/// mail, they work.
+/// Whether servers of the site work: they were reached, and took or refused this mail itself.
 pub(super) fn site_works(outcomes: &[sent::Outcome]) -> bool {
     outcomes.iter().any(|outcome| match outcome {
         sent::Outcome::Delivered(_) => true,
@@ -17,13 +16,13 @@ pub(super) fn site_works(outcomes: &[sent::Outcome]) -> bool {
     })
 }
 
-/// Whether a failure says that the site cannot be used now. What is permanent concerns mail, and
-/// what is local this node.
+/// Whether a failure shows that the site cannot be used now. A permanent failure is about the mail, and a
+/// local one about this node.
 pub(super) fn is_of_site(failure: &sent::Failure) -> bool {
     !failure.permanent && matches!(failure.scope, Scope::Connection | Scope::Site)
 }
 
-/// Which server took a mail, if one did, and what it replied.
+/// The server that took a mail, if one did, with its reply.
 pub(super) fn taken(mail: MailId, attempt: &sent::Attempt) -> Option<Taken> {
     let server = attempt.server.as_ref()?;
     attempt.recipients.iter().find_map(|of| match of {
@@ -36,7 +35,7 @@ pub(super) fn taken(mail: MailId, attempt: &sent::Attempt) -> Option<Taken> {
     })
 }
 
-/// As the log keeps it.
+/// An outcome as the log keeps it.
 pub(super) fn outcome(of: &sent::Outcome) -> Outcome {
     match of {
         sent::Outcome::Delivered(delivered) => match delivered.reports {
@@ -50,7 +49,7 @@ pub(super) fn outcome(of: &sent::Outcome) -> Outcome {
     }
 }
 
-/// As the log keeps it.
+/// A failure as the log keeps it.
 pub(super) fn failure(of: &sent::Failure) -> Failure {
     let Enhanced { class, subject, detail } = of.status();
     let status = Status::new(class, subject, detail);

@@ -1,4 +1,4 @@
-//! A mail that is due: what is to be done about it, and the jobs that come of it.
+//! Prepares a mail that is due: decides what to do, and makes the jobs to send it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::event::{Event, Failure, Held, Outcome, Rule, Status};
 use crate::schedule::{Job, RouteKey, is_meant};
 use crate::state::{Flags, Row, State, delayed, expires, seconds};
 
-/// What the state says of a mail.
+/// The state of a mail.
 pub(super) struct View {
     pub(super) row: Row,
     /// The remaining recipients, and the last reply for each.
@@ -22,7 +22,7 @@ pub(super) struct View {
 }
 
 impl View {
-    /// Nothing if it is queued no more.
+    /// The state of a mail; `None` if it is not queued any more.
     pub(super) fn of(state: &State, id: MailId, mail: &Mail) -> Option<View> {
         let row = *state.rows().get(id)?;
         let left = (0..mail.recipients.len())
@@ -50,13 +50,13 @@ impl Shared {
             let held = Held { mail: id, until: rule.until, rule: rule.number };
             return self.record(id, vec![Event::Held(held)]);
         }
-        // RFC 5321 §6.3: a loop is found by counting.
+        // RFC 5321 §6.3: many Received fields show a loop.
         if mail.facts.received as usize > limits::RECEIVED_FIELDS {
             let why =
                 Failure::local(Status::new(5, 4, 6), "the message has passed too many servers: a mail loop");
             return self.give_up(id, &mail, &view, |_| why.clone()).await;
         }
-        // Its time is over, and it was tried: a clock that is wrong must not make it expire unseen.
+        // A mail expires only after an attempt: a clock that is wrong must not make it expire untried.
         if now >= expires(&view.row) && view.row.attempts > 0 {
             return self.give_up(id, &mail, &view, expired).await;
         }
@@ -84,7 +84,8 @@ impl Shared {
         self.queue.record(events);
     }
 
-    /// A mail that cannot be read is tried again, and removed when its time is over: its sender is not known.
+    /// Retries a mail that cannot be read, and removes it when its time is over. Its sender is unknown, so
+    /// there is no report.
     pub(super) fn unreadable(&self, id: MailId, error: &Error) {
         let now = self.now();
         let state = self.queue.state();
@@ -110,7 +111,7 @@ impl Shared {
         self.record(id, vec![Event::Attempted(attempted)]);
     }
 
-    /// A standing rule that holds the mail; one that names a site is for the connection.
+    /// A standing rule that holds the mail. Rules that name a site are checked at the connection.
     fn rule(&self, mail: &Mail, view: &View, now: Timestamp) -> Option<Rule> {
         let state = self.queue.state();
         let matches = |rule: &&Rule| {
@@ -163,7 +164,7 @@ impl Shared {
         self.settle(id, mail, view.row.attempts, outcomes.collect(), None).await;
     }
 
-    /// Offers the recipients that are left to the scheduler, a job for each domain.
+    /// Offers the remaining recipients to the scheduler, one job for each domain.
     async fn offer(self: &Arc<Self>, id: MailId, mail: &Arc<Mail>, view: &View) {
         let mut domains: BTreeMap<String, Vec<u16>> = BTreeMap::new();
         for (place, _) in &view.left {
@@ -195,7 +196,7 @@ impl Shared {
         self.wake.notify_one();
     }
 
-    /// A job whose site is suspended: the mail is tried again at its own time.
+    /// Defers a job whose site is suspended, to a time of its own.
     pub(super) async fn suspended(self: &Arc<Self>, job: &Job, until: Timestamp) {
         let until = sealpost_mime::header::date::format(until.seconds(), 0);
         let text = format!("its servers could not be reached repeatedly; not tried before {until}");
@@ -205,7 +206,7 @@ impl Shared {
     }
 }
 
-/// What the last failure becomes when the time is over.
+/// The failure of a mail whose time is over, after its last failure.
 pub(super) fn expired(last: Option<&Failure>) -> Failure {
     match last {
         None => Failure::local(EXPIRED, "it could not be delivered within five days"),
@@ -213,27 +214,27 @@ pub(super) fn expired(last: Option<&Failure>) -> Failure {
     }
 }
 
-/// Which way of a route.
+/// One of the two ways of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Choice {
     First,
     Second,
 }
 
-/// What a destination is resolved by: the domain, and the domain of the sender, which routes may depend on.
+/// The key of a destination: the domain, and the domain of the sender, which routes may depend on.
 pub(super) fn route(domain: &str, from: &str, choice: Choice) -> RouteKey {
     let sender = from.rsplit_once('@').map_or(String::new(), |(_, domain)| domain.to_lowercase());
     let choice = if choice == Choice::First { '1' } else { '2' };
     format!("{choice}{domain} {sender}").into()
 }
 
-/// The domain of recipients that a route is for.
+/// The domain of the recipients of a route.
 pub(super) fn domain_of(route: &str) -> &str {
     let rest = route.get(1..).unwrap_or_default();
     rest.split_once(' ').map_or(rest, |(domain, _)| domain)
 }
 
-/// Which way of a route it is.
+/// The way of a route.
 pub(super) fn choice_of(route: &str) -> Choice {
     if route.starts_with('2') { Choice::Second } else { Choice::First }
 }

@@ -1,4 +1,4 @@
-//! Carrying out what others ask for.
+//! Executes requests of other processes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,13 +13,13 @@ use crate::event::{Event, Failure, Held, Outcome, Rule, Selector, printable};
 use crate::request::{self, Action, BOUNCED, Request};
 use crate::state::SEVERAL;
 
-/// How often requests are looked for in a store that does not say when it changes.
+/// How often the writer lists requests in a store that does not notify it of changes.
 const LOOK: Duration = Duration::from_secs(30);
 /// Mails whose change is one entry.
 const AT_ONCE: usize = 500;
 
 impl Shared {
-    /// Carries out requests as they come.
+    /// Executes requests as they arrive.
     pub(super) async fn handle_requests(self: Arc<Self>) {
         let mut changes = self.queue.inner().store.changes();
         while !self.is_stopping() {
@@ -62,7 +62,7 @@ impl Shared {
         let mut count = 0;
         if action.is_about_mail() {
             let mut from = MailId(0);
-            // By pieces: the queue may hold very many, and changes meanwhile.
+            // In pieces: the queue may hold very many mails, and changes meanwhile.
             while let Some((ids, next)) = self.some_ids(&selector, from) {
                 from = next;
                 let (mut events, mut bodies) = (Vec::new(), Vec::new());
@@ -97,7 +97,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Some mails that may be meant, from `from` on, and where the next ones begin.
+    /// Some mails that may be selected, from `from` on, and where the next ones begin.
     fn some_ids(&self, selector: &Selector, from: MailId) -> Option<(Vec<MailId>, MailId)> {
         let state = self.queue.state();
         let domain = selector.domain.as_deref();
@@ -118,7 +118,7 @@ impl Shared {
         Some((ids.into_iter().filter(may_match).collect(), next))
     }
 
-    /// The mail, if it is meant.
+    /// The mail, if it is selected.
     async fn selected(&self, id: MailId, selector: &Selector) -> Result<Option<Arc<Mail>>> {
         let mail = match self.queue.read(id).await {
             Ok(mail) => mail,
@@ -134,8 +134,8 @@ impl Shared {
         Ok(matches.then_some(mail))
     }
 
-    /// Removes the bodies of those of these mails that are queued no more. Not before the log says so:
-    /// else another process that adopts the queue has mail without its body.
+    /// Removes the bodies of those mails that are not queued any more. The log must say so first: else a
+    /// process that adopts the queue would have mail without its body.
     async fn remove_bodies(&self, bodies: Vec<(MailId, String)>) {
         for (id, path) in bodies {
             if self.queue.state().rows().get(id).is_some() {
@@ -147,7 +147,7 @@ impl Shared {
         }
     }
 
-    /// What gives a mail up and reports it, in groups that each fit into an entry.
+    /// The events that make a mail fail and report it, in groups that each fit into an entry.
     async fn bounced(&self, id: MailId, mail: &Arc<Mail>) -> Vec<Vec<Event>> {
         let view = View::of(&self.queue.state(), id, mail);
         let Some(view) = view else { return Vec::new() };
@@ -185,7 +185,7 @@ impl Shared {
     }
 }
 
-/// What a request does to one mail; nothing if that is not one event.
+/// The event by which a request changes one mail; `None` if that takes several events.
 fn event_of(action: &Action, id: MailId) -> Option<Event> {
     match action {
         Action::Retry => Some(Event::Retried(id)),

@@ -1,4 +1,4 @@
-//! What came of a job: into the log, together with the reports about it.
+//! Records the outcomes of a job, together with the reports about them.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use crate::retry::next_attempt;
 use crate::schedule::Job;
 use crate::state::{Row, expires};
 
-/// Recipients whose outcomes, and the reports about them, are one entry: each report may be as
-/// large as a mail in the log.
+/// Recipients whose outcomes and reports go into one entry: each report may be as large as a mail in the
+/// log.
 const AT_ONCE: usize = 100;
 
 impl Shared {
-    /// A job has ended with those outcomes, of the server that took the mail, if one did; none if
-    /// others say what becomes of its recipients.
+    /// Ends a job with those outcomes, and the server that took the mail, if one did. Without outcomes other
+    /// jobs settle its recipients.
     pub(super) async fn settle_job(
         self: &Arc<Self>,
         job: &Job,
@@ -43,8 +43,8 @@ impl Shared {
         }
     }
 
-    /// The last job of a mail ended without outcomes. It leaves the window when the log has what
-    /// was recorded of it before, and is due again.
+    /// Settles a mail whose last job ended without outcomes. An empty attempt follows the events recorded
+    /// before, so the mail leaves the window after them, and is due again.
     pub(super) fn nothing_came(&self, id: MailId, attempts: u8) {
         let next = self.now();
         self.queue.record([Event::Attempted(Attempted { mail: id, outcomes: Vec::new(), attempts, next })]);
@@ -62,7 +62,7 @@ impl Shared {
         let now = self.now();
         let row = self.queue.state().rows().get(id).copied();
         let Some(row) = row else {
-            // Removed meanwhile.
+            // The operator removed it meanwhile.
             self.dispatch().job_ended(id);
             return self.dispatch().put_back(id, now);
         };
@@ -114,7 +114,7 @@ impl Shared {
         groups
     }
 
-    /// Reports to the sender, those that it wants, as mails of their own.
+    /// The reports that the sender wants, as events that accept them.
     pub(super) async fn reports(
         &self,
         id: MailId,

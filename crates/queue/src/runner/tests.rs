@@ -1,5 +1,5 @@
-//! A runner against servers that a test scripts: the wall clock is tokio's, which stands still
-//! until everything waits.
+//! A runner with scripted servers. The wall clock follows tokio's paused clock, which advances when all
+//! tasks wait.
 
 mod canceled;
 mod reuse;
@@ -83,7 +83,7 @@ impl Fixture {
         self.queue.accept(self.mail(account, to)).await.unwrap()
     }
 
-    /// Lets time pass until nothing is queued, or that long.
+    /// Lets time pass until the queue is empty, at most that long.
     async fn drain(&self, most: Duration) {
         let mut changes = self.queue.changes();
         let empty = changes.wait_for(|_| self.queue.state().is_empty());
@@ -323,12 +323,12 @@ async fn a_clock_that_jumps_loses_and_strands_nothing() {
     fixture.servers.set("slow.example", refused(450, (4, 7, 1), Reason::RecipientRefused));
     fixture.accept(1, &["u@slow.example"]).await;
     tokio::time::sleep(Duration::from_secs(30)).await;
-    // A year back: what is due in what is now a year is due in four hours at most.
+    // The clock goes back a year: a mail that would be due in a year is due in four hours at most.
     fixture.clock.jump(-365 * 86_400);
     fixture.servers.set("slow.example", Behaviour::Accept);
     fixture.drain(Duration::from_secs(5 * 3600)).await;
     assert!(fixture.queue.state().is_empty());
-    // A year ahead: it was never tried, so it is tried.
+    // The clock goes ahead a year: a mail that was never tried does not expire.
     fixture.queue.commit(vec![Event::AllHeld("wait".to_owned())]).await.unwrap();
     fixture.accept(1, &["v@there.example"]).await;
     fixture.clock.jump(365 * 86_400);

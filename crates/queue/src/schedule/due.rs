@@ -1,8 +1,8 @@
-//! [`DueIndex`]: which mail has to be looked at when, of all that is not in the active window.
+//! [`DueIndex`]: when each mail outside of the active window is due.
 //!
-//! A mail takes eight bytes here. An entry may be outdated: the [state](crate::State) decides when
-//! its time has come. Accounts take turns with their due mails, so that a mass of one sender's mail
-//! does not keep others out of the window.
+//! A mail takes eight bytes here. An entry may be outdated: the [state](crate::State) decides when the
+//! mail is due. Accounts take turns with their due mails, so a mass of one sender's mail does not keep
+//! other accounts out of the window.
 
 use std::collections::BTreeMap;
 
@@ -25,8 +25,8 @@ impl DueIndex {
         self.later.entry(of_time(due)).or_default().push(mail);
     }
 
-    /// A mail that is due. `account` tells the number of the account of a mail, `None` if it is
-    /// queued no more.
+    /// A mail that is due. `account` returns the number of the account of a mail, `None` if it is not
+    /// queued any more.
     pub(crate) fn pop(&mut self, now: Timestamp, account: impl Fn(MailId) -> Option<u32>) -> Option<MailId> {
         let now = of_time(now);
         while let Some(first) = self.later.first_entry().filter(|first| *first.key() <= now) {
@@ -39,7 +39,7 @@ impl DueIndex {
         self.now.pop().map(|(_, mail)| mail)
     }
 
-    /// When the next one is due; something is due already if that is not later than now.
+    /// When the next mail is due; in the past if one is due already.
     pub(crate) fn next(&self) -> Option<Timestamp> {
         if !self.now.is_empty() {
             return Some(Timestamp(0));
@@ -47,13 +47,13 @@ impl DueIndex {
         self.later.keys().next().map(|seconds| crate::state::seconds(*seconds))
     }
 
-    /// Drops everything, to be filled again.
+    /// Drops all entries.
     pub(crate) fn clear(&mut self) {
         self.later.clear();
         self.now.clear();
     }
 
-    /// How many mails are noted; some more than once, maybe.
+    /// How many entries there are; a mail may have several.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.now.len() + self.later.values().map(Vec::len).sum::<usize>()

@@ -17,7 +17,7 @@ impl<K, V> Default for RoundRobin<K, V> {
 }
 
 impl<K: Copy + Eq + Hash, V> RoundRobin<K, V> {
-    /// Behind the other values of `owner`.
+    /// Adds a value behind the others of `owner`.
     pub(crate) fn push(&mut self, owner: K, value: V) {
         self.len += 1;
         let queue = self.queues.entry(owner).or_insert_with(|| {

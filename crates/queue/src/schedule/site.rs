@@ -1,9 +1,8 @@
-//! [`Site`]: what waits for one set of mail servers, and how many connections they get.
+//! [`Site`]: the jobs that wait for one set of mail servers, and how many connections it gets.
 //!
-//! The number of connections begins at [`FIRST`] and follows what comes of them: each success adds
-//! the reciprocal of the number, so that a round of successes adds one, up to [`MOST`]; each
-//! failure to connect halves it. After [`FAILURES`] failures in a row the site is suspended; after
-//! that one connection tries whether it can be reached again.
+//! The number of connections begins at [`FIRST`]. Each success adds the reciprocal of the number, so a
+//! round of successes adds one, up to [`MOST`]. Each failure to connect halves it. [`FAILURES`] failures
+//! in a row suspend the site; after that one connection tests whether it can be reached again.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -12,7 +11,7 @@ use sealpost_base::{Random, Timestamp};
 
 use super::{AccountKey, Job};
 
-/// Connections to a site that is not known yet.
+/// Connections to a new site.
 pub const FIRST: f64 = 5.0;
 /// Connections to a site, at most.
 pub const MOST: f64 = 20.0;
@@ -25,20 +24,20 @@ pub const SUSPENDED_MOST: Duration = Duration::from_secs(3600);
 /// What an account may send in its turn, in units of [`Job::cost`].
 const QUANTUM: u32 = 1;
 
-/// What waits for a site.
+/// One set of mail servers.
 pub(crate) struct Site {
     ring: VecDeque<AccountKey>,
     waiting: HashMap<AccountKey, Waiting>,
     jobs: usize,
     /// Open connections, those that are being opened included.
     pub(crate) connections: usize,
-    /// Those of them that wait for another job.
+    /// How many of them wait for another job.
     pub(crate) idle: usize,
     allowed: f64,
     failures: u32,
     suspensions: u32,
     suspended: Option<Timestamp>,
-    /// When it was used last.
+    /// When a job or a connection last used it.
     pub(crate) used: Timestamp,
 }
 
@@ -136,7 +135,7 @@ impl Site {
         Some(job)
     }
 
-    /// Takes all jobs for which `is_wanted` says so.
+    /// Takes all jobs that `is_wanted` selects.
     pub(crate) fn drain(&mut self, is_wanted: &mut dyn FnMut(&Job) -> bool) -> Vec<Job> {
         let mut taken = Vec::new();
         self.waiting.retain(|_, waiting| {
@@ -151,7 +150,7 @@ impl Site {
         taken
     }
 
-    /// The accounts that wait and are not among the pairs that may connect; they are from now on.
+    /// Makes the waiting accounts that are not yet ready to connect ready, and returns them.
     pub(crate) fn make_ready(&mut self) -> Vec<AccountKey> {
         let idle = self.waiting.iter_mut().filter(|(_, waiting)| !waiting.is_ready);
         idle.map(|(account, waiting)| {
@@ -161,20 +160,20 @@ impl Site {
         .collect()
     }
 
-    /// The pair of that account was taken out.
+    /// Notes that the pair of that account is not among the ready ones any more.
     pub(crate) fn took_ready(&mut self, account: AccountKey) {
         if let Some(waiting) = self.waiting.get_mut(&account) {
             waiting.is_ready = false;
         }
     }
 
-    /// A mail was sent, or refused by a server that works.
+    /// Notes a mail that a working server took or refused.
     pub(crate) fn succeeded(&mut self) {
         (self.failures, self.suspensions, self.suspended) = (0, 0, None);
         self.allowed = (self.allowed + 1.0 / self.allowed).min(MOST);
     }
 
-    /// A connection failed. Whether the site is suspended now.
+    /// Notes a failed connection. Returns whether the site is suspended now.
     pub(crate) fn failed(&mut self, now: Timestamp, random: &dyn Random) -> bool {
         self.failures += 1;
         self.allowed = (self.allowed / 2.0).max(1.0);
@@ -188,12 +187,12 @@ impl Site {
         let jitter = base.mul_f64((random.next_u64() % 1024) as f64 / 8192.0);
         self.suspended = Some(now.after(base + jitter));
         self.suspensions += 1;
-        // One more failure after that is enough.
+        // One more failure suspends it again.
         (self.failures, self.allowed) = (FAILURES - 1, 1.0);
         true
     }
 
-    /// Whether nothing would be lost with it.
+    /// Whether it can be forgotten: it has no job, connection or suspension.
     pub(crate) fn is_idle(&self, now: Timestamp) -> bool {
         self.jobs == 0 && self.connections == 0 && self.suspended(now).is_none()
     }

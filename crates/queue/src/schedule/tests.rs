@@ -1,4 +1,4 @@
-//! The scheduler by a clock that the test moves.
+//! The scheduler with a clock that the test sets.
 
 use std::collections::BTreeMap;
 
@@ -12,12 +12,12 @@ fn job(mail: u64, account: u32, domain: &str) -> Job {
     Job { mail: MailId(mail), account, route: domain.into(), recipients: vec![0], size: 1000, attempt: 1 }
 }
 
-/// A world of servers that take `takes` for each mail; sites are domains.
+/// Servers that take `takes` for each mail; each domain is a site.
 struct World {
     scheduler: Scheduler,
     now: Timestamp,
     takes: Duration,
-    /// Connections: site, the mail on its way, when that is done, mails so far.
+    /// Connections: site, the mail being sent, when that is done, mails so far.
     open: Vec<(SiteId, Job, Timestamp, u32)>,
     sent: Vec<(Timestamp, Job)>,
     opened: usize,
@@ -39,7 +39,7 @@ impl World {
         self.scheduler.offer(self.now, job).unwrap();
     }
 
-    /// A millisecond passes.
+    /// Advances the clock by a millisecond.
     fn step(&mut self) {
         while let Some(action) = self.scheduler.next(self.now) {
             match action {
@@ -82,7 +82,7 @@ impl World {
 
 #[test]
 fn a_lone_mail_leaves_within_a_second_behind_many() {
-    // One site; as many sites as mails; more connections wanted than there may be.
+    // One site; as many sites as mails; fewer connections than sites.
     for (sites, connections) in [(1, 100), (10_000, 100), (300, 20)] {
         let mut world = World::new(connections, 100);
         (0..10_000).for_each(|n| world.offer(job(n, 1, &format!("d{}.example", n % sites))));
@@ -165,7 +165,7 @@ fn failures_halve_and_five_suspend_with_backoff() {
     let waits: Vec<u64> = pauses.windows(2).map(|two| two[1].since(two[0]).as_secs()).collect();
     assert!(waits[0] >= 600 && waits.iter().all(|wait| *wait <= 4200), "{waits:?}");
     assert!(waits.windows(2).all(|two| two[1] + 500 >= two[0]));
-    // A success ends it.
+    // A success ends the suspension.
     now = scheduler.sites(now).next().unwrap().suspended.unwrap();
     scheduler.offer(now, job(1, 1, "d.example")).unwrap();
     while let Some(action) = scheduler.next(now) {

@@ -11,7 +11,7 @@ use crate::envelope::{Mail, Source};
 use crate::event::{Attempted, Batch, Carried, Event, Failure, Held, Outcome, Rule, Status, Taken};
 use crate::retry::MAX_HOLD;
 
-/// What an entry did that its writer wants to know.
+/// The result of an entry for its writer.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Applied {
     /// The mails that it accepted, in order.
@@ -196,7 +196,7 @@ impl State {
         row.next = of_time(held.until.min(at.after(MAX_HOLD)));
     }
 
-    /// A mail that was held begins anew: its time did not pass while it could not be sent.
+    /// Restarts the time of a mail that was held: the hold does not count towards its expiry.
     fn released(&mut self, at: Timestamp, id: MailId) {
         let Some(row) = self.rows.get_mut(id) else { return };
         if row.flags.has(Flags::HELD) || row.flags.has(Flags::FUTURE) {
@@ -254,7 +254,7 @@ impl State {
         }
     }
 
-    /// Somebody else runs the queue now: what was being sent may have arrived.
+    /// Another process runs the queue now: mail that was being sent may have arrived.
     fn taken_over(&mut self) {
         let sending = self.rows.from(MailId(0)).filter(|(_, row)| row.flags.has(Flags::SENDING));
         let sending: Vec<_> = sending.map(|(id, _)| id).collect();
@@ -262,7 +262,7 @@ impl State {
         sending.into_iter().for_each(|id| self.flag(id, Flags::SENDING, false));
     }
 
-    /// The mail is queued no more. Whether it was.
+    /// Removes the mail. Returns whether it was queued.
     fn forget(&mut self, id: MailId) -> bool {
         let Some(row) = self.rows.remove(id) else { return false };
         self.parts.remove(&id);
@@ -275,7 +275,7 @@ impl State {
         true
     }
 
-    /// A mail is not in that place any more. A segment without mail is not listed.
+    /// Notes that a mail left that place. Drops a segment without mail.
     fn left_place(&mut self, place: Place) {
         let Place::Segment(number, _, length) = place else { return };
         let Some(segment) = self.segments.get_mut(&number) else { return };
@@ -287,7 +287,7 @@ impl State {
     }
 }
 
-/// As a row keeps it: many recipients cost no more each than one.
+/// A failure within the limit of a row, so that each of many recipients costs no more than a lone one.
 fn bounded(failure: &Failure) -> Failure {
     super::rows::decode_failure(&encode_failure(failure)).unwrap_or_default()
 }

@@ -1,7 +1,7 @@
-//! A state in the chunks of a checkpoint: `queue` has everything but the mails, and each `mails-…`
-//! those of 4096 consecutive ids.
+//! Encodes a state as the chunks of a checkpoint: `mails-…` have the mails, each those of 4,096
+//! consecutive ids, and `queue` has the rest.
 //!
-//! Chunks say accounts and domains in full, not by number: equal states give equal bytes.
+//! Chunks have accounts and domains in full, not by number: equal states give equal bytes.
 
 use std::collections::BTreeSet;
 
@@ -16,9 +16,9 @@ use super::{HourCount, Part, Parts, QueuedSubmission, Segment, State, Totals};
 use crate::MailId;
 use crate::event::{Adoption, Rule, WriterId};
 
-/// The chunk that has everything but the mails.
+/// The chunk with everything except the mails.
 const MAIN: &str = "queue";
-/// What the names of the others begin with.
+/// The prefix of the names of the other chunks.
 const MAILS: &str = "mails-";
 /// The same for submissions, by the ids of their mails.
 const SUBMISSIONS: &str = "submissions-";
@@ -144,7 +144,7 @@ impl State {
         Ok(())
     }
 
-    /// Takes what a chunk says into a state that was empty.
+    /// Adds the content of a chunk to a state that was empty at first.
     ///
     /// # Errors
     /// `Corrupt` if the bytes are no chunk of that name.
@@ -234,7 +234,7 @@ mod tests {
     use super::*;
     use crate::event::{Batch, Event};
 
-    /// What a version that does not count recipients writes and reads.
+    /// The chunk of an earlier version, which does not count recipients.
     #[derive(Encode, Decode)]
     #[cbor(map)]
     struct Before {
@@ -271,7 +271,7 @@ mod tests {
         let counted = state.sent(AccountId([1; 16]), now);
         assert_eq!(counted.iter().map(|count| count.recipients).collect::<Vec<_>>(), [2]);
 
-        // Either version reads what the other wrote.
+        // Either version reads chunks of the other.
         let before: Before = minicbor::decode(&state.chunk(MAIN)).unwrap();
         let mut restored = State::default();
         restored.restore(MAIN, &minicbor::to_vec(&before).unwrap()).unwrap();

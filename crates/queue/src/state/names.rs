@@ -1,9 +1,9 @@
-//! [`Names`]: a table of values that many rows have, so that each row has a number.
+//! [`Names`]: a table of values that many rows share. Each row has a number in place of the value.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Values by number, each for as long as a row has it.
+/// Values by number, each for as long as a row uses it.
 #[derive(Clone)]
 pub struct Names<T> {
     values: Vec<Option<(T, u32)>>,
@@ -18,7 +18,7 @@ impl<T> Default for Names<T> {
 }
 
 impl<T: Clone + Eq + Hash> Names<T> {
-    /// The number of `value`, for one row more.
+    /// The number of `value`, which one more row uses from now on.
     pub fn hold(&mut self, value: &T) -> u32 {
         if let Some(number) = self.numbers.get(value) {
             if let Some((_, rows)) = &mut self.values[*number as usize] {
@@ -41,7 +41,7 @@ impl<T: Clone + Eq + Hash> Names<T> {
         number
     }
 
-    /// One row less has the number.
+    /// Notes that one row less uses the number.
     pub fn release(&mut self, number: u32) {
         let Some(slot) = self.values.get_mut(number as usize) else { return };
         let Some((value, rows)) = slot else { return };
@@ -53,17 +53,17 @@ impl<T: Clone + Eq + Hash> Names<T> {
         }
     }
 
-    /// The value of a number that rows have.
+    /// The value of a number in use.
     pub fn get(&self, number: u32) -> Option<&T> {
         self.values.get(number as usize)?.as_ref().map(|(value, _)| value)
     }
 
-    /// All values and how many rows have each.
+    /// All values and how many rows use each.
     pub fn iter(&self) -> impl Iterator<Item = (&T, u32)> {
         self.values.iter().flatten().map(|(value, rows)| (value, *rows))
     }
 
-    /// Bytes of memory, without what values have on the heap.
+    /// Bytes of memory, without those that values own on the heap.
     pub fn heap_bytes(&self) -> usize {
         self.values.capacity() * size_of::<Option<(T, u32)>>()
             + self.numbers.capacity() * (size_of::<(T, u32)>() + 1)

@@ -1,8 +1,8 @@
-//! The mails of a queue as compact rows: what has to be in memory for each, however many there are.
+//! The mails of a queue as compact rows: the part of each mail that is always in memory.
 //!
-//! Rows are in groups of 256 consecutive ids. A group keeps what servers replied in one buffer: an
-//! allocation for each would take as much again. A mail with one recipient takes some 50 bytes and
-//! the text.
+//! Rows are in groups of 256 consecutive ids. A group keeps the replies of servers in one buffer: an
+//! allocation for each would take as much memory again. A mail with one recipient takes some 50 bytes
+//! and the reply.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::event::{Failure, Status, printable};
 
 /// Ids of one group.
 const GROUP: u64 = 256;
-/// What separates the parts of a text: no printable text has it.
+/// Separates the parts of a text; no printable text contains it.
 const SEPARATOR: u8 = 0x1f;
 
 /// The domain of a mail whose recipients have several.
@@ -25,11 +25,11 @@ pub const SEVERAL: u32 = u32::MAX;
 pub enum Place {
     /// In the entry at a position, as the event of that number.
     Entry(Position, u16),
-    /// In a segment: which, where it begins, and its length.
+    /// In a segment: its number, and the offset and length of the mail.
     Segment(u32, u32, u32),
 }
 
-/// What is known of a mail without reading it.
+/// Facts about a mail that is not in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Row {
     /// Where the mail is.
@@ -38,7 +38,7 @@ pub struct Row {
     pub size: u32,
     /// When it was accepted, in seconds since 1970, as all times here.
     pub accepted: u32,
-    /// When it could first be sent: what its expiry counts from.
+    /// When it could first be sent. Its expiry counts from then.
     pub released: u32,
     /// When the next attempt is due, or the end of the hold.
     pub next: u32,
@@ -52,7 +52,7 @@ pub struct Row {
     pub recipients: u16,
     /// Attempts that were made.
     pub attempts: u8,
-    /// What else is known of it.
+    /// More facts.
     pub flags: Flags,
     pub(super) text: (u32, u16),
 }
@@ -62,23 +62,23 @@ pub struct Row {
 pub struct Flags(pub u8);
 
 impl Flags {
-    /// Nothing is sent before [`Row::next`], because the operator said so.
+    /// The operator holds it until [`Row::next`].
     pub const HELD: Flags = Flags(1);
-    /// A server may have got it: it was being sent when the last was heard of it.
+    /// A server may have got it: an attempt began, and its outcome is not recorded.
     pub const SENDING: Flags = Flags(2);
-    /// The delay was reported, or is not to be.
+    /// The delay was reported, or need not be.
     pub const DELAY_REPORTED: Flags = Flags(4);
     /// It has the null sender.
     pub const FROM_NULL: Flags = Flags(8);
     /// Its sender asked for a later release (RFC 4865), and it was not due since.
     pub const FUTURE: Flags = Flags(16);
 
-    /// Whether it has that one.
+    /// Whether that flag is set.
     pub fn has(self, flag: Flags) -> bool {
         self.0 & flag.0 != 0
     }
 
-    /// Sets or clears one.
+    /// Sets or clears a flag.
     pub fn set(&mut self, flag: Flags, on: bool) {
         self.0 = if on { self.0 | flag.0 } else { self.0 & !flag.0 };
     }
@@ -133,7 +133,7 @@ impl Group {
             return;
         }
         self.garbage += u32::from(length);
-        // What failed together says the same as a rule: the text before is looked at, which neighbours share.
+        // Mails that failed together mostly have the same text: share that of the row before.
         let shared = at.checked_sub(1).map(|before| self.rows[before].text);
         let shared = shared
             .filter(|(at, length)| &self.text[*at as usize..*at as usize + usize::from(*length)] == text);
@@ -147,7 +147,7 @@ impl Group {
         }
     }
 
-    /// Drops what no row has of the texts, and room that is not needed.
+    /// Drops texts that no row uses, and unused capacity.
     fn compact(&mut self) {
         let mut kept: Vec<u8> = Vec::new();
         let mut last: Option<((u32, u16), (u32, u16))> = None;
@@ -182,8 +182,8 @@ impl Group {
     }
 }
 
-/// All rows, by id. A clone shares the groups until one of the two changes them: a checkpoint is
-/// written of it meanwhile.
+/// All rows, by id. A clone shares the groups until one of the two changes them. Checkpoints are
+/// written from a clone.
 #[derive(Default, Clone)]
 pub struct Rows {
     groups: BTreeMap<u64, Arc<Group>>,

@@ -12,7 +12,7 @@ use sealpost_base::{AccountId, Timestamp, limits};
 const HOUR_SECONDS: i64 = 3600;
 /// The hour that passes now, and those before it.
 const HOURS: u32 = 24;
-/// Of a full table, the part that makes way at once: finding it looks at all accounts.
+/// The part of a full table that is evicted at once, since finding it takes a pass over all accounts.
 const EVICTED_PART: usize = 16;
 
 /// Recipients in one hour.
@@ -42,7 +42,7 @@ impl HourCount {
         self.hour.saturating_add(HOURS)
     }
 
-    /// Whether it counts in that hour. One hour ahead does: the clock may have been corrected by a moment.
+    /// Whether it counts in that hour. A count of the next hour does: the clock may have been set back.
     fn counts_in(&self, now: u32) -> bool {
         self.hour <= now.saturating_add(1) && self.expires() > now
     }
@@ -55,7 +55,7 @@ pub(super) struct SentRecipients {
 }
 
 impl SentRecipients {
-    /// An account has sent to so many recipients.
+    /// Counts recipients that an account sent to.
     pub(super) fn count(&mut self, account: AccountId, at: Timestamp, recipients: u32) {
         let now = HourCount::hour_of(at);
         if self.accounts.len() >= limits::QUEUE_SENDERS && !self.accounts.contains_key(&account) {
@@ -69,14 +69,14 @@ impl SentRecipients {
         }
     }
 
-    /// What an account has sent in the last day, as of `now`.
+    /// The counts of an account in the last day, as of `now`.
     pub(super) fn of(&self, account: AccountId, now: Timestamp) -> Vec<HourCount> {
         let now = HourCount::hour_of(now);
         let hours = self.accounts.get(&account).into_iter().flatten();
         hours.filter(|count| count.counts_in(now)).copied().collect()
     }
 
-    /// Forgets accounts that sent nothing in the last day, else those that sent least.
+    /// Forgets accounts that sent nothing in the last day; if there are none, those that sent least.
     fn make_way(&mut self, now: u32) {
         self.accounts.retain(|_, hours| hours.iter().any(|count| count.counts_in(now)));
         if self.accounts.len() < limits::QUEUE_SENDERS {
@@ -90,12 +90,12 @@ impl SentRecipients {
         }
     }
 
-    /// As a checkpoint has it.
+    /// The counts as a checkpoint keeps them.
     pub(super) fn to_rows(&self) -> Vec<(AccountId, Vec<HourCount>)> {
         self.accounts.iter().map(|(id, hours)| (*id, hours.clone())).collect()
     }
 
-    /// From a checkpoint.
+    /// Restores counts from a checkpoint.
     pub(super) fn from_rows(rows: Vec<(AccountId, Vec<HourCount>)>) -> Self {
         SentRecipients { accounts: rows.into_iter().collect() }
     }
@@ -136,7 +136,7 @@ mod tests {
         assert_eq!(counted(&sent, 123), [(100, 7), (101, 5)]);
         assert_eq!(counted(&sent, 124), [(101, 5)]);
         assert_eq!(counted(&sent, 125), []);
-        // A clock that was far ahead leaves nothing that lasts.
+        // A clock that was far ahead leaves no lasting count.
         sent.count(id(1), hour(9000), 1);
         sent.count(id(1), hour(126), 2);
         assert_eq!(counted(&sent, 126), [(126, 2)]);

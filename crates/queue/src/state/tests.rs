@@ -34,7 +34,7 @@ fn failure(text: &str) -> Failure {
     Failure::at("mx.example", Status::new(4, 4, 1), text, true)
 }
 
-/// What a mail is, said as simply as it can be.
+/// A mail in the naive model.
 #[derive(Debug, Clone, PartialEq)]
 struct Naive {
     left: Vec<Option<Option<Failure>>>,
@@ -144,7 +144,7 @@ fn event(op: &Op, at: i64, random: &SeededRandom) -> Event {
     }
 }
 
-/// The same as [`State::apply`], derived from the meaning of the events.
+/// Applies events to the naive model.
 fn naive(
     mails: &mut BTreeMap<u64, Naive>,
     next_id: &mut u64,
@@ -392,7 +392,7 @@ fn a_deferred_mail_takes_few_bytes() {
         one(&mut state, 1_700_000_000, Event::Accepted(Box::new(mail)));
     }
     for n in 0..count {
-        // Each server says something else, as greylisting does.
+        // Each reply is different, as with greylisting.
         let text = format!(
             "450 4.7.1 <u@d.example>: Recipient address rejected: greylisted, id={:016x}",
             random.next_u64()

@@ -106,6 +106,9 @@ pub struct SessionFailure {
     /// The server's address.
     #[n(3)]
     pub address: Option<String>,
+    /// `sending-mta-ip` (RFC 8460 §4.4): the address of this node that the connection came from.
+    #[n(4)]
+    pub source: Option<String>,
 }
 
 /// Counts sessions, for metrics and for reports.
@@ -227,7 +230,7 @@ impl PolicyKind {
 
 impl SessionFailure {
     fn without_server(self) -> Self {
-        SessionFailure { host: None, address: None, ..self }
+        SessionFailure { host: None, address: None, source: None, ..self }
     }
 }
 
@@ -248,6 +251,7 @@ impl TlsReports for SessionRecorder {
             reason: problem.reason_code().to_owned(),
             host: session.host.as_ref().map(ToString::to_string),
             address: session.address.map(|address| address.to_string()),
+            source: session.source.map(|address| address.to_string()),
         });
         let day = Day(self.clock.now().seconds().div_euclid(DAY_SECONDS));
         self.sessions.pending().entry(day).or_default().add(AppliedPolicy::of(&session), result, 1);
@@ -376,8 +380,8 @@ mod tests {
 
     fn session(domain: &str, policy: PolicyUsed, result: std::result::Result<(), TlsProblem>) -> TlsSession {
         let host = DnsName::new(&format!("mx.{domain}"));
-        let address = Some("192.0.2.1".parse().unwrap());
-        TlsSession { domain: DnsName::new(domain).unwrap(), policy, host, address, result }
+        let (address, source) = (Some("192.0.2.1".parse().unwrap()), Some("192.0.2.9".parse().unwrap()));
+        TlsSession { domain: DnsName::new(domain).unwrap(), policy, host, address, source, result }
     }
 
     fn recorder(data: &Path, clock: &Arc<FakeClock>) -> (SessionRecorder, Arc<TlsSessions>) {
@@ -421,6 +425,7 @@ mod tests {
         let (failure, count) = of_sts.failures.first_key_value().unwrap();
         assert_eq!((failure.result.as_str(), *count), ("certificate-expired", 2));
         assert_eq!(failure.address.as_deref(), Some("192.0.2.1"));
+        assert_eq!(failure.source.as_deref(), Some("192.0.2.9"));
         assert_eq!(read(data.path(), days[1]).unwrap().policies.len(), 1);
         assert_eq!(recorder.metrics.tls_failures.read(), 2);
     }
@@ -439,6 +444,7 @@ mod tests {
             reason: String::new(),
             host: Some(format!("mx{n}.example")),
             address: None,
+            source: None,
         };
         for n in 0..TLS_REPORT_FAILURES + 10 {
             day.add(policy(0), Err(failure(n)), 1);

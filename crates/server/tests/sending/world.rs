@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use futures::TryStreamExt;
 use rustls::RootCertStore;
 use sealpost_base::{FakeClock, Result, SeededRandom, Timestamp};
-use sealpost_delivery::dial::{Dialer, Stream};
+use sealpost_delivery::dial::{Dialed, Dialer, Stream};
 use sealpost_delivery::tls::TlsClient;
 use sealpost_directory::{AccountName, AccountRecord, Address, AliasName, NewAccount, Secret};
 use sealpost_dns::scripted::ScriptedResolver;
@@ -280,13 +280,13 @@ impl Peer {
 
 #[async_trait]
 impl Dialer for Peers {
-    async fn dial(&self, address: SocketAddr, _source: Option<IpAddr>) -> io::Result<Box<dyn Stream>> {
+    async fn dial(&self, address: SocketAddr, _source: Option<IpAddr>) -> io::Result<Dialed> {
         let peer = self.0.lock().unwrap().get(&address.ip()).cloned();
         let Some(peer) = peer.filter(|_| address.port() == 25) else {
             return Err(io::ErrorKind::ConnectionRefused.into());
         };
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
         tokio::spawn(peer.serve(Box::new(theirs)));
-        Ok(Box::new(ours))
+        Ok(Dialed { stream: Box::new(ours), source: None })
     }
 }

@@ -1,6 +1,6 @@
-//! A place in a line of text.
+//! [`Cursor`]: a position in a line of text.
 
-/// The rest of a line. A parser that returns `None` may have consumed part of it: the line is wrong
+/// The rest of a line. A parser that returns `None` may have consumed part of it: the line is invalid
 /// then.
 pub(super) struct Cursor<'a> {
     rest: &'a str,
@@ -35,7 +35,7 @@ impl<'a> Cursor<'a> {
         Some(())
     }
 
-    /// Takes spaces; how many.
+    /// Takes spaces. Returns how many.
     pub(super) fn spaces(&mut self) -> usize {
         self.take_while(|c| matches!(c, ' ' | '\t')).len()
     }

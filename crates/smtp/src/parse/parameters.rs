@@ -1,7 +1,7 @@
 //! Parameters of MAIL and RCPT: `esmtp-param = esmtp-keyword ["=" esmtp-value]` (RFC 5321 §4.1.2).
 //!
-//! Each may appear once (RFC 1870 §6, RFC 3461 §4.5). One that was never offered gets another reply
-//! than one that is wrong (RFC 5321 §4.1.1.11).
+//! Each may appear once (RFC 1870 §6, RFC 3461 §4.5). An unknown parameter gets another reply than
+//! an invalid value (RFC 5321 §4.1.1.11).
 
 use super::cursor::Cursor;
 use crate::types::{
@@ -178,7 +178,7 @@ fn xtext(text: &str, longest: usize) -> Option<String> {
         .filter(|text| text.len() <= longest && !text.chars().any(char::is_control))
 }
 
-/// RFC 3461 §4: "two upper case hexadecimal digits"; anything else has to be refused (§5.1).
+/// RFC 3461 §4: "two upper case hexadecimal digits"; the server has to refuse any others (§5.1).
 fn upper_hex(digit: u8) -> Option<u8> {
     match digit {
         b'0'..=b'9' => Some(digit - b'0'),

@@ -47,7 +47,7 @@ fn mailbox(cursor: &mut Cursor) -> Option<Mailbox> {
     (mailbox.to_string().len() <= limits::SMTP_PATH_BYTES).then_some(mailbox)
 }
 
-/// `Dot-string = Atom *("." Atom)`, dots allowed anywhere but alone.
+/// `Dot-string = Atom *("." Atom)`, dots allowed anywhere, but not alone.
 fn dot_string(cursor: &mut Cursor) -> Option<LocalPart> {
     let text = cursor.take_while(|c| c == '.' || crate::types::is_atext(c));
     if text.bytes().all(|b| b == b'.') {

@@ -14,7 +14,7 @@ const LINES: usize = 256;
 /// Bytes of one reply, all its lines together.
 const REPLY_BYTES: usize = 16 * 1024;
 
-/// The server's output is no reply; nothing after it can be parsed.
+/// The server's output is no reply. Later output cannot be parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplyError {
     /// A line that does not begin with a code from 200 to 599.
@@ -54,7 +54,7 @@ impl ReplyDecoder {
         Self::default()
     }
 
-    /// Takes bytes as they came.
+    /// Takes bytes, cut anywhere.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.input.extend_from_slice(bytes);
     }
@@ -83,7 +83,12 @@ impl ReplyDecoder {
         if self.searched > LINE_BYTES { Err(ReplyError::TooLong) } else { Ok(None) }
     }
 
-    /// Drops unread input (RFC 3207 §4.2); how many bytes that was.
+    /// Whether there is input beyond the replies taken so far.
+    pub fn has_input(&self) -> bool {
+        self.partial.is_some() || !self.input.is_empty()
+    }
+
+    /// Drops unread input (RFC 3207 §4.2). Returns how many bytes that was.
     pub fn discard_input(&mut self) -> usize {
         let dropped = self.input.len();
         *self = Self::default();

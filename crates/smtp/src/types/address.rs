@@ -154,10 +154,10 @@ impl fmt::Display for Mailbox {
     }
 }
 
-/// Where failures are reported: `Reverse-path = Path / "<>"`. Displayed without the angle brackets.
+/// The address for reports of failures: `Reverse-path = Path / "<>"`. Displayed without the angle brackets.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ReversePath {
-    /// `<>`: nowhere; the message is itself a notification (RFC 5321 §4.5.5).
+    /// `<>`: no reports; the message is itself a notification (RFC 5321 §4.5.5).
     Null,
     /// An address.
     Mailbox(Mailbox),
@@ -182,7 +182,7 @@ impl fmt::Display for ReversePath {
     }
 }
 
-/// Where the message goes. Displayed without the angle brackets.
+/// The address of a recipient. Displayed without the angle brackets.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ForwardPath {
     /// `<Postmaster>` without a domain, in any case of letters (RFC 5321 §4.1.1.3).

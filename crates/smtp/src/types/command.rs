@@ -21,7 +21,7 @@ pub enum Command {
     Bdat(Chunk),
     /// BURL: a chunk of the message is at a URL (RFC 4468).
     Burl(Burl),
-    /// RSET: the transaction is given up.
+    /// RSET: the transaction ends without a message.
     Rset,
     /// NOOP, its argument dropped.
     Noop,
@@ -63,12 +63,12 @@ impl Command {
     }
 }
 
-/// How the client introduces itself.
+/// The first command of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hello {
-    /// Which of the three commands it was.
+    /// The command.
     pub verb: Verb,
-    /// The name given.
+    /// The name that the client gives itself.
     pub name: ClientName,
 }
 
@@ -83,7 +83,7 @@ pub enum Verb {
     Lhlo,
 }
 
-/// The name a client gives itself. Trusted for nothing, only logged and written into the trace field.
+/// The name that a client gives itself. It proves nothing: it only goes into the log and the trace field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClientName {
     /// A domain or an address literal, as it should be.
@@ -125,7 +125,7 @@ impl fmt::Display for ClientName {
 /// MAIL FROM with its parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mail {
-    /// Where failures are reported.
+    /// The address for reports of failures.
     pub from: ReversePath,
     /// SIZE: the bytes the client expects to send (RFC 1870 §6); larger than `u64` becomes `u64::MAX`.
     pub size: Option<u64>,
@@ -137,7 +137,7 @@ pub struct Mail {
     pub ret: Option<Return>,
     /// ENVID, decoded (RFC 3461 §4.4).
     pub envid: Option<String>,
-    /// AUTH, decoded; empty stands for `<>` (RFC 4954 §5). Trusted for nothing.
+    /// AUTH, decoded; empty stands for `<>` (RFC 4954 §5). It proves nothing.
     pub auth: Option<String>,
     /// REQUIRETLS (RFC 8689 §3).
     pub require_tls: bool,
@@ -197,7 +197,7 @@ pub enum Return {
 /// RCPT TO with its parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rcpt {
-    /// Where the message goes.
+    /// The address of the recipient.
     pub to: ForwardPath,
     /// NOTIFY (RFC 3461 §4.1).
     pub notify: Option<Notify>,
@@ -221,9 +221,9 @@ pub enum Notify {
     On {
         /// Delivered.
         success: bool,
-        /// Given up.
+        /// Failed.
         failure: bool,
-        /// Later than usual.
+        /// Delayed.
         delay: bool,
     },
 }
@@ -249,7 +249,7 @@ pub struct Chunk {
 /// BURL's arguments (RFC 4468 §3.5).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Burl {
-    /// Where the chunk is, as the client wrote it: graphic ASCII.
+    /// The URL of the chunk, as the client wrote it: graphic ASCII.
     pub url: String,
     /// Whether it is the last of the message.
     pub last: bool,
@@ -269,7 +269,7 @@ pub struct Auth {
 pub struct Secret(Zeroizing<String>);
 
 impl Secret {
-    /// Takes `text` into keeping.
+    /// A secret with that text.
     pub fn new(text: &str) -> Self {
         Secret(Zeroizing::new(text.to_owned()))
     }

@@ -11,15 +11,15 @@ pub enum Misuse {
     NotImplemented,
     /// The arguments are wrong; the text says how.
     Arguments(&'static str),
-    /// The address in MAIL is none.
+    /// The address in MAIL is invalid.
     Sender,
-    /// The address in RCPT is none.
+    /// The address in RCPT is invalid.
     Recipient,
     /// A parameter of MAIL or RCPT that was not offered.
     Parameter,
     /// The line is longer than the limit.
     LineTooLong,
-    /// The line holds a bare CR or LF, which end nothing (RFC 5321 §2.3.8).
+    /// The line holds a bare CR or LF, which do not end a line (RFC 5321 §2.3.8).
     LineEnd,
     /// The line holds other control characters, or is not UTF-8.
     Characters,

@@ -85,7 +85,7 @@ impl Reply {
         self.code / 100 == 2
     }
 
-    /// 3xx: more is expected.
+    /// 3xx: the server waits for more.
     pub fn is_intermediate(&self) -> bool {
         self.code / 100 == 3
     }

@@ -1,4 +1,4 @@
-//! What the operator does with the keys of a domain.
+//! The operator's changes to the keys of a domain.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::{ALGORITHMS, DomainKeys, KeyInfo, Stage, name, note};
 
 /// Characters behind the date in a selector: no vowels, so that they spell nothing.
 const SUFFIX: &[u8; 16] = b"bcdfghjkmnpqrstv";
-/// How many there are.
+/// How many of them a selector has.
 const SUFFIX_BYTES: usize = 4;
 
 impl DomainKeys {
@@ -21,7 +21,7 @@ impl DomainKeys {
     /// DNS yet counts as none (RFC 6376 §6.1). Continues after an interruption.
     ///
     /// # Errors
-    /// `Invalid` if it is no domain, `Conflict` if it has its keys, and what the store says.
+    /// `Invalid` if it is no domain, `Conflict` if it has its keys, and errors of the store.
     pub async fn create(
         &self,
         domain: &str,
@@ -39,11 +39,11 @@ impl DomainKeys {
         self.activate(domain, now, random).await
     }
 
-    /// Makes keys that follow those that sign, if there are none yet, and forgets those whose
-    /// records need not be in DNS any more. The new ones sign after [`DomainKeys::activate`].
+    /// Makes the keys that will follow the signing ones, if there are none yet. Removes keys whose records
+    /// need not be in DNS any more. The new keys sign after [`DomainKeys::activate`].
     ///
     /// # Errors
-    /// `NotFound` if the domain has no keys, and what the store says.
+    /// `NotFound` if the domain has no keys, and errors of the store.
     pub async fn rotate(
         &self,
         domain: &str,
@@ -63,10 +63,10 @@ impl DomainKeys {
         self.list(domain).await
     }
 
-    /// The keys that wait sign from now on; those that they follow are retired.
+    /// Makes the waiting keys sign from now on, and retires those before them.
     ///
     /// # Errors
-    /// `NotFound` if none waits, and what the store says.
+    /// `NotFound` if none waits, and errors of the store.
     pub async fn activate(
         &self,
         domain: &str,
@@ -91,10 +91,10 @@ impl DomainKeys {
         self.list(domain).await
     }
 
-    /// Removes all keys of a domain: its mail is signed no more.
+    /// Removes all keys of a domain: its mail is not signed any more.
     ///
     /// # Errors
-    /// `NotFound` if it has none, and what the store says.
+    /// `NotFound` if it has none, and errors of the store.
     pub async fn remove(&self, domain: &str) -> Result<()> {
         let name = name(domain)?;
         let listed = self.0.store.list(&note::folder(&name), None);
@@ -107,7 +107,7 @@ impl DomainKeys {
         Ok(())
     }
 
-    /// Makes a key that waits for each of `algorithms` that has none.
+    /// Makes a waiting key for each of `algorithms` that has none.
     async fn make(
         &self,
         domain: &DnsName,
@@ -131,7 +131,7 @@ impl DomainKeys {
         Ok(())
     }
 
-    /// Its private half goes: what is published of it stays known.
+    /// Retires a key: removes its private half and keeps its published half.
     async fn retire(
         &self,
         domain: &DnsName,
@@ -145,7 +145,7 @@ impl DomainKeys {
         self.0.store.delete_in_order(paths.into()).await
     }
 
-    /// Nothing of it is left.
+    /// Removes all objects of a key.
     async fn forget(&self, domain: &DnsName, selector: &str) -> Result<()> {
         let kinds = [note::ACTIVE, note::KEY, note::RETIRED];
         let paths = kinds.map(|kind| note::path(domain, kind, selector));
@@ -165,7 +165,7 @@ fn no_keys(domain: &DnsName) -> Error {
     Error::not_found(format!("{domain} has no keys; sealpost domain add {domain} makes them"))
 }
 
-/// A name for a key: never one that the domain had, for DNS remembers what was there.
+/// A new name for a key. A domain never uses a name twice, since resolvers cache old records.
 fn selector(algorithm: Algorithm, now: Timestamp, random: &dyn Random) -> String {
     let (year, month, day) = civil_from_days(now.seconds().div_euclid(86_400));
     let mut suffix = [0; SUFFIX_BYTES];

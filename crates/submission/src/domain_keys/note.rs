@@ -1,4 +1,4 @@
-//! The objects of a domain's keys: paths, and what is sealed in them.
+//! The objects of a domain's keys: their paths and their sealed content.
 
 use minicbor::{Decode, Encode};
 use sealpost_base::{Error, Random, Result, Timestamp};
@@ -13,9 +13,9 @@ use super::DomainKeys;
 pub(super) const ROOT: &str = "domains";
 /// Private keys.
 pub(super) const KEY: &str = "dkim";
-/// That a key signs.
+/// Notes that a key signs.
 pub(super) const ACTIVE: &str = "active";
-/// That a key signs no more.
+/// Notes that a key has stopped signing.
 pub(super) const RETIRED: &str = "retired";
 
 /// A private key.
@@ -37,7 +37,7 @@ struct ActiveNote {
     since: Timestamp,
 }
 
-/// Since when a key signs no more, and what is published of it.
+/// When a key stopped signing, and its published half.
 #[derive(Encode, Decode)]
 #[cbor(map)]
 pub(super) struct RetiredNote {
@@ -57,7 +57,7 @@ pub(super) fn path(domain: &DnsName, kind: &str, selector: &str) -> String {
     format!("{ROOT}/{domain}/{kind}/{selector}")
 }
 
-/// What notes of a kind are sealed for.
+/// The purpose that notes of a kind are sealed for.
 fn label(kind: &str) -> String {
     format!("domain {kind}")
 }
@@ -143,7 +143,7 @@ impl DomainKeys {
         random: &dyn Random,
     ) -> Result<Put> {
         let path = path(domain, kind, selector);
-        // Large enough for any: what grows is not wiped where it was.
+        // Large enough for any key: a buffer that grows leaves an unwiped copy behind.
         let mut plain = Zeroizing::new(Vec::with_capacity(8 * 1024));
         minicbor::encode(note, &mut *plain).map_err(|_| Error::internal("a key cannot be encoded"))?;
         let sealed: Sealed = self.0.mail_keys.seal_note(&label(kind), &path, &plain, random);

@@ -1,7 +1,7 @@
-//! How much each alias has forwarded in this hour.
+//! Counts the recipients that each alias has forwarded to in this hour.
 //!
-//! The counts bound the mail that a stranger can make this server send, and are those of one
-//! process: a restart begins at zero. Hours are those of the clock, as for accounts
+//! The counts bound the mail that a stranger can make this server send. Each process counts by itself, and a
+//! restart begins at zero. Hours are those of the clock, as for accounts
 //! ([`crate::outbox::SendingLimits`]).
 
 use std::collections::HashMap;
@@ -47,7 +47,7 @@ impl Counts {
         Ok(())
     }
 
-    /// Counts them, all or none.
+    /// Counts the recipients, all or none.
     pub(super) fn add(&mut self, outside: &[Outside], now: Timestamp, limit: u32) -> Result<(), Full> {
         self.check(outside, now, limit)?;
         for to in outside {

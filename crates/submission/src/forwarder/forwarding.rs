@@ -1,4 +1,4 @@
-//! [`Forwarding`]: one message on its way into the queue.
+//! [`Forwarding`]: one forwarded message that streams into the queue.
 
 use sealpost_base::{Permit, limits};
 use sealpost_directory::Outside;
@@ -11,10 +11,10 @@ use super::scan::{MARK_FIELD, Scan};
 use crate::lines::LineEnds;
 use crate::outbox::Refusal;
 
-/// Bytes whose line ends are made CRLF at once.
+/// Bytes of a piece for the conversion of line ends.
 const PIECE_BYTES: usize = 8 * 1024;
 
-/// What is forwarded, and to whom: everything but the message.
+/// The envelope of a forwarded message.
 pub struct Onward {
     /// The sender of the message.
     pub sender: ReversePath,
@@ -24,12 +24,12 @@ pub struct Onward {
     pub ret: Option<Ret>,
     /// ENVID, decoded.
     pub envid: Option<String>,
-    /// What is demanded of TLS; `Policy` lets the header field TLS-Required decide.
+    /// The demand on TLS; `Policy` lets the header field TLS-Required decide.
     pub tls: TlsDemand,
 }
 
-/// A message that streams into the queue as it is. Dropped before [`Forwarding::finish`] returns, it
-/// leaves nothing.
+/// A message that streams into the queue unchanged. If it is dropped before [`Forwarding::finish`] returns,
+/// nothing of it stays.
 pub struct Forwarding {
     forwarder: Forwarder,
     onward: Onward,
@@ -54,7 +54,7 @@ impl Onward {
 }
 
 impl Forwarder {
-    /// Begins a message; waits for its share of memory.
+    /// Begins a message. Waits for its permit.
     pub async fn begin(&self, onward: Onward) -> Forwarding {
         let memory = self.0.parts.memory.acquire(limits::FORWARDING_MEMORY_BYTES).await;
         let mut aliases: Vec<_> = onward.recipients.iter().map(|(to, _, _)| &to.alias).collect();
@@ -74,7 +74,7 @@ impl Forwarder {
 }
 
 impl Forwarding {
-    /// Takes the next bytes of the message, its Received field included, however it is cut.
+    /// Takes the next bytes of the message, its Received field included, cut anywhere.
     ///
     /// # Errors
     /// `Loop` or `Store`.
@@ -88,10 +88,10 @@ impl Forwarding {
         Ok(())
     }
 
-    /// The message is complete. The queue has it when this returns.
+    /// Completes the message. The queue has it when this returns.
     ///
     /// # Errors
-    /// Why it is refused; `Store` also if it is not known whether the queue has it.
+    /// Why it is refused; `Store` also if the queue may have it all the same.
     pub async fn finish(mut self) -> Result<MailId, Refusal> {
         let mut last = Vec::new();
         std::mem::take(&mut self.lines).finish(&mut last);

@@ -1,4 +1,4 @@
-//! What must be known of a message before it is forwarded, found as it streams by.
+//! Finds the facts that forwarding needs while a message streams.
 
 use memchr::memchr;
 use sealpost_base::limits;
@@ -6,30 +6,30 @@ use sealpost_queue::envelope::{Facts, TlsDemand};
 
 /// The field with the mark of an alias that has forwarded the message.
 pub(super) const MARK_FIELD: &str = "X-Sealpost-Forwarded";
-/// Bytes of a line of the header that are looked at.
+/// Bytes of a header line that are scanned.
 const LINE_BYTES: usize = limits::MESSAGE_ID_BYTES + 64;
 
 /// The facts of a message so far. Its lines must end with CRLF.
 #[derive(Default)]
 pub(super) struct Scan {
-    /// The marks that it must not have.
+    /// The marks that show a loop.
     marks: Vec<String>,
     line: Vec<u8>,
     in_body: bool,
     pub(super) facts: Facts,
     pub(super) tls: TlsDemand,
     pub(super) message_id: Option<String>,
-    /// It has one of the marks.
+    /// Whether it has one of the marks.
     pub(super) is_marked: bool,
 }
 
 impl Scan {
-    /// Looks for those marks.
+    /// A scan for those marks.
     pub(super) fn new(marks: Vec<String>) -> Self {
         Scan { marks, ..Scan::default() }
     }
 
-    /// Looks at the next bytes.
+    /// Scans the next bytes.
     pub(super) fn push(&mut self, mut bytes: &[u8]) {
         while let (false, false) = (self.in_body, bytes.is_empty()) {
             let end = memchr(b'\n', bytes);

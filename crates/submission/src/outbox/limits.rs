@@ -1,4 +1,4 @@
-//! How much an account may send: recipients in an hour and in a day.
+//! Limits on sending for each account: recipients in an hour and in a day.
 //!
 //! They bound what a stolen password costs. The queue counts by clock hours
 //! ([`State::sent`](sealpost_queue::State::sent)): *an hour* is the one that passes now, *a day* that
@@ -11,7 +11,7 @@ use sealpost_base::calendar::civil_from_days;
 use sealpost_directory::AccountRecord;
 use sealpost_queue::state::HourCount;
 
-/// What accounts and aliases may send.
+/// Limits of accounts and aliases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SendingLimits {
     /// Recipients in an hour.
@@ -36,7 +36,7 @@ impl Default for SendingLimits {
 }
 
 impl SendingLimits {
-    /// Those of an account: what the operator decided for it goes before.
+    /// The limits of an account: those that the operator set for it, or else these.
     pub(super) fn of(self, account: &AccountRecord) -> Self {
         let own = account.sending.as_deref();
         SendingLimits {
@@ -47,7 +47,7 @@ impl SendingLimits {
     }
 }
 
-/// What a limit is for.
+/// The kind of a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Window {
     /// Recipients in an hour.
@@ -59,7 +59,7 @@ pub enum Window {
 /// A limit that a message would exceed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LimitReached {
-    /// Which one.
+    /// The kind.
     pub window: Window,
     /// How many recipients it allows.
     pub limit: u32,
@@ -67,7 +67,7 @@ pub struct LimitReached {
     pub until: Option<Timestamp>,
 }
 
-/// Refuses `more` recipients beyond what was `sent`.
+/// Refuses `more` recipients if they and those already `sent` exceed a limit.
 pub(super) fn check(
     sent: &[HourCount],
     more: u32,
@@ -139,7 +139,7 @@ mod tests {
         );
         let day = [count(hour - 3, 5), count(hour - 20, 8), count(hour - 2, 10), count(hour, 3)];
         assert_eq!(check(&day, 4), Ok(()));
-        // The first hour that leaves makes enough room, then only the second.
+        // The end of the first hour frees enough of the limit; then only that of the second.
         assert_eq!(check(&day, 5).unwrap_err(), "30 recipients in a day; try again at 2026-11-26 17:00 UTC");
         let late = [count(hour - 3, 5), count(hour - 20, 1), count(hour - 2, 22)];
         assert_eq!(check(&late, 8).unwrap_err(), "30 recipients in a day; try again at 2026-11-27 10:00 UTC");

@@ -1,4 +1,4 @@
-//! Why a message is not taken.
+//! Why the outbox refuses a message.
 
 use std::fmt;
 
@@ -12,17 +12,17 @@ use crate::header::Fault;
 pub enum Refusal {
     /// The account may not send as this address.
     Sender(String),
-    /// The header is not one that can be sent.
+    /// The header cannot be sent.
     Header(Fault),
     /// The message has more bytes than this.
     TooLarge(u64),
     /// It has passed too many servers.
     Loop,
-    /// The account has sent too much; later it may.
+    /// The account has sent too much. Temporary.
     Limit(LimitReached),
-    /// There is no memory for so large a header now; later there may be.
+    /// There is no memory for so large a header now. Temporary.
     NoMemory,
-    /// It could not be stored, or its sender not be looked up; later it may work.
+    /// The message could not be stored, or its sender not be looked up. Temporary.
     Store(Error),
 }
 

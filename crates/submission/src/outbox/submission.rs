@@ -1,4 +1,4 @@
-//! [`Submission`]: one message on its way into the queue.
+//! [`Submission`]: one message that streams into the queue.
 
 use sealpost_base::{Permit, limits};
 use sealpost_directory::Address;
@@ -13,27 +13,27 @@ use crate::domain_keys::DomainKey;
 use crate::header::{Collector, Completed, Stamp, complete};
 use crate::lines::LineEnds;
 
-/// Bytes whose line ends are made CRLF at once.
+/// Bytes of a piece for the conversion of line ends.
 const PIECE_BYTES: usize = 8 * 1024;
 /// Bytes of one signature field, at most: an RSA key of 4096 bits, and all names that are signed.
 const SIGNATURE_BYTES: usize = 4096;
 
-/// A message that streams into the queue. Dropped before [`Submission::finish`] returns, it leaves
-/// nothing; after a refusal it is of no more use.
+/// A message that streams into the queue. If it is dropped before [`Submission::finish`] returns, nothing of
+/// it stays. It cannot be used after a refusal.
 pub struct Submission {
     outbox: Outbox,
     order: Order,
     lines: LineEnds,
-    /// The message until it is too large to be held without drawing memory. So a client that sends
-    /// little and then nothing keeps nobody waiting.
+    /// The message, until it is too large to be held without a permit. So a client that sends little and then
+    /// nothing delays no other session.
     head: Vec<u8>,
     memory: Memory,
     stage: Stage,
-    /// Bytes as they came.
+    /// Bytes that have arrived.
     size: u64,
 }
 
-/// What is drawn for a message.
+/// The permits of a message.
 #[derive(Default)]
 struct Memory {
     message: Option<Permit>,
@@ -81,12 +81,12 @@ enum Stage {
 struct Begun {
     /// The completed header, with its empty line: the signature covers it.
     header: Vec<u8>,
-    /// It is so large that it is in `writer`, too, and not before the body in the log.
+    /// Whether it is so large that it is in `writer` too, and not before the body in the log.
     is_written: bool,
     message_id: Option<String>,
     tls: TlsDemand,
     received: u32,
-    /// What signs, and for which domain.
+    /// The keys that sign, and their domain.
     signing: Option<Signing>,
     writer: BodyWriter,
     eight_bit: bool,
@@ -111,17 +111,17 @@ impl Submission {
         }
     }
 
-    /// Bytes that came so far.
+    /// Bytes that have arrived so far.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Whether others may have to wait for memory that it holds.
+    /// Whether other sessions may have to wait for memory that it holds.
     pub fn holds_budget(&self) -> bool {
         self.memory.message.is_some()
     }
 
-    /// Takes the next bytes of the message, however it is cut.
+    /// Takes the next bytes of the message, cut anywhere.
     ///
     /// # Errors
     /// Why it is refused, as soon as that is known.
@@ -132,7 +132,7 @@ impl Submission {
             return Err(Refusal::TooLarge(limit));
         }
         if self.memory.message.is_none() && self.head.len() + bytes.len() <= limits::SMTP_HEAD_BYTES {
-            // No more than that: thousands may wait for their share with it.
+            // Keep no more than that: thousands of sessions may wait for memory with so much.
             self.head.reserve_exact(bytes.len());
             self.head.extend_from_slice(bytes);
             return Ok(());
@@ -141,8 +141,8 @@ impl Submission {
         self.pass(bytes).await
     }
 
-    /// Draws the memory of a message of any size, unless it has that: afterwards
-    /// [`Submission::write`] waits for no other submission.
+    /// Acquires the memory for a message of any size, unless it has that. Afterwards [`Submission::write`] does
+    /// not wait for other submissions.
     ///
     /// # Errors
     /// As [`Submission::write`].
@@ -155,7 +155,7 @@ impl Submission {
         self.pass(&head).await
     }
 
-    /// The message is complete. It is durable when this returns.
+    /// Completes the message, which is durable when this returns.
     ///
     /// # Errors
     /// Why it is refused; `Store` also if it is not known whether it is durable.
@@ -202,7 +202,7 @@ impl Submission {
             let taken = collector.push(bytes)?;
             bytes = &bytes[taken..];
             if collector.len() > limits::SUBMISSION_SMALL_HEADER_BYTES && self.memory.header.is_none() {
-                // Never waits: it holds memory already.
+                // Do not wait: the submission holds memory already.
                 let permit = self.outbox.0.memory.try_acquire(2 * limits::SUBMISSION_HEADER_BYTES);
                 self.memory.header = Some(permit.ok_or(Refusal::NoMemory)?);
             }
@@ -219,7 +219,7 @@ impl Submission {
     }
 }
 
-/// The header is there: completes it, and refuses what may not be sent.
+/// Completes the header, and refuses a message that may not be sent.
 async fn begin(outbox: &Outbox, order: &Order, collector: Collector) -> Result<Box<Begun>, Refusal> {
     let parts = &outbox.0.parts;
     let unique = format!("{:016x}{:016x}", parts.random.next_u64(), parts.random.next_u64());
@@ -266,7 +266,7 @@ async fn begin(outbox: &Outbox, order: &Order, collector: Collector) -> Result<B
     Ok(begun)
 }
 
-/// What signs for the domain of an address, if it is served here and has keys.
+/// The signing keys of the domain of an address, if this server serves it and it has keys.
 async fn signing(outbox: &Outbox, from: &str) -> Result<Option<Signing>, Refusal> {
     let parts = &outbox.0.parts;
     let Ok(address) = Address::parse(from) else { return Ok(None) };
@@ -289,7 +289,7 @@ impl Begun {
         Ok(())
     }
 
-    /// Signs, and stores what is not in the log.
+    /// Signs the message, and stores the part of it that does not go into the log.
     async fn into_mail(self, order: Order, now: sealpost_base::Timestamp) -> Result<Mail, Refusal> {
         let utf8_header = !self.header.is_ascii();
         let mut header = match self.signing {
@@ -325,7 +325,7 @@ impl Begun {
     }
 }
 
-/// What a header says besides From and Sender.
+/// Facts of a header besides From and Sender.
 struct Fields {
     received: usize,
     waives_tls: bool,

@@ -96,6 +96,8 @@ struct Summary {
 struct FailureDetails {
     result_type: String,
     #[serde(skip_serializing_if = "Option::is_none")]
+    sending_mta_ip: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     receiving_mx_hostname: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     receiving_ip: Option<String>,
@@ -174,6 +176,7 @@ impl PolicyReport {
         let policy_domain = policy.host.unwrap_or(policy.domain);
         let failure_details = sessions.failures.into_iter().map(|(failure, count)| FailureDetails {
             result_type: failure.result,
+            sending_mta_ip: failure.source,
             receiving_mx_hostname: failure.host,
             receiving_ip: failure.address,
             failed_session_count: count,

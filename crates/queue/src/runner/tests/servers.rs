@@ -1,4 +1,4 @@
-//! Servers that a test scripts, and a clock that follows tokio's.
+//! Scripted servers, and a clock that follows tokio's.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use crate::Queue;
 use crate::state::Flags;
 
-/// A wall clock that goes with tokio's, and jumps when told to.
+/// A wall clock that follows tokio's, and that a test can set.
 pub(super) struct TokioClock {
     start: Instant,
     jump: AtomicI64,
@@ -47,16 +47,16 @@ impl Clock for TokioClock {
     }
 }
 
-/// What a destination does.
+/// The behaviour of a destination.
 #[derive(Debug, Clone)]
 pub(super) enum Behaviour {
     Accept,
-    /// Each recipient is refused.
+    /// Refuses each recipient.
     Refuse(Failure),
     NoConnection,
-    /// The message is taken, and the reply is lost.
+    /// Takes the message and loses the reply.
     LoseReply,
-    /// A connection is closed when it has taken a mail: the client sees it, or finds out by the next one.
+    /// Closes the connection after a mail. The client sees it, or only at the next mail.
     Close {
         seen: bool,
     },
@@ -71,7 +71,7 @@ pub(super) struct Delivery {
     pub(super) message: Vec<u8>,
 }
 
-/// All servers there are. Cloning shares them.
+/// All servers. Clones share them.
 #[derive(Clone)]
 pub(super) struct Servers(Arc<Shared>);
 
@@ -91,7 +91,7 @@ struct Script {
     open: HashMap<String, (usize, usize)>,
     marks_of: Option<Queue>,
     marked: usize,
-    /// No server answers any more: the process that asks is dead.
+    /// No server answers any more, as if the process under test had been killed.
     dead: bool,
 }
 
@@ -117,7 +117,7 @@ impl Servers {
         self.script().second.insert(domain.to_owned(), behaviour);
     }
 
-    /// How long each mail takes.
+    /// Sets how long each mail takes.
     pub(super) fn take(&self, time: Duration) {
         self.script().takes = time;
     }
@@ -135,7 +135,7 @@ impl Servers {
         self.script().open.get(domain).map_or(0, |(_, most)| *most)
     }
 
-    /// Looks at the end of each message whether `queue` says that it is being sent.
+    /// Verifies at the end of each message that `queue` has marked it as being sent.
     pub(super) fn check_marks(&self, queue: &Queue) {
         self.script().marks_of = Some(queue.clone());
     }
@@ -144,7 +144,7 @@ impl Servers {
         self.script().marked
     }
 
-    /// What a process that was killed sends arrives nowhere from now on.
+    /// Simulates a killed process: no server gets anything from it any more.
     pub(super) fn die(&self) -> Servers {
         self.script().dead = true;
         let script = self.script();
