@@ -1,5 +1,5 @@
-//! Conditions that only the content of messages decides: texts, by a search of their own, and
-//! attachments, by the structures in segments.
+//! Conditions on the content of messages: texts, by a search of their own, and attachments, by the structures
+//! in segments.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,21 +19,21 @@ use crate::matches::{Match, ResultPermit};
 use crate::progress::{Failure, Progress};
 use crate::scope::{MailboxScope, Scope};
 
-/// Structures that are read before other tasks run.
+/// Structures to read before other tasks run.
 const STEP_MESSAGES: usize = 512;
-/// Ages are not asked for.
+/// The time for ages, which these searches do not have.
 const NO_AGE: Timestamp = Timestamp(0);
 
 /// Messages by log and mailbox.
 pub(super) type Places = BTreeMap<(u16, MailboxId), UidSet>;
 
-/// The contents of some messages, and the memory for what is known of them.
+/// The results of the conditions on content, with their memory.
 pub(super) struct Contents {
     pub(super) known: Arc<KnownContents>,
     _memory: Option<ResultPermit>,
 }
 
-/// How the owner of these logs, of which the first is the account's own, reads the mailbox `place`.
+/// How the owner of these logs accesses the mailbox `place`; the first log is the account's own.
 fn scope_of(logs: &[Arc<Account>], (log, mailbox): (u16, MailboxId), uids: &UidSet) -> Option<MailboxScope> {
     let (own, account) = (logs.first()?, logs.get(usize::from(log))?);
     let access = if log == 0 { Access::Own } else { Access::Share { user: own.id(), owner: true } };
@@ -48,21 +48,21 @@ fn scope_of(logs: &[Arc<Account>], (log, mailbox): (u16, MailboxId), uids: &UidS
     })
 }
 
-/// The mailboxes of these messages, those that are there.
+/// The mailboxes of these messages, as far as they exist.
 pub(super) fn scopes(logs: &[Arc<Account>], places: &Places) -> Vec<MailboxScope> {
     places.iter().filter_map(|(place, uids)| scope_of(logs, *place, uids)).collect()
 }
 
-/// Of which of these logs an account is.
+/// The index of an account among these logs.
 pub(super) fn index_of(logs: &[Arc<Account>], account: AccountId) -> u16 {
     logs.iter().position(|log| log.id() == account).unwrap_or(0) as u16
 }
 
 impl Engine {
-    /// For each condition of the plan on contents, those of the messages for which it holds.
+    /// For each condition of the plan on content, the messages for which it holds.
     ///
     /// # Errors
-    /// `Retry` if some cannot be read now; those of a search.
+    /// `Retry` if some messages are temporarily unreadable; those of a search.
     pub(super) async fn contents<P: Progress>(
         &self,
         logs: &[Arc<Account>],
@@ -73,7 +73,7 @@ impl Engine {
     ) -> Result<Contents, Failure<P::Interruption>> {
         let scopes = scopes(logs, places);
         let scope = Scope::several(&scopes).map_err(Failure::Error)?;
-        // For all searches at once: one that waits for more while it has some would wait for others.
+        // For all searches together: a search that holds some memory must not wait for more.
         let memory = self.acquire_for(scope.messages() * plan.contents.len(), progress).await?;
         let mut known = Vec::new();
         for content in &plan.contents {
@@ -123,7 +123,7 @@ fn unavailable() -> Error {
     Error::retry("some messages cannot be read now")
 }
 
-/// Those of the messages to which something is attached.
+/// The messages with an attachment.
 async fn attached(
     account: &Account,
     scope: &MailboxScope,
@@ -155,7 +155,7 @@ async fn attached(
     Ok(found)
 }
 
-/// The same by the structure that is stored with the message. A damaged one has no attachments.
+/// The same from the structure stored with the message. A damaged one has no attachments.
 async fn by_message(account: &Account, number: MessageNumber, is_attached: IsAttached) -> Result<bool> {
     let Some(message) = account.state().message(number) else { return Ok(false) };
     match account.structure(&message).await {
@@ -168,7 +168,7 @@ async fn by_message(account: &Account, number: MessageNumber, is_attached: IsAtt
     }
 }
 
-/// The messages of these placements, those that are still there, sorted.
+/// The messages of these placements that still exist, sorted.
 fn entries(logs: &[Arc<Account>], scope: Scope<'_>, found: &[Match]) -> Vec<Entry> {
     let mut entries = Vec::with_capacity(found.len());
     for found in found.chunk_by(|a, b| a.mailbox == b.mailbox) {
