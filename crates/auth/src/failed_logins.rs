@@ -130,8 +130,7 @@ impl FailedLogins {
         self.unlogged.read()
     }
 
-    /// Requests leave for a line. Returns how many were suppressed before it; `None` if this one is
-    /// suppressed.
+    /// How many lines were suppressed before this one; `None` if this one must be suppressed too.
     fn take(&self, peer: Option<IpAddr>) -> Option<u64> {
         let now = self.clock.monotonic();
         let buckets = &mut *self.lock();

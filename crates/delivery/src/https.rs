@@ -126,8 +126,8 @@ pub async fn connect(
         WebHost::Address(address) => ServerName::IpAddress((*address).into()),
     };
     for address in addresses(host, web.resolver, reach).await? {
-        let Ok(stream) = web.dialer.dial(SocketAddr::new(address, port), None).await else { continue };
-        let Ok(secured) = web.tls.handshake(stream, &name).await else { continue };
+        let Ok(dialed) = web.dialer.dial(SocketAddr::new(address, port), None).await else { continue };
+        let Ok(secured) = web.tls.handshake(dialed.stream, &name).await else { continue };
         let names = std::slice::from_ref(&name);
         return match web.tls.verify(&Judge::Roots, &secured.certificates, names, now) {
             Ok(()) => Ok(secured.stream),

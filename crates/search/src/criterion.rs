@@ -1,5 +1,4 @@
-//! Search criteria, independent of any protocol. Each protocol translates its own search into
-//! these.
+//! Search criteria, independent of any protocol. Each protocol translates its own search to these.
 
 use sealpost_account::SystemFlags;
 use sealpost_account::ThreadId;
@@ -12,49 +11,49 @@ use crate::scope::MailboxIndex;
 /// Criteria nest; the translating protocol bounds the depth.
 #[derive(Debug, Clone)]
 pub enum Criterion {
-    /// Every message matches, or none.
+    /// All messages match, or none.
     Always(bool),
     /// The message is in this mailbox of the scope, with one of these UIDs.
     Uids(MailboxIndex, UidSet),
-    /// The caller marked the message: it is in `MailboxScope::marked`.
+    /// The caller has marked the message: it is in `MailboxScope::marked`.
     Marked,
     /// All of these flags are set.
     Flags(SystemFlags),
-    /// The keyword of this name, in any case, is set.
+    /// The keyword with this name is set, ignoring case.
     Keyword(String),
     /// It changed at this mod-sequence or later.
     ChangedSince(u64),
     /// It was received on one of these days.
     Received(Days),
-    /// It was received at least so many seconds ago.
+    /// It was received at least this many seconds ago.
     OlderThan(u32),
-    /// It was received at most so many seconds ago.
+    /// It was received at most this many seconds ago.
     YoungerThan(u32),
-    /// It was put into its mailbox on one of these days.
+    /// It was placed in its mailbox on one of these days.
     Saved(Days),
     /// Its Date field is on one of these days.
     Sent(Days),
-    /// It has more than so many bytes.
+    /// It is larger than this many bytes.
     Larger(u64),
-    /// It has fewer than so many bytes.
+    /// It is smaller than this many bytes.
     Smaller(u64),
     /// It is this message, in whatever mailbox.
     Email(ObjectId),
     /// It belongs to this thread.
     Thread(ThreadId),
-    /// Its text has this string, compared as texts are stored: folded.
+    /// Its text contains this string; both are compared in folded form.
     Text(TextPart, String),
-    /// About this (see the module `fuzzy`).
+    /// It matches approximately (see the module `fuzzy`).
     Fuzzy(Box<Criterion>),
-    /// Not this.
+    /// The criterion does not hold.
     Not(Box<Criterion>),
-    /// All of these.
+    /// All of the criteria hold.
     All(Vec<Criterion>),
-    /// One of these.
+    /// At least one of the criteria holds.
     Any(Vec<Criterion>),
 }
 
-/// Where a string is looked for.
+/// Where to find a string.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum TextPart {
     /// In the values of the header fields of this name.
@@ -65,12 +64,12 @@ pub enum TextPart {
     Anywhere,
 }
 
-/// Days since 1970 in UTC, from the first to the one before the last.
+/// Days since 1970 in UTC: from `from` up to but excluding `to`.
 #[derive(Debug, Clone, Copy)]
 pub struct Days {
-    /// The first of them.
+    /// The first day.
     pub from: i64,
-    /// The first one after them.
+    /// The day after the last one.
     pub to: i64,
 }
 
@@ -90,12 +89,12 @@ impl Days {
         Days { from: day, to: i64::MAX }
     }
 
-    /// Whether the day is one of them.
+    /// Whether the day is in the range.
     pub(crate) fn contain(self, day: i64) -> bool {
         (self.from..self.to).contains(&day)
     }
 
-    /// How many days it is from there to the nearest of them.
+    /// The distance of the day to the nearest day in the range.
     pub(crate) fn distance(self, day: i64) -> u64 {
         if day < self.from {
             self.from.abs_diff(day)

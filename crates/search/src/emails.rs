@@ -1,13 +1,12 @@
-//! Queries over the emails of an account: each message once, in however many mailboxes and logs it
-//! is ([`sealpost_mailbox::emails`]).
+//! Queries over the emails of an account: each message once, whatever its mailboxes and logs
+//! ([`sealpost_mailbox::emails`]).
 //!
-//! [`Engine::emails`] gives the results of a query in their order at one moment of all logs. They
-//! are found by going through what the state has of each message ([`scan`]), conditions on contents
-//! by searches of their own ([`contents`]), and kept: as long as nothing changes, the next query
-//! finds them, and after a change only the emails that changed are looked at again ([`patch`]). The
-//! same gives the changes of the results ([`changes`]).
+//! [`Engine::emails`] returns the ordered results of a query at one moment of all logs. A scan of the state
+//! finds them ([`scan`]), with a search of its own for each condition on content ([`contents`]). Results are
+//! cached. The next query uses them if nothing has changed; after a change it examines only the changed
+//! emails ([`patch`]). This also gives the changes of the results ([`changes`]).
 //!
-//! Nothing waits while a state is held. Reasons: `docs/decisions/0097-queries-of-emails.md`.
+//! Nothing awaits while it borrows a state. Reasons: `docs/decisions/0097-queries-of-emails.md`.
 
 mod changes;
 mod contents;
@@ -44,19 +43,19 @@ use scan::{KnownContents, Scan, Scanned, verdicts, visible_place};
 use crate::engine::Engine;
 use crate::progress::{Failure, Progress};
 
-/// How often a query begins again, because the account changed too much meanwhile.
+/// Attempts at a query while the account changes too much.
 const ATTEMPTS: usize = 4;
-/// Estimated bytes of a string that emails are sorted by.
+/// Estimated bytes of a string in a sort key.
 const STRING_BYTES: usize = 200;
-/// Bytes that bringing a list up to date takes for each result.
+/// Bytes per result for the update of a list.
 const PATCH_BYTES: usize = 32;
-/// Lists up to this size are brought up to date in the memory of a connection, in bytes.
+/// Lists up to this size, in bytes, are updated in the memory of a connection.
 const SMALL: usize = 16 * 1024;
 
-/// Whether something is attached to a message, by its structure: what that means is the protocol's.
+/// Whether a message has an attachment, from its structure; the protocol defines the meaning.
 pub type IsAttached = fn(&StoredStructure<'_>) -> bool;
 
-/// A query, and what it is run over.
+/// A query, and the logs in which it runs.
 #[derive(Clone, Copy)]
 pub struct EmailSearch<'a> {
     /// The logs of the account: its own, then those of its shared mailboxes; or those that another
@@ -72,17 +71,17 @@ pub struct EmailSearch<'a> {
     pub is_attached: IsAttached,
 }
 
-/// The results of a query at one moment. With `collapsed`, of each thread only the first one counts.
+/// The results of a query at one moment. With `collapsed`, only the first of each thread counts.
 pub struct EmailsView<'a> {
     logs: &'a Logs<'a>,
     plan: &'a Plan,
     list: &'a EmailList,
 }
 
-/// What a kept list is of.
+/// The key of a cached list.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct ListKey {
-    /// The account whose log comes first.
+    /// The account; its own log comes first.
     pub(crate) account: AccountId,
     query: Arc<EmailQuery>,
 }
@@ -94,7 +93,7 @@ impl ListKey {
 }
 
 impl EmailsView<'_> {
-    /// How many results there are.
+    /// The number of results.
     pub fn len(&self, collapsed: bool) -> usize {
         self.list.len(collapsed)
     }
@@ -104,7 +103,7 @@ impl EmailsView<'_> {
         self.list.len(false) == 0
     }
 
-    /// The results from that index on.
+    /// The results from that index.
     pub fn from(&self, first: usize, collapsed: bool) -> impl Iterator<Item = ObjectId> + '_ {
         self.list.from(first, collapsed).filter_map(|entry| entry.object(self.logs))
     }
@@ -120,13 +119,12 @@ impl EmailsView<'_> {
         self.logs.iter().map(|(log, _)| *log)
     }
 
-    /// The positions at which these are the results.
+    /// The positions of these results.
     pub fn positions(&self) -> LogPositions {
         positions(self.logs)
     }
 
-    /// Whether [`EmailsView::changes`] can say what changed: not of an order for which there was too
-    /// little memory.
+    /// Whether [`EmailsView::changes`] is possible: not for an order with too little memory.
     pub fn has_changes(&self) -> bool {
         self.list.is_exact
     }

@@ -1,5 +1,5 @@
-//! State that all searches of a process share: the memory for results, the permits to sort, and the
-//! last orders.
+//! State that all searches of a process share: the memory for results, the permits to sort, and cached
+//! orders.
 
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use tokio::sync::Semaphore;
 use crate::matches::ResultMemory;
 use crate::sort::orders::Orders;
 
-/// How many sessions sort or thread at once: each holds at most two fair parts of the budget, an
-/// eighth of it each, and waits for the second one while it has the first. Together they hold less
-/// than the budget, so that one of them always makes progress.
+/// Sessions that sort or thread at once. Each holds at most two fair parts of the budget, an eighth of it
+/// each, and waits for the second while it holds the first. Together they hold less than the budget, so that
+/// one of them always makes progress.
 const SORTING: usize = 3;
 
 /// Searches, sorts and threads messages. One for a process.
@@ -26,7 +26,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// For a process with that budget; the orders of mailboxes that are kept take about `orders` bytes.
+    /// An engine for a process with that budget; cached orders take about `orders` bytes.
     pub fn new(accounts: Accounts, budget: &Budget, orders: usize) -> Self {
         Engine {
             accounts,

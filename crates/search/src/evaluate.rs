@@ -1,4 +1,4 @@
-//! Whether a message matches, as far as its known fields decide: yes, no, or not decided yet.
+//! Decides whether a message matches from its known fields: yes, no, or undecided.
 
 use std::cell::RefCell;
 
@@ -25,7 +25,7 @@ pub(crate) struct RowFields {
     thread: ThreadId,
 }
 
-/// Whether a message matches: 0 if not, else how well, from 1 to 100. It is 100 without FUZZY.
+/// How well a message matches: 0 if not at all, otherwise 1 to 100. Without FUZZY it is 100.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Relevance(pub(super) u8);
 
@@ -35,15 +35,15 @@ pub(crate) struct KnownFields {
     sent_day: Option<Option<i64>>,
     /// The stored text.
     text: Option<Text>,
-    /// The stored text as a segment has it, and whether with its headers.
+    /// The stored text from a segment, and whether it includes headers.
     short_text: Option<(ShortText, bool)>,
     /// The lines of the most common header fields.
     summary: Option<Summary>,
-    /// Which patterns were found or not, where that is known.
+    /// Which patterns occur, where that is known.
     patterns: RefCell<Vec<Option<bool>>>,
-    /// How well fuzzy keys match, where that is known.
+    /// The scores of fuzzy keys, where they are known.
     scores: RefCell<Vec<Option<u8>>>,
-    /// The whole message was scanned: patterns not found do not occur.
+    /// Whether the whole message was scanned: other patterns do not occur.
     scanned: bool,
 }
 
@@ -74,7 +74,7 @@ impl RowFields {
 }
 
 impl KnownFields {
-    /// Nothing but the row.
+    /// No fields except those of the row.
     pub(crate) fn none() -> Self {
         KnownFields {
             sent_day: None,
@@ -87,13 +87,13 @@ impl KnownFields {
         }
     }
 
-    /// The summary is known, with its headers.
+    /// Adds the summary, with its headers.
     pub(crate) fn learn_summary(&mut self, summary: Summary) {
         self.sent_day = Some(summary.sent_day());
         self.summary = Some(summary);
     }
 
-    /// The Date field's day; `None` if it is not known, `Some(None)` if there is none.
+    /// The day in the Date field; `None` if it is unknown, `Some(None)` if there is none.
     pub(crate) fn sent(&self) -> Option<Option<i64>> {
         self.sent_day
     }
@@ -108,12 +108,12 @@ impl KnownFields {
         self.summary.as_ref()
     }
 
-    /// Whether the pattern is in the message, if the message itself was looked through.
+    /// Whether the pattern is in the message, if the message itself was scanned.
     pub(crate) fn found_in_message(&self, number: usize) -> Option<bool> {
         if self.scanned { self.patterns.borrow().get(number).copied().flatten() } else { None }
     }
 
-    /// The score of a fuzzy key that was found out before.
+    /// The score of a fuzzy key, if it was determined before.
     pub(crate) fn known_score(&self, number: usize) -> Option<u8> {
         self.scores.borrow().get(number).copied().flatten()
     }
@@ -126,17 +126,17 @@ impl KnownFields {
         scores[number] = Some(score);
     }
 
-    /// The envelope of the message is known.
+    /// Adds the envelope.
     pub(crate) fn learn_envelope(&mut self, envelope: &Envelope) {
         self.sent_day = Some(envelope.sent_day());
     }
 
-    /// The stored text is known.
+    /// Adds the stored text.
     pub(crate) fn learn_text(&mut self, text: Text) {
         self.text = Some(text);
     }
 
-    /// The stored text is known from a segment: with its headers, or nothing asks for them.
+    /// Adds the text from a segment: with headers, or no key needs them.
     pub(crate) fn learn_short_text(&mut self, text: ShortText, headers: bool) {
         if !text.is_long() {
             self.sent_day = Some(text.sent_day());
@@ -144,7 +144,7 @@ impl KnownFields {
         self.short_text = Some((text, headers));
     }
 
-    /// Every pattern is decided.
+    /// Decides all patterns.
     pub(crate) fn learn_patterns(&mut self, found: Vec<bool>) {
         self.text = None;
         self.scanned = true;
@@ -175,7 +175,7 @@ impl KnownFields {
 }
 
 impl Bound {
-    /// Whether the message matches; `None` if more has to be known.
+    /// Whether the message matches; `None` if that depends on unknown fields.
     pub(crate) fn decide(&self, row: &RowFields, known: &KnownFields) -> Option<Relevance> {
         if !self.key(&self.query.root, row, known)? {
             return Some(Relevance(0));
@@ -183,7 +183,7 @@ impl Bound {
         if self.query.fuzzy.is_empty() {
             return Some(Relevance(100));
         }
-        // RFC 6203 §4: the mean of all fuzzy matches. Keys that decided nothing need not be known.
+        // RFC 6203 §4: the mean of all fuzzy matches. Keys that decided nothing may stay unknown.
         let scores = (0..self.query.fuzzy.len()).filter_map(|number| self.score(number, row, known));
         let (sum, count) = scores
             .filter(|score| *score > 0)
@@ -216,7 +216,7 @@ impl Bound {
         }
     }
 
-    /// Whether messages with these flags match, with any content; `None` if that decides it.
+    /// Whether messages with these flags match, whatever their content; `None` if that matters.
     pub(crate) fn decide_by_flags(&self, flags: &FlagSet) -> Option<Relevance> {
         let matches = self.of_flags(&self.query.root, flags)?;
         match (matches, self.query.fuzzy.is_empty()) {
@@ -262,7 +262,7 @@ fn day(time: Timestamp) -> i64 {
 }
 
 impl Pattern {
-    /// Whether the lines of a summary hold the string; `None` if it may be elsewhere.
+    /// Whether the lines of a summary contain the string; `None` if it may be elsewhere.
     fn find_in_summary(&self, summary: &Summary) -> Option<bool> {
         let headers = summary.headers();
         match &self.part {
@@ -275,14 +275,14 @@ impl Pattern {
         }
     }
 
-    /// `Some(false)` if a long text cannot hold the string.
+    /// `Some(false)` if a long text cannot contain the string.
     fn find_in_long(&self, text: &ShortText) -> Option<bool> {
         if text.may_hold(self.finder.needle()) { None } else { Some(false) }
     }
 
-    /// Whether the stored text holds the string; `None` if the text is cut off and it may come later.
+    /// Whether the stored text contains the string; `None` if the text is truncated and it may come later.
     fn find(&self, headers: &str, body: &str, truncated: bool) -> Option<bool> {
-        // Headers come first: with any body behind them they are complete.
+        // Headers come first: with any body after them they are complete.
         let headers_complete = !truncated || !body.is_empty();
         let (found, complete) = match &self.part {
             TextPart::Field(name) => (self.find_field(name, headers), headers_complete),

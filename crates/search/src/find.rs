@@ -1,10 +1,10 @@
-//! Searching a scope, one mailbox after the other.
+//! Searches a scope, one mailbox after another.
 //!
-//! Steps, each only for messages that the one before left undecided: the rows (flags, sizes, dates,
-//! numbers); the summaries (Date and the common header fields), thousands at a time; the structure
-//! and folded text stored with the message, from segments of texts, and one by one where there is
-//! none; and the message itself, read as a stream, if its stored text is cut off. The last two run
-//! in several tasks at once, with a bounded number of messages each.
+//! Each step covers only messages that the previous one left undecided: the rows (flags, sizes, dates,
+//! numbers); the summaries (Date and common header fields), thousands at a time; the structure and folded
+//! text stored with the message, from text segments or one by one; and the message itself, as a stream, if
+//! its stored text is truncated. The last two steps run in several concurrent tasks, each with a bounded
+//! number of messages.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,24 +28,24 @@ use crate::query::{Bound, Query};
 use crate::scan;
 use crate::scope::{MailboxGone, MailboxIndex, MailboxScope, Scope};
 
-/// Rows read while the account's state is held, in a cheap search.
+/// Rows read while the account's state is borrowed, in a cheap search.
 const BATCH_ROWS: usize = 512;
-/// Batches of rows decided without reading, before other tasks run.
+/// Batches of rows decided without reading before other tasks run.
 const BATCHES_OF_ROWS: usize = 16;
-/// Rows of a batch at least, however many patterns are searched for.
+/// The least rows of a batch, however many patterns there are.
 const BATCH_ROWS_LEAST: usize = 8;
-/// Messages that one task reads.
+/// Messages for one reading task.
 const GROUP_MESSAGES: usize = 64;
-/// Tasks that read at once.
+/// Concurrent reading tasks.
 const TASKS: usize = 4;
-/// Memory of one task: the texts it reads at once, of which one is open, or a stream of a message.
+/// Memory of one task: the texts that it reads together, of which one is open, or a stream of a message.
 const TASK_BYTES: usize = scan::TEXTS_BYTES + 4 * limits::TEXT_BYTES;
-/// Up to so many undecided messages are read one by one and not in the segments of the summaries.
+/// Up to this many undecided messages are read one by one instead of in summary segments.
 const FEW: usize = 8;
-/// The same if only their texts can say no: that many are opened about as quickly as a segment.
+/// The same if only their texts can decide: opening this many takes about as long as a segment.
 const FEW_TEXTS: usize = 32;
 
-/// Up to so many undecided messages have their texts read one by one.
+/// Up to this many undecided messages have their texts read one by one.
 const MANY: usize = 128;
 
 /// The result of a search.
@@ -53,9 +53,9 @@ const MANY: usize = 128;
 pub struct Findings {
     /// The messages that match, by mailbox and UID.
     pub matches: Matches,
-    /// Messages that could not be searched, because they are damaged.
+    /// Messages that could not be searched because they are damaged.
     pub damaged: Vec<Placement>,
-    /// Some messages could not be read for now.
+    /// Whether some messages are temporarily unreadable.
     pub unavailable: bool,
     /// Mailboxes deleted or no longer readable: none of their messages is among the matches.
     pub gone: Vec<MailboxIndex>,
@@ -64,7 +64,7 @@ pub struct Findings {
 /// A message in a mailbox of the scope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placement {
-    /// In which mailbox.
+    /// The mailbox.
     pub mailbox: MailboxIndex,
     /// Its UID there.
     pub uid: Uid,
@@ -90,10 +90,10 @@ impl<I> From<MailboxGone> for Stop<I> {
 }
 
 impl Engine {
-    /// The messages of the scope that match, by mailbox and UID. Ages are counted from `now`.
+    /// The matching messages of the scope, by mailbox and UID. Ages are counted from `now`.
     ///
     /// # Errors
-    /// `Retry` if there is no memory for the result now, `Limit` if the scope is too large for it;
+    /// `Retry` if there is no memory for the result at present, `Limit` if the scope is too large for it;
     /// errors of `progress`.
     pub async fn find<P: Progress>(
         &self,
@@ -108,7 +108,7 @@ impl Engine {
         Ok(found)
     }
 
-    /// The same in memory that the caller has acquired: the matches, and the other findings.
+    /// As `find`, in memory that the caller has acquired. Returns the matches, and the other findings.
     pub(crate) async fn find_within<P: Progress>(
         &self,
         scope: Scope<'_>,
@@ -134,7 +134,7 @@ impl Engine {
         Ok((found, list))
     }
 
-    /// Memory for the results of a search of so many messages.
+    /// Acquires memory for the results of a search of that many messages.
     pub(crate) async fn acquire_for<P: Progress>(
         &self,
         messages: usize,
@@ -161,7 +161,7 @@ struct MailboxSearch<'a, P> {
     mailbox: &'a MailboxScope,
     bound: Arc<Bound>,
     progress: &'a mut P,
-    /// Messages of mailboxes before this one, and of all.
+    /// The number of messages in earlier mailboxes, and in all.
     done: usize,
     goal: usize,
     outcome: Outcome,
@@ -180,14 +180,14 @@ impl<P: Progress> MailboxSearch<'_, P> {
         let query = self.bound.query.clone();
         let mut undecided = self.by_rows().await?;
         let mut texts = query.asks_for_texts();
-        // A pattern for the whole text is mostly not in its header.
+        // A pattern for the whole text rarely occurs in the header.
         if undecided.len() > MANY
             && !query.asks_for_fields()
             && let Some(headers) = texts.take()
         {
             undecided = self.by_texts(undecided, headers).await?;
         }
-        // That a string which is looked for everywhere is not there, headers do not say.
+        // Headers cannot rule out a string that may be anywhere.
         let few = if query.asks_for_fields() { FEW } else { FEW_TEXTS };
         if undecided.len() > few && query.asks_for_headers() {
             undecided = self.by_summaries(undecided).await?;
@@ -200,7 +200,7 @@ impl<P: Progress> MailboxSearch<'_, P> {
         self.by_reading(undecided).await
     }
 
-    /// Decides by the rows alone where that is possible; the others.
+    /// Decides by the rows where possible; returns the undecided messages.
     async fn by_rows(&mut self) -> Result<UidSet, Stop<P::Interruption>> {
         let mailbox = self.mailbox;
         let mut undecided = UidSet::new();
@@ -212,7 +212,7 @@ impl<P: Progress> MailboxSearch<'_, P> {
             }
             mailbox.account.wait_for_bulk_update().await;
             let state = mailbox.account.state();
-            // Another state may have other sets of the same numbers.
+            // Another state may number other flag sets in the same way.
             let mut decided = ByFlags::default();
             let mut rows = rows(mailbox, mailbox.mailbox_in(&state)?, first);
             for row in rows.by_ref().take(BATCH_ROWS) {
@@ -231,7 +231,7 @@ impl<P: Progress> MailboxSearch<'_, P> {
         Ok(undecided)
     }
 
-    /// Decides by the summaries where that is possible; the others.
+    /// Decides by the summaries where possible; returns the undecided messages.
     async fn by_summaries(&mut self, undecided: UidSet) -> Result<UidSet, Stop<P::Interruption>> {
         let mailbox = self.mailbox;
         let mut decided = UidSet::new();
@@ -247,7 +247,7 @@ impl<P: Progress> MailboxSearch<'_, P> {
         while let Some(batch) = self.await_with_progress(stream.next()).await? {
             self.yield_or_shutdown().await?;
             self.report(undecided.len() - decided.len()).await?;
-            // A summary that cannot be made leaves the message to be read.
+            // A message without a summary is read later.
             let batch: Vec<_> =
                 batch.into_iter().filter_map(|(uid, summary)| Some((uid, summary.ok()?))).collect();
             let uids: Vec<Uid> = batch.iter().map(|(uid, _)| *uid).collect();
@@ -266,9 +266,9 @@ impl<P: Progress> MailboxSearch<'_, P> {
         Ok(undecided.difference(&decided))
     }
 
-    /// Decides by the texts in segments, thousands at a time, where that is possible; returns the
-    /// undecided messages. First by the short texts and by what the long ones cannot hold, then by
-    /// the long ones that are left if they are many.
+    /// Decides by the texts in segments, thousands at a time, where possible; returns the undecided messages.
+    /// First by the short texts and the Bloom filters of long ones, then by the remaining long ones if they
+    /// are many.
     async fn by_texts(&mut self, undecided: UidSet, headers: bool) -> Result<UidSet, Stop<P::Interruption>> {
         let MailboxScope { account, mailbox, .. } = self.mailbox;
         let (index, at_once) = (Index::of(account), batch_rows(&self.bound.query));
@@ -309,7 +309,7 @@ impl<P: Progress> MailboxSearch<'_, P> {
         Ok(undecided.difference(&decided))
     }
 
-    /// Decides the rest, by the text stored with the messages and by the messages.
+    /// Decides the rest, by the stored texts and by the messages themselves.
     async fn by_reading(&mut self, undecided: UidSet) -> Result<(), Stop<P::Interruption>> {
         let mut tasks = JoinSet::new();
         let mut left = undecided.len();
@@ -356,7 +356,7 @@ impl<P: Progress> MailboxSearch<'_, P> {
         Ok(())
     }
 
-    /// So many of the mailbox are left.
+    /// Reports progress; `left` messages of the mailbox remain.
     async fn report(&mut self, left: usize) -> Result<(), Stop<P::Interruption>> {
         let done = self.done + self.mailbox.uids.len().saturating_sub(left);
         self.progress.report_progress(done, self.goal).await.map_err(Stop::Interrupted)
@@ -374,7 +374,7 @@ impl<P: Progress> MailboxSearch<'_, P> {
     }
 }
 
-/// Decisions by flags alone, once for each set of them in a state.
+/// Decisions by flags only, once per flag set of a state.
 #[derive(Default)]
 struct ByFlags {
     known: HashMap<FlagSetId, Option<Relevance>>,
@@ -383,7 +383,7 @@ struct ByFlags {
 
 impl ByFlags {
     fn get(&mut self, bound: &Bound, state: &AccountState, flags: FlagSetId) -> Option<Relevance> {
-        // Mostly the next message has the flags of the one before.
+        // Most messages have the flags of the previous one.
         if let Some((last, relevance)) = self.last
             && last == flags
         {
@@ -396,19 +396,17 @@ impl ByFlags {
     }
 }
 
-/// The rows of the messages searched that are still there, from that UID on.
+/// The rows of the searched messages that still exist, from that UID on.
 fn rows<'a>(scope: &'a MailboxScope, mailbox: &'a Mailbox, first: Uid) -> impl Iterator<Item = Row> + 'a {
     scope.uids.ranges_from(first).flat_map(move |(from, to)| mailbox.rows(from.max(first)..=to))
 }
 
-/// Messages whose texts are searched before other tasks run: the fewer, the more patterns there
-/// are.
+/// Messages whose texts are searched before other tasks run: fewer with more patterns.
 fn batch_rows(query: &Query) -> usize {
     (BATCH_ROWS / (1 + query.patterns.len() / 16)).max(BATCH_ROWS_LEAST)
 }
 
-/// Those of the messages that are still there. One that was expunged meanwhile matches nothing
-/// (RFC 2180 §4.3).
+/// The messages that still exist. One that was expunged meanwhile matches nothing (RFC 2180 §4.3).
 fn candidates<'a>(
     scope: &'a MailboxScope,
     state: &'a AccountState,
@@ -469,7 +467,7 @@ impl Outcome {
         self.unavailable |= other.unavailable;
     }
 
-    /// Adds this to the results of other mailboxes. The first one is moved, without a copy.
+    /// Adds these results to those of other mailboxes. The first are moved without a copy.
     fn add_to(self, found: &mut Findings, matches: &mut Vec<Match>) {
         let Outcome { mailbox, matches: list, damaged, unavailable } = self;
         if matches.is_empty() {

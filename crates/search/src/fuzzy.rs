@@ -1,12 +1,12 @@
-//! FUZZY (RFC 6203): what "about" means for each key, and how good a match is.
+//! FUZZY (RFC 6203): approximate matches of each key, and their scores.
 //!
-//! - A string is a set of words, in any order. Words are compared folded and without diacritics. A
-//!   word of the search is found if a word of the text is the same, begins with it, contains it, is
-//!   the beginning of it, or differs by a typing mistake or two (see [`closeness`]); every word of
-//!   the search has to be found. In the header of TEXT and in the fields a word counts fully, in
-//!   the body four fifths of that. Text cut off from the stored text is not searched.
-//! - A day may be missed by a week, a size by a tenth.
-//! - OR takes the better one of two, several keys their mean; flags, numbers, NOT and all others are matched
+//! - A string is a set of words in any order, compared folded and without diacritics. A word of the search
+//!   matches a word of the text that is equal, begins with it, contains it, is its beginning, or differs by
+//!   one or two typing errors (see [`closeness`]). Every word of the search must match. In the header of TEXT
+//!   and in fields a word counts fully, in the body by four fifths. Text beyond the stored text is not
+//!   searched.
+//! - A day may differ by a week, a size by a tenth.
+//! - OR takes the better of two scores, several keys their mean. Flags, numbers, NOT and all others match
 //!   exactly (RFC 6203 §5).
 //!
 //! The score is from 1 to 100 (RFC 6203 §4); 0 is no match.
@@ -19,27 +19,27 @@ use crate::criterion::{Days, TextPart};
 use crate::evaluate::{KnownFields, RowFields};
 use crate::query::{Bound, Key};
 
-/// How many days a date may be missed by.
+/// How many days a date may differ.
 const DAYS: u64 = 7;
-/// Which part of the size asked for a size may be missed by.
+/// The fraction of the requested size by which a size may differ, as a divisor.
 const SIZE_PART: u64 = 10;
-/// Longer words are only looked into, not compared: in bytes.
+/// Longer words, in bytes, are only searched for parts, not compared.
 const WORD_BYTES: usize = 64;
 
-/// A key to be matched fuzzily.
+/// A key to match approximately.
 #[derive(Debug)]
 pub(crate) enum Fuzzy {
-    /// There is no "about" this.
+    /// A key without approximate matches.
     Exact(Key),
-    /// Words somewhere.
+    /// Words in a part of the text.
     Words(Words),
-    /// INTERNALDATE, about these days.
+    /// INTERNALDATE, near these days.
     Received(Days),
-    /// The Date field, about these days.
+    /// The Date field, near these days.
     Sent(Days),
-    /// About larger than this.
+    /// Larger than about this.
     Larger(u64),
-    /// About smaller than this.
+    /// Smaller than about this.
     Smaller(u64),
     /// All of these.
     All(Vec<Fuzzy>),
@@ -47,12 +47,12 @@ pub(crate) enum Fuzzy {
     Any(Vec<Fuzzy>),
 }
 
-/// Words that are looked for.
+/// Words to find.
 #[derive(Debug)]
 pub(crate) struct Words {
     part: TextPart,
     words: Vec<Word>,
-    /// The pattern of the same string, for messages without their text.
+    /// The pattern of the same string, for messages without stored text.
     exact: usize,
 }
 
@@ -87,7 +87,7 @@ impl Words {
         best.score()
     }
 
-    /// The same by the lines of a summary; `None` if the words may be elsewhere.
+    /// The score from the lines of a summary; `None` if the words may be elsewhere.
     fn score_in_summary(&self, summary: &Summary) -> Option<u8> {
         match &self.part {
             TextPart::Field(name) if Summary::has_field(name) && summary.headers_complete() => {
@@ -100,7 +100,7 @@ impl Words {
     }
 }
 
-/// How well each word was found so far.
+/// The best score of each word so far.
 struct Best<'a> {
     words: &'a [Word],
     scores: Vec<u8>,
@@ -112,7 +112,7 @@ impl<'a> Best<'a> {
         Best { words, scores: vec![0; words.len()], chars: Vec::new() }
     }
 
-    /// Looks through the values of a field.
+    /// Searches the values of a field.
     fn look_into_field(&mut self, name: &str, headers: &str) {
         for line in headers.split('\n') {
             if let Some(value) = line.strip_prefix(name).and_then(|rest| rest.strip_prefix(':')) {
@@ -121,7 +121,7 @@ impl<'a> Best<'a> {
         }
     }
 
-    /// Looks through a text, in which the best that can be had is `most`.
+    /// Searches a text in which the maximum score is `most`.
     fn look(&mut self, text: &str, most: u8) {
         let Best { words, scores, chars } = self;
         fold::words(text, |found| {
@@ -137,7 +137,7 @@ impl<'a> Best<'a> {
         });
     }
 
-    /// The mean, if all were found.
+    /// The mean, if all words were found.
     fn score(&self) -> u8 {
         if self.scores.contains(&0) { 0 } else { mean(&self.scores) }
     }
@@ -148,8 +148,7 @@ fn mean(scores: &[u8]) -> u8 {
     (sum / scores.len().max(1)) as u8
 }
 
-/// How close a word of the text (`found`, `chars`) is to one that is looked for: 100 if it is the same, 0 if
-/// it is another.
+/// How close a word of the text (`found`, `chars`) is to a word of the search: 100 if equal, 0 if different.
 fn closeness(word: &Word, found: &str, chars: &[char]) -> u8 {
     if found == word.text {
         return 100;
@@ -157,7 +156,7 @@ fn closeness(word: &Word, found: &str, chars: &[char]) -> u8 {
     if let Some(more) = found.strip_prefix(&*word.text) {
         return 95 - more.len().min(30) as u8;
     }
-    // At least three letters of an alphabet, or one character of a script that needs no alphabet.
+    // At least three letters, or one character of a script without an alphabet.
     if word.text.len() >= 3 && found.len() > word.text.len() && found.contains(&*word.text) {
         return 60;
     }
@@ -187,7 +186,7 @@ fn closeness(word: &Word, found: &str, chars: &[char]) -> u8 {
 /// More than any distance.
 const FAR: usize = usize::MAX / 2;
 
-/// Letters that were left out, added, mistaken or exchanged with their neighbour, if they are at most `most`.
+/// The edit distance: omitted, added, replaced or transposed letters; `None` if it exceeds `most`.
 fn distance(a: &[char], b: &[char], most: usize) -> Option<usize> {
     if a.len().abs_diff(b.len()) > most {
         return None;
@@ -197,8 +196,8 @@ fn distance(a: &[char], b: &[char], most: usize) -> Option<usize> {
         *cell = j;
     }
     for i in 1..=a.len() {
-        // Rows: before the last, the last, this one. Cells further from the diagonal have more
-        // mistakes.
+        // Rows: the one before the last, the last, the present one. Cells further from the diagonal have more
+        // errors.
         let (from, to) = (i.saturating_sub(most).max(1), b.len().min(i + most));
         let before = if from == 1 { i } else { FAR };
         rows[2][from - 1] = before;
@@ -224,7 +223,7 @@ fn distance(a: &[char], b: &[char], most: usize) -> Option<usize> {
 }
 
 impl Bound {
-    /// How well a message matches the fuzzy key of that number; `None` if more has to be known.
+    /// The score of a message for the fuzzy key with that number; `None` if it depends on unknown fields.
     pub(crate) fn score(&self, number: usize, row: &RowFields, known: &KnownFields) -> Option<u8> {
         if let Some(score) = known.known_score(number) {
             return Some(score);
@@ -250,7 +249,7 @@ impl Bound {
             }
             Fuzzy::All(parts) => {
                 let scores = parts.iter().map(|part| self.fuzzily(part, row, known));
-                // One that is known not to match decides.
+                // A single known mismatch decides.
                 let scores: Vec<Option<u8>> = scores.collect();
                 if scores.contains(&Some(0)) {
                     0
@@ -266,7 +265,7 @@ impl Bound {
     }
 }
 
-/// 100 if nothing is missing, less the more is missing, 0 beyond `most`.
+/// 100 if nothing is missing, decreasing to 0 beyond `most`.
 fn near(missing: u64, most: u64) -> u8 {
     match missing {
         0 => 100,
@@ -347,7 +346,7 @@ mod tests {
         assert_eq!(body(&"q".repeat(1000), &hostile), 0);
     }
 
-    /// The same by the whole table.
+    /// The same by the complete table.
     fn distance_by_definition(a: &[char], b: &[char]) -> usize {
         let mut table = vec![vec![0; b.len() + 1]; a.len() + 1];
         for i in 0..=a.len() {

@@ -1,10 +1,10 @@
 //! Search, sort and threads over mailboxes, independent of any protocol.
 //!
-//! A protocol translates its client's search into a [`Criterion`], which becomes a [`Query`], and
-//! runs it with an [`Engine`] over a [`Scope`]: one mailbox, several, or all of an account. Results
-//! can be sorted and threaded. Every step takes a [`Progress`], through which the caller keeps its
-//! client informed and ends the work. Nothing here writes to a client: corrupt messages, deleted
-//! mailboxes and messages unreadable for now are in the findings.
+//! A protocol translates its client's search to a [`Criterion`], prepares it as a [`Query`], and runs it with
+//! an [`Engine`] over a [`Scope`]: one mailbox, several, or all of an account. Results can be sorted and
+//! threaded. Every step takes a [`Progress`], by which the caller informs its client and can end the work.
+//! Nothing here writes to a client: the findings include corrupt messages, deleted mailboxes and temporarily
+//! unreadable messages.
 //!
 //! Reasons: `docs/decisions/0014-searching.md`, `docs/decisions/0059-one-search.md`.
 

@@ -1,8 +1,8 @@
-//! The messages that a search found, and the memory that they take.
+//! The messages that a search found, and their memory.
 //!
-//! A result of many messages lives until its answer is sent, however slow the client is. So its
-//! memory comes from a part of the budget for results alone: a session that holds some of it may
-//! wait for other memory, which results never use up.
+//! A large result lives until its response is sent, however slow the client is. So its memory comes from a
+//! part of the budget for results only: a session that holds some of it may wait for other memory, which
+//! results never exhaust.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -12,21 +12,19 @@ use tokio::sync::Mutex;
 
 use crate::scope::MailboxIndex;
 
-/// All results together may take the common part of the budget divided by this.
+/// The share of all results in the common budget, as a divisor.
 const SHARE: usize = 8;
-/// Larger results may take so many of those parts besides. A scope that needs more cannot be
-/// searched.
+/// Larger results may take this many such parts in addition. A scope that needs more cannot be searched.
 const LARGE_PARTS: usize = 3;
-/// Results up to this size are covered by the memory of a connection, in bytes.
+/// Results up to this size, in bytes, are covered by the memory of a connection.
 const SMALL: usize = 8 * 1024;
-/// Memory of a message during a search: its entry among the matches, and among those not decided
-/// yet.
+/// Memory of a message during a search: its entry among the matches, and among the undecided.
 const SEARCHED_BYTES: usize = 2 * size_of::<Match>();
 
-/// A message that was found. Ordered by mailbox, then by UID.
+/// A found message. Ordered by mailbox, then by UID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Match {
-    /// In which mailbox of the scope.
+    /// Its mailbox in the scope.
     pub mailbox: MailboxIndex,
     /// Its UID there.
     pub uid: Uid,
@@ -34,20 +32,20 @@ pub struct Match {
     pub relevance: u8,
 }
 
-/// The matches, in their order, and the memory for them.
+/// The matches in order, and their memory.
 #[derive(Default)]
 pub struct Matches {
     list: Vec<Match>,
     memory: Option<ResultPermit>,
 }
 
-/// Where the memory for results comes from. Cloning shares it.
+/// The memory for results. Clones share it.
 #[derive(Clone)]
 pub(crate) struct ResultMemory {
     most: Budget,
-    /// For results too large for `most`: a search of a very large mailbox does not delay others.
+    /// For results too large for `most`: the search of a very large mailbox does not delay others.
     large: Budget,
-    /// Held by the search that acquires from `large`, in pieces: two that have a part each would
+    /// Held by the search that acquires from `large`, in pieces: two searches with a part each would
     /// deadlock.
     turn: Arc<Mutex<()>>,
 }
@@ -55,12 +53,12 @@ pub(crate) struct ResultMemory {
 /// Memory for a result.
 pub(crate) struct ResultPermit(Vec<Permit>);
 
-/// A scope needs more than results may take.
+/// A scope needs more memory than results may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooLarge;
 
 impl ResultMemory {
-    /// Of a server with that budget.
+    /// The memory of a server with that budget.
     pub(crate) fn of(budget: &Budget) -> Self {
         let part = budget.common() / SHARE;
         ResultMemory {
@@ -70,7 +68,7 @@ impl ResultMemory {
         }
     }
 
-    /// Waits for the memory that searching so many messages may take; `None` if they are few.
+    /// Waits for the memory to search that many messages; `None` if they are few.
     pub(crate) async fn acquire(&self, messages: usize) -> Result<Option<ResultPermit>, TooLarge> {
         let bytes = messages.saturating_mul(SEARCHED_BYTES);
         if bytes <= SMALL {
@@ -96,7 +94,7 @@ impl ResultPermit {
         self.0.iter().map(Permit::bytes).sum()
     }
 
-    /// Gives back all but `bytes`.
+    /// Releases all but `bytes`.
     fn shrink(&mut self, bytes: usize) {
         let mut left = bytes;
         for permit in &mut self.0 {
@@ -121,7 +119,7 @@ impl Matches {
         Matches { list, memory }
     }
 
-    /// The same messages in another order, or others in their place that are not many more.
+    /// Reorders the messages, or replaces them by not many more.
     #[must_use]
     pub fn map(self, with: impl FnOnce(Vec<Match>) -> Vec<Match>) -> Self {
         Matches { list: with(self.list), memory: self.memory }
@@ -137,7 +135,7 @@ impl Matches {
         Matches { list, memory }
     }
 
-    /// The messages; their memory is given back.
+    /// The messages, without their memory, which is released.
     pub fn into_list(self) -> Vec<Match> {
         self.list
     }
@@ -194,7 +192,7 @@ mod tests {
         let most = now(&results, part / SEARCHED_BYTES).unwrap();
         assert_eq!(budget.in_use(), part);
         assert!(results.acquire(1000).now_or_never().is_none());
-        // Larger ones acquire all they need from their own budget.
+        // Larger ones acquire everything from their own budget.
         let messages = 2 * part / SEARCHED_BYTES + 1;
         let large = now(&results, messages).unwrap();
         assert_eq!(budget.in_use(), part + messages * SEARCHED_BYTES);

@@ -4,12 +4,12 @@ use std::convert::Infallible;
 
 use sealpost_base::Error;
 
-/// The caller's side of a long search: it keeps its client informed, and says when to stop.
+/// The caller's side of a long search: it informs its client, and can end the work.
 ///
-/// The engine waits for everything through this trait, so that a caller can report progress meanwhile. It
-/// never writes to a client itself.
+/// The engine uses this trait for every wait, so that a caller can report progress meanwhile. The engine
+/// itself never writes to a client.
 pub trait Progress: Send {
-    /// Why the caller ended the work: its client is gone, or the server stops.
+    /// Why the caller ended the work: its client has disconnected, or the server stops.
     type Interruption: Send;
 
     /// Waits for `work`.
@@ -19,13 +19,13 @@ pub trait Progress: Send {
     ) -> impl Future<Output = Result<T, Self::Interruption>> + Send;
 
     /// As [`Progress::await_with_progress`], for a permit that other sessions wait for, or while one is held:
-    /// a caller with a stalled client gives it up soon.
+    /// a caller with a stalled client releases it soon.
     fn acquire_with_progress<T: Send>(
         &mut self,
         work: impl Future<Output = T> + Send,
     ) -> impl Future<Output = Result<T, Self::Interruption>> + Send;
 
-    /// `done` of `goal` messages are dealt with.
+    /// Reports that `done` of `goal` messages are complete.
     fn report_progress(
         &mut self,
         done: usize,
@@ -36,18 +36,18 @@ pub trait Progress: Send {
     fn yield_or_shutdown(&mut self) -> impl Future<Output = Result<(), Self::Interruption>> + Send;
 }
 
-/// Why work came to no result.
+/// Why work has no result.
 ///
-/// Messages of errors name no object of a store: callers may repeat them to clients.
+/// Error messages name no object of a store, so callers may repeat them to clients.
 #[derive(Debug)]
 pub enum Failure<I> {
     /// The caller's [`Progress`] ended it.
     Interrupted(I),
-    /// It cannot be done, or not now: the kind says which.
+    /// It failed, permanently or temporarily; the kind tells which.
     Error(Error),
 }
 
-/// Follows nothing and never ends the work.
+/// Reports nothing and never ends the work.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoProgress;
 

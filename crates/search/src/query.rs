@@ -1,5 +1,5 @@
-//! A prepared search: strings folded, and cheap keys first. It is bound to each mailbox that it
-//! runs over.
+//! A prepared search: strings are folded, and cheap keys come first. It is bound to each mailbox in which it
+//! runs.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use crate::criterion::{Criterion, Days, TextPart};
 use crate::fuzzy::{Fuzzy, Words};
 use crate::scope::MailboxIndex;
 
-/// A search that is ready to run, any number of times.
+/// A prepared search, which can run any number of times.
 pub struct Query {
     pub(crate) root: Key,
-    /// The strings that are looked for, which [`Key::Pattern`] numbers.
+    /// The strings to find, numbered by [`Key::Pattern`].
     pub(crate) patterns: Vec<Pattern>,
-    /// The fuzzy criteria, which [`Key::Fuzzy`] numbers.
+    /// The fuzzy criteria, numbered by [`Key::Fuzzy`].
     pub(crate) fuzzy: Vec<Fuzzy>,
-    /// The keywords searched for, which [`Key::Keyword`] numbers.
+    /// The keywords to find, numbered by [`Key::Keyword`].
     keywords: Vec<String>,
     /// The ages among the criteria, in seconds.
     ages: Vec<i64>,
@@ -32,16 +32,16 @@ pub struct Query {
 pub(crate) struct Bound {
     pub(crate) query: Arc<Query>,
     pub(crate) mailbox: MailboxIndex,
-    /// The keywords' ids in the mailbox's account; `None` for one that no message there ever had.
+    /// The keywords' ids in the mailbox's account; `None` for a keyword that no message there has had.
     pub(crate) keywords: Vec<Option<KeywordId>>,
-    /// From when ages are counted, in seconds since 1970.
+    /// The time from which ages are counted, in seconds since 1970.
     pub(crate) now: i64,
 }
 
-/// A criterion, made ready.
+/// A prepared criterion.
 #[derive(Debug)]
 pub(crate) enum Key {
-    /// Decided already.
+    /// Already decided.
     Always(bool),
     /// Among these messages of one mailbox.
     Uids(MailboxIndex, UidSet),
@@ -55,9 +55,9 @@ pub(crate) enum Key {
     Marked,
     /// INTERNALDATE is on one of these days since 1970.
     Received(Days),
-    /// INTERNALDATE is at least so many seconds ago.
+    /// INTERNALDATE is at least this many seconds ago.
     Older(i64),
-    /// INTERNALDATE is at most so many seconds ago.
+    /// INTERNALDATE is at most this many seconds ago.
     Younger(i64),
     /// The size is above this.
     Larger(u64),
@@ -71,19 +71,19 @@ pub(crate) enum Key {
     Email(ObjectId),
     /// The message belongs to this thread.
     Thread(ThreadId),
-    /// A pattern is found.
+    /// A pattern occurs.
     Pattern(usize),
-    /// About this.
+    /// An approximate match.
     Fuzzy(usize),
-    /// Not this.
+    /// The key does not match.
     Not(Box<Key>),
-    /// All of these.
+    /// All of the keys match.
     All(Vec<Key>),
-    /// One of these.
+    /// At least one of the keys matches.
     Any(Vec<Key>),
 }
 
-/// A string that is looked for, and where.
+/// A string to find, and where.
 pub(crate) struct Pattern {
     /// The name of a field is folded.
     pub(crate) part: TextPart,
@@ -92,10 +92,10 @@ pub(crate) struct Pattern {
 }
 
 impl Query {
-    /// Makes a search ready.
+    /// Prepares a search.
     ///
     /// # Errors
-    /// `Limit` for more than `limits::FUZZY_STRINGS` strings that are matched fuzzily.
+    /// `Limit` for more than `limits::FUZZY_STRINGS` fuzzy strings.
     pub fn new(criterion: &Criterion) -> Result<Self> {
         let mut compiler = Compiler::default();
         let root = compiler.key(criterion)?;
@@ -119,14 +119,13 @@ impl Query {
         &self.ages
     }
 
-    /// Whether mod-sequences are searched for, so that the highest one found must be reported (RFC
-    /// 7162 §3.1.5).
+    /// Whether it uses mod-sequences, so that the highest one found must be reported (RFC 7162 §3.1.5).
     pub fn asks_for_modseq(&self) -> bool {
         any(&self.root, &|key| matches!(key, Key::ChangedSince(_)))
     }
 
-    /// Whether summaries can decide something: they have the Date field and the common header
-    /// fields. A pattern found there need not be searched for in the text.
+    /// Whether summaries can decide keys: they have the Date field and the common header fields. A pattern
+    /// found there need not be searched for in the text.
     pub(crate) fn asks_for_headers(&self) -> bool {
         self.asks_for_fields() || self.patterns.iter().any(|pattern| pattern.part == TextPart::Anywhere)
     }
@@ -138,8 +137,8 @@ impl Query {
         self.asks_for_dates() || self.patterns.iter().any(kept)
     }
 
-    /// Whether texts of messages are searched, and if so, whether those of headers are: keys that
-    /// texts and the Date field alone may decide.
+    /// Whether it searches texts of messages, and if so, whether those of headers too: keys that texts and
+    /// the Date field alone may decide.
     pub(crate) fn asks_for_texts(&self) -> Option<bool> {
         let elsewhere = |pattern: &Pattern| match &pattern.part {
             TextPart::Field(name) => !Summary::has_field(name),
@@ -155,13 +154,13 @@ impl Query {
             || self.fuzzy.iter().any(|fuzzy| matches!(fuzzy, Fuzzy::Sent(_) | Fuzzy::All(_) | Fuzzy::Any(_)))
     }
 
-    /// Whether the query needs something of the structure.
+    /// Whether it needs a part of the structure.
     pub(crate) fn asks_for_structure(&self) -> bool {
         self.asks_for_dates() || !self.fuzzy.is_empty()
     }
 }
 
-/// Whether this key or one inside it is such a one.
+/// Whether `such` holds for this key or one inside it.
 fn any(key: &Key, such: &impl Fn(&Key) -> bool) -> bool {
     match key {
         Key::Not(key) => any(key, such),
@@ -170,14 +169,14 @@ fn any(key: &Key, such: &impl Fn(&Key) -> bool) -> bool {
     }
 }
 
-/// Criteria on their way to being ready.
+/// Criteria in preparation.
 #[derive(Default)]
 struct Compiler {
     patterns: Vec<Pattern>,
     fuzzy: Vec<Fuzzy>,
     keywords: Vec<String>,
     ages: Vec<i64>,
-    /// Strings that are matched fuzzily so far.
+    /// The number of fuzzy strings so far.
     fuzzy_strings: usize,
 }
 
@@ -217,7 +216,7 @@ impl Compiler {
         })
     }
 
-    /// Cheap keys first: with luck the others are not needed.
+    /// Cheap keys first: they may make the others unnecessary.
     fn by_cost(&mut self, criteria: &[Criterion]) -> Result<Vec<Key>> {
         let mut keys: Vec<Key> =
             criteria.iter().map(|criterion| self.key(criterion)).collect::<Result<_>>()?;
@@ -251,10 +250,10 @@ impl Compiler {
         criteria.iter().map(|criterion| self.fuzzy(criterion)).collect()
     }
 
-    /// The words of a pattern; itself if it has none.
+    /// The words of a pattern; the pattern itself if it has none.
     ///
     /// # Errors
-    /// `Limit` if there are too many such strings.
+    /// `Limit` for too many fuzzy strings.
     fn words(&mut self, number: usize) -> Result<Fuzzy> {
         self.fuzzy_strings += 1;
         if self.fuzzy_strings > limits::FUZZY_STRINGS {
@@ -270,7 +269,7 @@ impl Compiler {
 
     fn pattern(&mut self, part: &TextPart, string: &str) -> Key {
         let folded = fold(string);
-        // Every text holds the empty string; a field must at least be there (RFC 3501 §6.4.4, HEADER).
+        // Every text contains the empty string; a field must at least exist (RFC 3501 §6.4.4, HEADER).
         let part = match part {
             TextPart::Field(name) => TextPart::Field(fold(name)),
             _ if folded.is_empty() => return Key::Always(true),

@@ -1,4 +1,4 @@
-//! Deciding by the text stored with a message, and if need be by the message itself.
+//! Decides by the text stored with a message, and if necessary by the message itself.
 
 use std::sync::Arc;
 
@@ -12,14 +12,13 @@ use crate::evaluate::{KnownFields, Relevance, RowFields};
 use crate::find::Candidate;
 use crate::query::{Bound, Query};
 
-/// Bytes of a header field's name that are compared; no name in a search can be longer than a
-/// command.
+/// Bytes of a header field's name that are compared; a command bounds the names in a search.
 const NAME_BYTES: usize = 1024;
-/// Stored texts that are read together, as they are stored; one at least.
+/// Total size of stored texts that are read together, in bytes; at least one text.
 pub(crate) const TEXTS_BYTES: usize = 256 * 1024;
 
-/// Which of the messages match, by the text stored with each; `None` where only the message itself
-/// decides. Their texts are read together, as many as fit into [`TEXTS_BYTES`].
+/// Which of the messages match by their stored texts; `None` if only the message itself decides. As many
+/// texts as fit into [`TEXTS_BYTES`] are read together.
 pub(crate) async fn by_stored_texts(
     account: &Account,
     bound: &Bound,
@@ -68,7 +67,7 @@ pub(crate) async fn by_stored_texts(
     done
 }
 
-/// Bytes of a message's stored text before they are opened.
+/// The sealed size of a message's stored text, in bytes.
 fn text_bytes(candidate: &Candidate) -> usize {
     candidate.message.layout.sealed_text as usize
 }
@@ -87,11 +86,11 @@ async fn learn_envelope(
     Ok(())
 }
 
-/// Whether the message matches, by all of its text: it is read as a stream. For messages whose
-/// stored text is cut off, or whose stored text or structure is corrupt.
+/// Whether the message matches by its complete text, which is read as a stream. For messages whose stored
+/// text is truncated, or whose stored text or structure is corrupt.
 ///
 /// # Errors
-/// Errors of reading.
+/// Read errors.
 pub(crate) async fn by_message(
     account: &Account,
     bound: &Bound,
@@ -114,7 +113,7 @@ fn readable<T>(read: Result<T>) -> Result<Option<T>> {
     }
 }
 
-/// Reads the whole message, as a stream, and looks for every pattern in all of its text.
+/// Reads the whole message as a stream, and searches all of its text for every pattern.
 async fn scan(
     account: &Account,
     query: &Arc<Query>,
@@ -133,7 +132,7 @@ async fn scan(
     Ok(())
 }
 
-/// Searches a stream of text for patterns; keeps a tail as long as the longest pattern may span.
+/// Searches a stream of text for patterns; keeps a tail as long as the longest pattern.
 struct Matcher {
     query: Arc<Query>,
     found: Vec<bool>,
@@ -145,13 +144,13 @@ struct Matcher {
     field: Field,
 }
 
-/// The header field that is passing.
+/// The header field at the present position.
 #[derive(Default)]
 struct Field {
     name: Vec<u8>,
-    /// The colon was passed: the part of the value to keep.
+    /// After the colon: the part of the value to keep.
     value: Option<Vec<u8>>,
-    /// Something of the value has passed.
+    /// Whether the value has begun.
     begun: bool,
 }
 
@@ -171,7 +170,7 @@ impl Matcher {
         }
     }
 
-    /// Which patterns were found.
+    /// Which patterns occur.
     fn finish(mut self) -> Vec<bool> {
         self.end_of_field();
         self.found
@@ -246,7 +245,7 @@ impl TextSink for Matcher {
     }
 }
 
-/// Looks into the next piece of a text of which `passed` is the end so far.
+/// Searches the next piece of a text; `passed` is the end of the earlier pieces.
 fn look_into_text(query: &Query, found: &mut [bool], passed: &mut Vec<u8>, keep: usize, piece: &str) {
     passed.extend_from_slice(piece.as_bytes());
     for (pattern, found) in query.patterns.iter().zip(found) {

@@ -1,5 +1,5 @@
-//! The scope of a search: one mailbox, several, or a whole account with the shared mailboxes it has
-//! links to.
+//! The scope of a search: one mailbox, several, or a whole account with the shared mailboxes to which it has
+//! links.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use sealpost_account::{Account, AccountState};
 use sealpost_base::{Error, MailboxId, Result, UidSet, UidValidity};
 use sealpost_mailbox::Access;
 
-/// Which mailbox of a [`Scope`].
+/// The index of a mailbox in a [`Scope`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MailboxIndex(pub u16);
 
@@ -17,30 +17,29 @@ pub struct MailboxIndex(pub u16);
 #[derive(Clone, Copy)]
 pub struct Scope<'a>(&'a [MailboxScope]);
 
-/// A mailbox of a [`Scope`], and which of its messages are searched.
+/// A mailbox of a [`Scope`], and the messages in it to search.
 #[derive(Clone)]
 pub struct MailboxScope {
     /// The account whose log has the mailbox.
     pub account: Arc<Account>,
-    /// Where the right to read it comes from.
+    /// The access by which the user reads it.
     pub access: Access,
     /// The mailbox there.
     pub mailbox: MailboxId,
     /// Another UIDVALIDITY is another mailbox.
     pub uid_validity: UidValidity,
-    /// The messages that are searched.
+    /// The messages to search.
     pub uids: UidSet,
     /// The messages that `Criterion::Marked` selects; the caller defines the meaning.
     pub marked: UidSet,
 }
 
-/// A mailbox of the scope was deleted, its UIDs mean something else now, or the user may not read it any
-/// more.
+/// A mailbox of the scope was deleted, its UIDVALIDITY changed, or the user may no longer read it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MailboxGone;
 
 impl MailboxIndex {
-    /// The first mailbox, and the only one if there is one.
+    /// The first mailbox, which is the only one in a scope of one.
     pub const FIRST: MailboxIndex = MailboxIndex(0);
 }
 
@@ -50,7 +49,7 @@ impl<'a> Scope<'a> {
         Scope(std::slice::from_ref(mailbox))
     }
 
-    /// Several mailboxes, each of which is named once.
+    /// Several distinct mailboxes.
     ///
     /// # Errors
     /// `Limit` if there are more than a [`MailboxIndex`] can number.
@@ -76,22 +75,22 @@ impl<'a> Scope<'a> {
         if let [mailbox] = self.0 { Some(mailbox) } else { None }
     }
 
-    /// How many messages are searched.
+    /// The number of messages to search.
     pub fn messages(self) -> usize {
         self.0.iter().map(|mailbox| mailbox.uids.len()).sum()
     }
 }
 
 impl MailboxScope {
-    /// Every mailbox of an account that holds messages itself. Linked mailboxes are in logs of
-    /// their own: the caller adds those that the user may read.
+    /// Every mailbox of an account that has messages itself. Linked mailboxes are in logs of their own: the
+    /// caller adds those that the user may read.
     pub fn all_of(account: &Arc<Account>) -> Vec<Self> {
         let state = account.state();
         let own = state.mailboxes().filter(|mailbox| mailbox.link().is_none());
         own.map(|mailbox| MailboxScope::whole(account.clone(), Access::Own, mailbox)).collect()
     }
 
-    /// All messages that a mailbox has now.
+    /// All present messages of a mailbox.
     pub fn whole(account: Arc<Account>, access: Access, mailbox: &Mailbox) -> Self {
         MailboxScope {
             account,
@@ -106,7 +105,7 @@ impl MailboxScope {
     /// The mailbox in that state.
     ///
     /// # Errors
-    /// If it was deleted, its UIDs mean something else now, or it may not be read any more (RFC 4314 §5.1.1).
+    /// If it was deleted, its UIDVALIDITY changed, or it may no longer be read (RFC 4314 §5.1.1).
     pub fn mailbox_in<'a>(&self, state: &'a AccountState) -> Result<&'a Mailbox, MailboxGone> {
         let readable = self.access.rights(state).contains(Rights::READ);
         let mailbox =

@@ -1,6 +1,5 @@
-//! Sorting the results of a search: a cached order ([`orders`]), or one pass over the summaries
-//! that keeps only the keys ([`keys`]), and a sort of indices. Memory for the keys is acquired
-//! before they are made.
+//! Sorts the results of a search: by a cached order ([`orders`]), or with one pass over the summaries that
+//! keeps only the keys ([`keys`]), and a sort of indices. Memory for the keys is acquired beforehand.
 
 mod keys;
 pub(crate) mod orders;
@@ -18,10 +17,10 @@ use keys::Keys;
 pub use keys::{Comparator, SortKey};
 use orders::{Key, Order};
 
-/// Memory of a message during a sort, besides its key: its number in the order, and its place in
-/// the new one.
+/// Memory of a message during a sort in addition to its key: its number in the order, and its entry in the
+/// new one.
 const SORTED_BYTES: usize = size_of::<u32>() + size_of::<Match>();
-/// So many are sorted on the calling thread, more on a thread of their own.
+/// Up to this many are sorted on the calling thread, more on a blocking thread.
 const FEW: usize = 2048;
 
 /// The matches, sorted.
@@ -29,18 +28,18 @@ const FEW: usize = 2048;
 pub struct Sorted {
     /// The messages.
     pub matches: Matches,
-    /// Messages that are damaged, and have no place in the order that means anything.
+    /// Damaged messages, which have no meaningful position in the order.
     pub damaged: Vec<Placement>,
     /// Mailboxes deleted or no longer readable: none of their messages is left.
     pub gone: Vec<MailboxIndex>,
 }
 
 impl Engine {
-    /// Sorts matches of the scope, given in the order of mailbox and UID, by the comparators. Equal
-    /// messages stay in the order of mailbox and UID (RFC 5256 §3).
+    /// Sorts matches of the scope, given by mailbox and UID, by the comparators. Equal messages stay in the
+    /// order of mailbox and UID (RFC 5256 §3).
     ///
     /// # Errors
-    /// `Retry` if messages cannot be read for now; errors of `progress`.
+    /// `Retry` if messages are temporarily unreadable; errors of `progress`.
     pub async fn sort<P: Progress>(
         &self,
         scope: Scope<'_>,
@@ -54,7 +53,7 @@ impl Engine {
             let sorted = if gone.is_empty() { sorted } else { Vec::new() };
             return Ok(Sorted { matches: found.map(|_| sorted), damaged: Vec::new(), gone });
         }
-        // Few at a time: they hold memory while they wait for more of it, the part of the summaries.
+        // Few at a time, since they hold memory while they wait for more, in the part of the summaries.
         let turn = progress.acquire_with_progress(self.sorting.clone().acquire_owned()).await;
         let turn = turn.map_err(Failure::Interrupted)?;
         let besides = found.len() * SORTED_BYTES;
@@ -97,7 +96,7 @@ impl Engine {
         Ok(Sorted { matches, damaged: missing.damaged, gone: missing.gone })
     }
 
-    /// The messages in an order that is kept, if one knows all of them.
+    /// Sorts by a cached order, if one has all messages.
     async fn sorted_before<P: Progress>(
         &self,
         found: &[Match],
@@ -111,7 +110,7 @@ impl Engine {
     }
 }
 
-/// The mailboxes of the scope that went away.
+/// The mailboxes of the scope that no longer exist.
 fn gone(scope: Scope<'_>) -> Vec<MailboxIndex> {
     let is_gone = |mailbox: &MailboxScope| mailbox.mailbox_in(&mailbox.account.state()).is_err();
     scope.mailboxes().filter(|(_, mailbox)| is_gone(mailbox)).map(|(index, _)| index).collect()

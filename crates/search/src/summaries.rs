@@ -11,7 +11,7 @@ use crate::matches::Match;
 use crate::progress::{Failure, Progress};
 use crate::scope::{MailboxGone, MailboxIndex, MailboxScope, Scope};
 
-/// Summaries read while an account's state is held.
+/// Summaries read while an account's state is borrowed.
 const BATCH_ROWS: usize = 512;
 
 /// The fields of a message that need no summary.
@@ -19,7 +19,7 @@ const BATCH_ROWS: usize = 512;
 pub(crate) struct SortRow {
     /// INTERNALDATE in seconds since 1970.
     pub(crate) received: i64,
-    /// Bytes.
+    /// The size in bytes.
     pub(crate) size: u64,
     /// From 1 to 100.
     pub(crate) relevance: u8,
@@ -30,7 +30,7 @@ pub(crate) struct SortRow {
 pub(crate) struct Missing {
     /// Messages that are damaged.
     pub(crate) damaged: Vec<Placement>,
-    /// Mailboxes that went away, or may not be read any more.
+    /// Mailboxes that no longer exist, or may no longer be read.
     pub(crate) gone: Vec<MailboxIndex>,
 }
 
@@ -50,11 +50,11 @@ pub(crate) fn sent(row: SortRow, summary: Option<&Summary>) -> i64 {
     summary.and_then(Summary::sent).map_or(row.received, |sent| sent.seconds)
 }
 
-/// Calls `each` for the messages, in the order of mailbox and UID, with index, row and summary, if
-/// one was requested and can be read. Expunged messages are skipped.
+/// Calls `each` for the messages, by mailbox and UID, with index, row and summary, if one was requested and
+/// is readable. Skips expunged messages.
 ///
 /// # Errors
-/// `Retry` if messages cannot be read for now; errors of `progress`.
+/// `Retry` if messages are temporarily unreadable; errors of `progress`.
 pub(crate) async fn with_summaries<P: Progress>(
     scope: Scope<'_>,
     found: &[Match],
@@ -87,7 +87,7 @@ struct Pass<'a, F> {
     index: MailboxIndex,
     mailbox: &'a MailboxScope,
     found: &'a [Match],
-    /// How many were found in mailboxes before this one.
+    /// The number of matches in earlier mailboxes.
     before: usize,
     each: &'a mut F,
     missing: &'a mut Missing,
@@ -124,7 +124,7 @@ impl<F: FnMut(usize, SortRow, Option<&Summary>) + Send> Pass<'_, F> {
             let state = account.state();
             let mailbox = self.mailbox.mailbox_in(&state)?;
             for (uid, summary) in batch {
-                // Both ascend. An error of no particular message has the lowest UID.
+                // Both ascend. An error that concerns no particular message has the lowest UID.
                 at += self.found[at..].iter().take_while(|found| found.uid < uid).count();
                 let Some(found) = self.found.get(at).filter(|found| found.uid == uid) else {
                     unavailable |= summary.is_err();

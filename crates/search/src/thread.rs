@@ -1,5 +1,5 @@
-//! Threads of the results of a search: one pass over the summaries, and one of two algorithms over
-//! what it keeps: a few numbers and hashes a message, never a header (RFC 5256).
+//! Threads the results of a search: one pass over the summaries, and one of two algorithms over a few numbers
+//! and hashes per message (RFC 5256).
 
 mod forest;
 mod ordered;
@@ -24,12 +24,12 @@ use crate::summaries::{SortRow, sent, with_summaries};
 pub use forest::{Forest, Step};
 use references::Links;
 
-/// Memory of a message during threading, at most.
+/// Maximum memory of a message during threading, in bytes.
 const MESSAGE_BYTES: usize = 56;
-/// Additional memory to acquire, for messages that are referred to and do not exist.
+/// Additional memory to acquire for referenced messages that do not exist, in bytes.
 const REFERENCE_BYTES: usize = 512;
 
-/// How threads are made (RFC 5256 §3).
+/// The threading algorithms (RFC 5256 §3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Algorithm {
     /// One thread for each base subject.
@@ -44,22 +44,22 @@ pub struct Threads {
     pub forest: Forest,
     /// Corrupt messages, whose subjects and references are unknown.
     pub damaged: Vec<Placement>,
-    /// Mailboxes that went away, or may not be read any more: their messages are not to be shown.
+    /// Mailboxes that no longer exist, or may no longer be read: their messages must not be shown.
     pub gone: Vec<MailboxIndex>,
     /// The memory for the forest.
     _permit: Permit,
 }
 
-/// The fields of a message that threading uses.
+/// The fields of a message for threading.
 #[derive(Debug, Clone, Copy)]
 struct ThreadItem {
     /// Its index among the matches.
     at: u32,
-    /// When it was sent, in seconds since 1970; when it arrived if that is not known (RFC 5256 §2.2).
+    /// The sent date, in seconds since 1970; the time of arrival if it is unknown (RFC 5256 §2.2).
     sent: i64,
-    /// Its base subject, as the comparator compares it; `None` if that is empty.
+    /// Its base subject, in comparator form; `None` if empty.
     subject: Option<ShortHash>,
-    /// It is a reply or a forward, as its subject has it (RFC 5256 §3).
+    /// Whether its subject is that of a reply or a forward (RFC 5256 §3).
     is_reply: bool,
 }
 
@@ -72,15 +72,15 @@ impl ThreadItem {
         ThreadItem { at: at as u32, sent, subject, is_reply: base.reply }
     }
 
-    /// By which it is found in a table of subjects.
+    /// The hash for tables of subjects.
     fn subject_hash(&self) -> u64 {
         self.subject.map_or(0, ShortHash::get)
     }
 }
 
-/// The first 64 bits of a hash. Of a million strings two collide by chance in one mailbox out of
-/// thirty million, and a second preimage is infeasible to find; a sender that makes two colliding
-/// strings confuses only its own messages.
+/// The first 64 bits of a hash. Of a million strings two collide by chance in one mailbox out of thirty
+/// million, and finding a second preimage is infeasible. A sender that makes two colliding strings confuses
+/// only its own messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ShortHash(NonZeroU64);
 
@@ -97,11 +97,11 @@ impl ShortHash {
 }
 
 impl Engine {
-    /// The threads of matches in the scope, given in the order of mailbox and UID.
+    /// The threads of matches in the scope, given by mailbox and UID.
     ///
     /// # Errors
-    /// `Retry` if messages cannot be read for now, `Limit` if there are too many for the memory;
-    /// errors of `progress`.
+    /// `Retry` if messages are temporarily unreadable, `Limit` if there are too many for the memory; errors
+    /// of `progress`.
     pub async fn thread<P: Progress>(
         &self,
         scope: Scope<'_>,
@@ -143,8 +143,7 @@ impl Engine {
     }
 }
 
-/// The part of so many bytes left for messages that are only referred to; `None` if they are too
-/// few for the others.
+/// How many of these bytes are left for referenced messages; `None` if there are too few for the others.
 fn room(bytes: usize, messages: usize) -> Option<usize> {
     bytes.checked_sub(messages.saturating_mul(MESSAGE_BYTES))
 }

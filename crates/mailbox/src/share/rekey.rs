@@ -70,8 +70,8 @@ enum Attempt {
 
 /// The key of a share for an offer to an account; `None` if the account has lost its rights. If it is not the
 /// share's first key, the record also gets it sealed to the account, whose log may have a link with a key
-/// from an earlier offer. For a name without an account, which has no `public` key, the record gets bytes of
-/// the same form.
+/// from an earlier offer. For a name without an account, `public` is `None`, and the record is written again
+/// without a change.
 ///
 /// # Errors
 /// Store errors; `Retry` if others keep changing the record.

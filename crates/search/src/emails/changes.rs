@@ -1,9 +1,8 @@
-//! How the results of a query changed since a client had them (RFC 8620 §5.6).
+//! Changes of a query's results since a client's state (RFC 8620 §5.6).
 //!
-//! Emails that did not change are in the results before and after, in the same order. So the client
-//! removes those that did, and inserts those of them that are results now. Of a thread with a
-//! changed email the first result may be another one: before, it was the first one that did not
-//! change, or one of those that did.
+//! Unchanged emails are in the results before and after, in the same order. So the client removes the changed
+//! ones, and inserts those of them that are results now. The first result of a thread with a changed email
+//! may differ: before, it was either the first unchanged one or a changed one.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -15,35 +14,35 @@ use super::EmailsView;
 use super::list::{Entry, entries_of};
 use super::patch::{UnknownChanges, affected};
 
-/// What of the changes is wanted.
+/// The requested part of the changes.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// Of each thread only the first result counts.
+    /// Only the first result of each thread counts.
     pub collapsed: bool,
     /// The last result that the client has.
     pub up_to: Option<ObjectId>,
-    /// More emails than this are too many.
+    /// The most changed emails; more are too many.
     pub most: usize,
 }
 
-/// How results changed.
+/// Changes of results.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EmailChanges {
-    /// Emails that may have been results, and are none or are elsewhere now.
+    /// Emails that may have been results, and are not or have moved.
     pub removed: Vec<ObjectId>,
-    /// Those that are results now with their indices, in their order.
+    /// Emails among them that are results now, with their indices, in order.
     pub added: Vec<(usize, ObjectId)>,
 }
 
 impl EmailsView<'_> {
-    /// What changed since those positions.
+    /// The changes since these positions.
     ///
     /// # Errors
-    /// If that is too long ago, or too much.
+    /// If they are too old, or there are too many changes.
     pub fn changes(&self, since: &LogPositions, bounds: Bounds) -> Result<EmailChanges, UnknownChanges> {
         let mut affected = affected(self.logs, self.plan, since, bounds.most)?;
         if self.plan.is_lasting {
-            // Nothing that changes matters but that emails come and go.
+            // For such a query only added and removed emails matter.
             affected.emails.retain(|object, was_there| !*was_there || !self.is_one_and_there(*object));
         }
         let changed: HashMap<Entry, ObjectId> = affected
@@ -77,7 +76,7 @@ impl EmailsView<'_> {
         entries.next().is_some_and(is_visible) && entries.next().is_none()
     }
 
-    /// The first results of threads that may have been others before.
+    /// The first results of threads that may have had another one before.
     fn changed_firsts(
         &self,
         threads: &BTreeSet<ThreadId>,
@@ -88,7 +87,7 @@ impl EmailsView<'_> {
     ) {
         let members: HashMap<Entry, ThreadId> =
             threads.iter().flat_map(|thread| super::patch::members(self.logs, *thread)).collect();
-        // Of each thread the first result with its index, and the first one that did not change.
+        // The first result of each thread with its index, and its first unchanged result.
         let mut firsts: BTreeMap<ThreadId, (usize, Entry, Option<Entry>)> = BTreeMap::new();
         let mut index = 0;
         for (entry, is_first) in self.list.entries() {
@@ -100,7 +99,7 @@ impl EmailsView<'_> {
             }
             index += usize::from(is_first);
         }
-        // Threads of which an email may have been a result before and has changed.
+        // Threads with a changed email that may have been a result before.
         let had: BTreeSet<ThreadId> = changed
             .iter()
             .filter(|(_, object)| emails.get(object).copied().unwrap_or(false))
@@ -111,7 +110,7 @@ impl EmailsView<'_> {
             let Some(object) = first.object(self.logs) else { continue };
             let may_be_the_same = unchanged == Some(first) && !had.contains(&thread) && !gone;
             if may_be_the_same {
-                // It was the first one before as well: only new emails came behind it.
+                // It was the first one before as well: only new emails follow it.
                 continue;
             }
             if let Some(unchanged) = unchanged.and_then(|entry| entry.object(self.logs)) {

@@ -1,5 +1,5 @@
-//! Conditions that only the content of messages decides: texts, by a search of their own, and
-//! attachments, by the structures in segments.
+//! Conditions on the content of messages: texts, by a search of their own, and attachments, by the structures
+//! in segments.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,15 +18,15 @@ use crate::matches::{Match, ResultPermit};
 use crate::progress::{Failure, Progress};
 use crate::scope::{MailboxScope, Scope};
 
-/// Structures that are read before other tasks run.
+/// Structures to read before other tasks run.
 const STEP_MESSAGES: usize = 512;
-/// Ages are not asked for.
+/// The time for ages, which these searches do not have.
 const NO_AGE: Timestamp = Timestamp(0);
 
 /// Messages by log and mailbox.
 pub(super) type Places = BTreeMap<(u16, MailboxId), UidSet>;
 
-/// The contents of some messages, and the memory for what is known of them.
+/// The results of the conditions on content, with their memory.
 pub(super) struct Contents {
     pub(super) known: Arc<KnownContents>,
     _memory: Option<ResultPermit>,
@@ -56,16 +56,16 @@ pub(super) fn scopes(search: EmailSearch<'_>, places: &Places) -> Vec<MailboxSco
     places.iter().filter_map(|(place, uids)| scope_of(search, *place, uids)).collect()
 }
 
-/// Of which of these logs an account is.
+/// The index of an account among these logs.
 pub(super) fn index_of(logs: &[Arc<Account>], account: AccountId) -> u16 {
     logs.iter().position(|log| log.id() == account).unwrap_or(0) as u16
 }
 
 impl Engine {
-    /// For each condition of the plan on contents, those of the messages for which it holds.
+    /// For each condition of the plan on content, the messages for which it holds.
     ///
     /// # Errors
-    /// `Retry` if some cannot be read now; those of a search.
+    /// `Retry` if some messages are temporarily unreadable; those of a search.
     pub(super) async fn contents<P: Progress>(
         &self,
         search: EmailSearch<'_>,
@@ -75,7 +75,7 @@ impl Engine {
     ) -> Result<Contents, Failure<P::Interruption>> {
         let scopes = scopes(search, places);
         let scope = Scope::several(&scopes).map_err(Failure::Error)?;
-        // For all searches at once: one that waits for more while it has some would wait for others.
+        // For all searches together: a search that holds some memory must not wait for more.
         let memory = self.acquire_for(scope.messages() * plan.contents.len(), progress).await?;
         let mut known = Vec::new();
         for content in &plan.contents {
@@ -125,7 +125,7 @@ fn unavailable() -> Error {
     Error::retry("some messages cannot be read now")
 }
 
-/// Those of the messages to which something is attached.
+/// The messages with an attachment.
 async fn attached(
     account: &Account,
     scope: &MailboxScope,
@@ -157,7 +157,7 @@ async fn attached(
     Ok(found)
 }
 
-/// The same by the structure that is stored with the message. A damaged one has no attachments.
+/// The same from the structure stored with the message. A damaged one has no attachments.
 async fn by_message(account: &Account, number: MessageNumber, is_attached: IsAttached) -> Result<bool> {
     let Some(message) = account.state().message(number) else { return Ok(false) };
     match account.structure(&message).await {
@@ -170,7 +170,7 @@ async fn by_message(account: &Account, number: MessageNumber, is_attached: IsAtt
     }
 }
 
-/// The messages of these placements, those that are still there, sorted.
+/// The messages of these placements that still exist, sorted.
 fn entries(logs: &[Arc<Account>], scope: Scope<'_>, found: &[Match]) -> Vec<Entry> {
     let mut entries = Vec::with_capacity(found.len());
     for found in found.chunk_by(|a, b| a.mailbox == b.mailbox) {

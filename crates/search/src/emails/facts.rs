@@ -1,5 +1,4 @@
-//! What the state says of single emails: for those that changed, and those that several messages
-//! are.
+//! Reads single emails from the state: those that changed, and those that consist of several messages.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -15,11 +14,11 @@ use super::query::{EmailKeyword, MailboxPlace};
 pub(super) struct FactReader<'a> {
     logs: &'a Logs<'a>,
     plan: &'a Plan,
-    /// The keywords of threads that were read: of all their emails, and of some.
+    /// The keywords of threads read so far: those of all their emails, and of some.
     threads: HashMap<ThreadId, (u64, u64)>,
 }
 
-/// An email as a plan sees it.
+/// An email in the terms of a plan.
 pub(super) struct KnownEmail {
     pub(super) object: ObjectId,
     pub(super) entry: Entry,
@@ -31,7 +30,7 @@ pub(super) struct KnownEmail {
 }
 
 impl<'a> FactReader<'a> {
-    /// Of logs with maps.
+    /// Reads logs with maps.
     pub(super) fn new(logs: &'a Logs<'a>, plan: &'a Plan) -> Self {
         FactReader { logs, plan, threads: HashMap::new() }
     }

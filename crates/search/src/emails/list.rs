@@ -1,7 +1,7 @@
-//! The results of a query in their order, at some positions of the logs.
+//! The ordered results of a query at certain positions of the logs.
 //!
-//! An email is in it as the message that it is stored in first: four bytes, and a bit that says
-//! whether it is the first of its thread.
+//! An email is represented by its first stored message: four bytes, and a bit for whether it is the first of
+//! its thread.
 
 use std::collections::HashSet;
 
@@ -24,18 +24,18 @@ pub(super) struct Entry {
 pub(crate) struct EmailList {
     /// The positions at which these are the results.
     pub(super) upto: LogPositions,
-    /// The logs, and how many of their messages had been forgotten there.
+    /// The logs, and the number of messages that each has dropped.
     pub(super) logs: Vec<(AccountId, u64)>,
     numbers: Vec<u32>,
-    /// The log of each; empty if all are in the first one.
+    /// The log of each result; empty if all are in the first one.
     of_log: Vec<u16>,
-    /// Which are the first of their threads.
+    /// Which results are the first of their threads.
     firsts: Bits,
-    /// Whether strings were compared as a whole: else another attempt may give another order.
+    /// Whether strings were compared completely; otherwise another run may give another order.
     pub(super) is_exact: bool,
 }
 
-/// Some bits.
+/// A bit vector.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Bits {
     words: Vec<u64>,
@@ -59,14 +59,14 @@ impl Bits {
         self.words.get(at / 64).is_some_and(|word| word >> (at % 64) & 1 == 1)
     }
 
-    /// How many ones there are before that place.
+    /// The number of ones before an index.
     fn rank(&self, at: usize) -> usize {
         let whole: usize = self.words[..at / 64].iter().map(|word| word.count_ones() as usize).sum();
         let part = self.words.get(at / 64).map_or(0, |word| word & ((1 << (at % 64)) - 1));
         whole + part.count_ones() as usize
     }
 
-    /// The places of the ones, without the first `skip` of them.
+    /// The indices of the ones, without the first `skip`.
     fn ones(&self, skip: usize) -> impl Iterator<Item = usize> + '_ {
         let (mut word, mut left) = (0, skip);
         while let Some(ones) = self.words.get(word).map(|bits| bits.count_ones() as usize)
@@ -83,7 +83,7 @@ impl Bits {
 }
 
 impl EmailList {
-    /// No results yet, at these positions; `capacity` of them will be pushed.
+    /// Starts without results at these positions; `capacity` results will be pushed.
     pub(super) fn new(upto: LogPositions, logs: Vec<(AccountId, u64)>, capacity: usize) -> Self {
         EmailList {
             upto,
@@ -101,7 +101,7 @@ impl EmailList {
         self.mark(first);
     }
 
-    /// Adds the next result; [`EmailList::mark`] says of it in the same order whether it is a first.
+    /// Adds the next result; [`EmailList::mark`] later sets, in the same order, whether it is a first.
     pub(super) fn push_unmarked(&mut self, entry: Entry) {
         let at = self.numbers.len();
         if entry.log > 0 && self.of_log.is_empty() {
@@ -114,12 +114,12 @@ impl EmailList {
         self.numbers.push(entry.number);
     }
 
-    /// Whether the next result that is not marked is the first of its thread.
+    /// Sets whether the next unmarked result is the first of its thread.
     pub(super) fn mark(&mut self, first: bool) {
         self.firsts.push(first);
     }
 
-    /// How many results there are; of each thread one, if `collapsed`.
+    /// The number of results; one per thread if `collapsed`.
     pub(super) fn len(&self, collapsed: bool) -> usize {
         if collapsed { self.firsts.ones } else { self.numbers.len() }
     }
@@ -133,7 +133,7 @@ impl EmailList {
         (0..self.numbers.len()).map(|at| (self.entry(at), self.firsts.get(at)))
     }
 
-    /// The results from that index on.
+    /// The results from that index.
     pub(super) fn from(&self, first: usize, collapsed: bool) -> Box<dyn Iterator<Item = Entry> + '_> {
         match collapsed {
             true => Box::new(self.firsts.ones(first).map(|at| self.entry(at))),
@@ -141,7 +141,7 @@ impl EmailList {
         }
     }
 
-    /// The index of a result among those that are asked for; `None` if it is not one.
+    /// The index of a result, optionally among the collapsed ones; `None` if it is not one of these.
     pub(super) fn index(&self, at: usize, collapsed: bool) -> Option<usize> {
         match collapsed {
             true => self.firsts.get(at).then(|| self.firsts.rank(at)),
@@ -149,12 +149,12 @@ impl EmailList {
         }
     }
 
-    /// Where the first result is that is one of these.
+    /// The index of the first result in `wanted`.
     pub(super) fn find(&self, wanted: &[Entry]) -> Option<usize> {
         (0..self.numbers.len()).find(|at| wanted.contains(&self.entry(*at)))
     }
 
-    /// Bytes that it takes.
+    /// Its memory, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         size_of::<Self>()
             + self.numbers.capacity() * 4
@@ -163,14 +163,14 @@ impl EmailList {
             + self.logs.len() * 96
     }
 
-    /// Whether it is of these logs, in this order.
+    /// Whether it belongs to these logs, in this order.
     pub(super) fn is_of(&self, logs: &Logs<'_>) -> bool {
         self.logs.len() == logs.len() && self.logs.iter().zip(logs).all(|((known, _), (log, _))| known == log)
     }
 }
 
 impl Entry {
-    /// The object that names the email.
+    /// The object in the email's id.
     pub(super) fn object(self, logs: &Logs<'_>) -> Option<ObjectId> {
         Some(logs.get(usize::from(self.log))?.1.message_fields(MessageNumber(self.number))?.first_object)
     }
@@ -181,7 +181,7 @@ impl Entry {
     }
 }
 
-/// All messages that are that email, visible or not.
+/// All messages of that email, visible or not.
 pub(super) fn entries_of<'a>(logs: &'a Logs<'a>, object: ObjectId) -> impl Iterator<Item = Entry> + 'a {
     logs.iter().enumerate().flat_map(move |(log, (_, state))| {
         let numbers = state.maps().into_iter().flat_map(move |maps| maps.messages(object));
@@ -189,13 +189,13 @@ pub(super) fn entries_of<'a>(logs: &'a Logs<'a>, object: ObjectId) -> impl Itera
     })
 }
 
-/// How many messages of each log have been forgotten, ever.
+/// How many messages each log has ever dropped.
 pub(super) fn forgotten(logs: &Logs<'_>) -> Vec<(AccountId, u64)> {
     let of = |state: &AccountState| u64::from(state.next_message()) - state.message_count() as u64;
     logs.iter().map(|(log, state)| (*log, of(state))).collect()
 }
 
-/// Says of the emails of a list, in its order, which are the first of their threads.
+/// Determines which emails of a list, in order, are the first of their threads.
 #[derive(Default)]
 pub(super) struct Firsts(HashSet<ThreadId>);
 
@@ -204,7 +204,7 @@ impl Firsts {
         Firsts(HashSet::with_capacity(emails))
     }
 
-    /// Whether no email of the thread was there before.
+    /// Whether no earlier email belongs to the thread.
     pub(super) fn is_first(&mut self, thread: ThreadId) -> bool {
         self.0.insert(thread)
     }

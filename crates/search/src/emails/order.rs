@@ -1,4 +1,4 @@
-//! The order of the emails that a scan found.
+//! Sorts the emails that a scan found.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::scope::{MailboxIndex, Scope};
 use crate::sort::strings::Strings;
 use crate::summaries::{SortRow, sent, with_summaries};
 
-/// However little memory there is, so much of each string is compared.
+/// The least bytes of a string that are compared, however little memory there is.
 const LEAST_BYTES: usize = 16;
 /// Emails whose threads are looked up while the states are held.
 const STEP_EMAILS: usize = 4096;
@@ -29,22 +29,22 @@ const STEP_EMAILS: usize = 4096;
 /// Emails and their keys by the comparators of a plan.
 pub(super) struct Keyed {
     pub(super) entries: Vec<Entry>,
-    /// So many for each email as there are comparators.
+    /// As many numbers for each email as there are comparators.
     pub(super) keys: Vec<u64>,
-    /// Whether all strings were compared as a whole.
+    /// Whether all strings were compared completely.
     pub(super) is_exact: bool,
 }
 
-/// The values of one comparator that are in summaries.
+/// The values of one comparator that come from summaries.
 enum Column {
     Numbers(Vec<i64>),
     Strings(Strings, EmailSortKey),
 }
 
-/// Fills in the keys that are in summaries. Strings take about `room` bytes.
+/// Adds the keys that come from summaries. Strings take about `room` bytes.
 ///
 /// # Errors
-/// `Retry` if messages cannot be read for now; errors of `progress`.
+/// `Retry` if messages are temporarily unreadable; errors of `progress`.
 pub(super) async fn fill_in_texts<P: Progress>(
     keyed: &mut Keyed,
     plan: &Plan,
@@ -115,10 +115,10 @@ pub(super) async fn fill_in_texts<P: Progress>(
     Ok(())
 }
 
-/// Strings of keys, and how much is kept of each.
+/// Strings of keys, and how much of each is kept.
 struct Cut {
     most: usize,
-    /// Of all strings together.
+    /// The size of all strings together.
     bytes: usize,
     string: Vec<u8>,
 }
@@ -155,8 +155,7 @@ fn text_of(key: &EmailSortKey, summary: &Summary) -> (String, Collation) {
     }
 }
 
-/// The name of the first address, or the address if it has none (RFC 8621 §4.4.2); not that of a
-/// group.
+/// The name of the first address, or the address if it has none (RFC 8621 §4.4.2), without that of a group.
 fn display_name<'a>(mut addresses: impl Iterator<Item = SummaryAddress<'a>>) -> String {
     let Some(SummaryAddress { name, mailbox, host }) = addresses.find(|address| address.host.is_some())
     else {
@@ -168,7 +167,7 @@ fn display_name<'a>(mut addresses: impl Iterator<Item = SummaryAddress<'a>>) -> 
     }
 }
 
-/// The emails as a list, which is of these positions. Keeps its thread.
+/// The emails as a list at these positions. Blocks the thread.
 pub(super) fn sorted(
     keyed: Keyed,
     plan: &Plan,
@@ -196,7 +195,7 @@ pub(super) fn sorted(
     let mut list = EmailList::new(upto, logs.clone(), entries.len());
     list.is_exact = is_exact;
     order.iter().for_each(|[_, _, at]| list.push_unmarked(entries[*at as usize]));
-    // Their memory is for the threads now.
+    // The threads use their memory next.
     drop((entries, keys, order));
     let many = list.len(false);
     let mut firsts = Firsts::with_capacity(many);
@@ -204,7 +203,7 @@ pub(super) fn sorted(
         let states: Vec<_> = accounts.iter().map(|account| (account.id(), account.state())).collect();
         let states: Vec<_> = states.iter().map(|(id, state)| (*id, &**state)).collect();
         for at in step..many.min(step + STEP_EMAILS) {
-            // One that is not there any more goes when the list is brought up to date.
+            // The next update of the list removes an email that no longer exists.
             let thread = list.entry(at).thread(&states);
             list.mark(thread.is_some_and(|thread| firsts.is_first(thread)));
         }
@@ -212,7 +211,7 @@ pub(super) fn sorted(
     list
 }
 
-/// The error of an account that has too much for the memory of the server.
+/// The error for an account that is too large for the server's memory.
 pub(super) fn too_large() -> Error {
     Error::limit("the account is too large for this query with the memory of this server")
 }

@@ -1,7 +1,7 @@
-//! Brings a list up to date: only emails that changed are looked at again.
+//! Updates a list by examining only emails that changed.
 //!
-//! What matches, and where, depends on the email and on its thread. So an email that did not change,
-//! and whose thread did not where that matters, stays where it is among others like it.
+//! Whether an email matches, and its position, depend on the email and on its thread. So an email without a
+//! change, in itself or where it matters in its thread, keeps its position relative to others like it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -13,41 +13,41 @@ use super::facts::{FactReader, KnownEmail};
 use super::list::{EmailList, Entry, Firsts, Logs, entries_of, forgotten};
 use super::plan::{Plan, Verdicts};
 
-/// Emails that are looked at again while the states are held; with more, a list is made again.
+/// Emails to examine while the states are borrowed; with more changes, the list is made again.
 pub(super) const PATCHED_EMAILS: usize = 1024;
 
 /// Emails that changed since some positions.
 #[derive(Default)]
 pub(super) struct Affected {
-    /// Each with whether it may have been there at those positions.
+    /// Each with whether it may have existed at those positions.
     pub(super) emails: BTreeMap<ObjectId, bool>,
-    /// The threads that they belong to, or belonged to.
+    /// Their present and former threads.
     pub(super) threads: BTreeSet<ThreadId>,
 }
 
-/// Why it cannot be said what changed.
+/// Why the changes are unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnknownChanges {
-    /// The positions are too long ago, or no positions of these logs.
+    /// The positions are too old, or do not belong to these logs.
     TooOld,
-    /// Too much changed.
+    /// There are too many changes.
     TooMany,
 }
 
-/// What becomes of a list.
+/// The result of an update.
 pub(super) enum Patched {
-    /// It is up to date.
+    /// The list is up to date.
     Current,
-    /// This one is.
+    /// The updated list.
     Newer(EmailList),
-    /// The content of these has to be known.
+    /// Emails whose content must be examined.
     Undecided(Vec<(ObjectId, Entry)>),
-    /// It has to be made again.
+    /// The list must be made again.
     Stale,
 }
 
-/// What changed after `since`, if it is at most `most` emails: of a plan that asks for keywords of
-/// threads, with all others of their threads.
+/// The emails that changed after `since`, at most `most`. For a plan with keywords of threads, with all other
+/// emails of their threads.
 pub(super) fn affected(
     logs: &Logs<'_>,
     plan: &Plan,
@@ -85,7 +85,7 @@ pub(super) fn affected(
     Ok(found)
 }
 
-/// Brings a list to the moment of these logs; `verdicts` is what is known of the content of emails.
+/// Updates a list to these logs; `verdicts` has the known results for the content of emails.
 pub(super) fn patched(
     list: &EmailList,
     plan: &Plan,
@@ -116,8 +116,8 @@ pub(super) fn patched(
     let mut changed: HashSet<Entry> =
         affected.emails.keys().flat_map(|object| entries_of(logs, *object)).collect();
     if plan.sort.iter().all(|comparator| comparator.is_lasting()) {
-        // Those that stay keep their places; but one that is several messages was received when the
-        // first of the visible ones was.
+        // Unchanged emails keep their order. But an email of several messages was received when the first
+        // visible one was.
         let is_one = |email: &&KnownEmail| entries_of(logs, email.object).nth(1).is_none();
         let staying: HashSet<Entry> = matches.iter().filter(is_one).map(|email| email.entry).collect();
         let staying: HashSet<Entry> =
@@ -128,7 +128,7 @@ pub(super) fn patched(
     if plan.sorts_by_text() && !matches.is_empty() {
         return Patched::Stale;
     }
-    // A message that was forgotten meanwhile is found by no object.
+    // No object leads to a message that was dropped meanwhile.
     let forgotten = forgotten(logs);
     let any_forgotten = forgotten != list.logs;
     let is_there = |entry: Entry| !any_forgotten || entry.thread(logs).is_some();
@@ -158,7 +158,7 @@ pub(super) fn members<'a>(
     })
 }
 
-/// Where an email is in the order of a plan that needs no summaries.
+/// The position of an email in the order of a plan without summaries.
 type OrderKey = (Vec<u64>, AccountId, u32);
 
 fn order_key(plan: &Plan, logs: &Logs<'_>, email: &KnownEmail) -> Option<OrderKey> {
@@ -167,7 +167,7 @@ fn order_key(plan: &Plan, logs: &Logs<'_>, email: &KnownEmail) -> Option<OrderKe
     Some((numbers, logs.get(usize::from(email.entry.log))?.0, email.entry.number))
 }
 
-/// The results with more of them among them; `None` if one of them is not visible any more.
+/// Inserts more results; `None` if one of them is no longer visible.
 fn merged(
     kept: &[(Entry, bool)],
     more: Vec<KnownEmail>,

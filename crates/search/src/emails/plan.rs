@@ -1,5 +1,5 @@
-//! A query made ready: keywords and parts about content numbered, and its conditions decided for
-//! what is known of an email.
+//! A prepared query: keywords and conditions on content are numbered, and conditions are decided from the
+//! known facts of an email.
 
 use std::sync::Arc;
 
@@ -11,28 +11,28 @@ use super::query::{
 use crate::criterion::Criterion;
 use crate::query::Query;
 
-/// A query that is ready to run, any number of times.
+/// A prepared query, which can run any number of times.
 pub(crate) struct Plan {
     root: Node,
-    /// The keywords that are asked for, which have a bit each.
+    /// The keywords in the query, a bit each.
     pub(super) keywords: Vec<EmailKeyword>,
-    /// What only the content of messages decides.
+    /// The conditions on the content of messages.
     pub(super) contents: Vec<Content>,
     pub(super) sort: Vec<PlannedComparator>,
-    /// Whether keywords of threads are asked for.
+    /// Whether the query has keywords of threads.
     pub(super) threads: bool,
-    /// The one mailbox that decides which emails match, if nothing else about mailboxes or
-    /// keywords is asked for.
+    /// The only mailbox that decides on matches, if the query has no other condition on mailboxes or
+    /// keywords.
     pub(super) only: Option<MailboxPlace>,
     /// [`EmailQuery::is_lasting`].
     pub(super) is_lasting: bool,
 }
 
-/// Conditions that need the content of messages.
+/// A condition on the content of messages.
 pub(super) enum Content {
-    /// Text in their headers and bodies.
+    /// Text in headers and bodies.
     Text(Arc<Query>),
-    /// Whether something is attached to them.
+    /// Whether there is an attachment.
     Attached,
 }
 
@@ -49,7 +49,7 @@ pub(super) enum PlannedKey {
     Size,
     /// Whether the bit of a keyword is set.
     Keyword(KeywordOf, u64),
-    /// Something of the summary.
+    /// A field of the summary.
     Text(EmailSortKey),
 }
 
@@ -68,7 +68,7 @@ enum Node {
     Any(Vec<Node>),
 }
 
-/// What is known of an email without its content.
+/// The known facts of an email without its content.
 pub(super) struct Facts<'a> {
     pub(super) received: Timestamp,
     pub(super) size: u64,
@@ -76,18 +76,18 @@ pub(super) struct Facts<'a> {
     pub(super) keywords: KeywordBits,
 }
 
-/// The bits of the keywords that a plan asks for.
+/// The bits of the keywords in a plan.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct KeywordBits {
-    /// That the email has.
+    /// Keywords of the email.
     pub(super) own: u64,
-    /// That all emails of its thread have.
+    /// Keywords of all emails in its thread.
     pub(super) all: u64,
-    /// That an email of its thread has.
+    /// Keywords of at least one email in its thread.
     pub(super) some: u64,
 }
 
-/// Which conditions on the content of an email are decided, and how.
+/// Which conditions on the content of an email are decided, and their results.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Verdicts {
     pub(super) decided: u64,
@@ -95,11 +95,11 @@ pub(super) struct Verdicts {
 }
 
 impl Plan {
-    /// Makes a query ready.
+    /// Prepares a query.
     ///
     /// # Errors
-    /// `Limit` for more keywords than [`limits::QUERY_KEYWORDS`], or more conditions on contents
-    /// than [`limits::QUERY_CONTENTS`].
+    /// `Limit` for more keywords than [`limits::QUERY_KEYWORDS`], or more conditions on content than
+    /// [`limits::QUERY_CONTENTS`].
     pub(crate) fn new(query: &EmailQuery) -> Result<Self> {
         let mut compiler = Compiler::default();
         let root = compiler.node(&query.filter)?;
@@ -112,7 +112,7 @@ impl Plan {
         Ok(Plan { root, keywords, contents, sort, threads, only, is_lasting: query.is_lasting() })
     }
 
-    /// Whether the email matches; `None` if more of its content has to be known.
+    /// Whether the email matches; `None` if that depends on undecided content.
     pub(super) fn matches(&self, facts: &Facts<'_>, verdicts: Verdicts) -> Option<bool> {
         self.root.decide(facts, verdicts)
     }
@@ -122,13 +122,13 @@ impl Plan {
         self.sort.iter().any(|comparator| matches!(comparator.key, PlannedKey::Text(_)))
     }
 
-    /// The bits of the keywords for which `has` says so.
+    /// The bits of the keywords for which `has` is true.
     pub(super) fn bits(&self, has: impl Fn(&EmailKeyword) -> bool) -> u64 {
         let set = self.keywords.iter().enumerate().filter(|(_, keyword)| has(keyword));
         set.fold(0, |bits, (at, _)| bits | 1 << at)
     }
 
-    /// The bit of `\Seen`, which an email has if all of its placements do; 0 if it is not asked for.
+    /// The bit of `\Seen`, which an email has if all of its placements do; 0 if the query does not use it.
     pub(super) fn seen_bit(&self) -> u64 {
         let seen = EmailKeyword::System(sealpost_account::SystemFlags::SEEN);
         self.bits(|keyword| *keyword == seen)
@@ -136,7 +136,7 @@ impl Plan {
 }
 
 impl PlannedComparator {
-    /// The key of an email as a number of which the smaller comes first; 0 for one of the summary.
+    /// The key of an email as a number, ascending; 0 for a field of the summary.
     pub(super) fn number(&self, facts: &Facts<'_>) -> u64 {
         match &self.key {
             PlannedKey::Received => self.directed(facts.received.0),
@@ -146,12 +146,12 @@ impl PlannedComparator {
         }
     }
 
-    /// Whether emails keep their places by it.
+    /// Whether emails keep their order by it.
     pub(super) fn is_lasting(&self) -> bool {
         !matches!(self.key, PlannedKey::Keyword(..))
     }
 
-    /// The value as a number of which the smaller comes first.
+    /// The value as a number, ascending.
     pub(super) fn directed(&self, value: i64) -> u64 {
         let ascending = (value as u64) ^ (1 << 63);
         if self.descending { !ascending } else { ascending }
@@ -202,7 +202,7 @@ fn combined(nodes: &[Node], value: bool, facts: &Facts<'_>, verdicts: Verdicts) 
     decided.then_some(value)
 }
 
-/// The mailbox that every match is in, if no other one is asked for.
+/// The mailbox that has every match, if the query names no other one.
 fn only_mailbox(filter: &EmailFilter) -> Option<MailboxPlace> {
     fn required(filter: &EmailFilter) -> Option<MailboxPlace> {
         match filter {
@@ -234,7 +234,7 @@ struct Compiler {
 
 impl Compiler {
     fn node(&mut self, filter: &EmailFilter) -> Result<Node> {
-        // A search for several strings goes through the texts once.
+        // A search for several strings reads the texts once.
         if let Some(criterion) = criterion(filter) {
             return self.content(Content::Text(Arc::new(Query::new(&criterion)?)));
         }
@@ -253,7 +253,7 @@ impl Compiler {
                     None => self.content(Content::Attached)?,
                 }
             }
-            // Only strings, which were taken above.
+            // Only strings, which were handled above.
             EmailFilter::Text(..) => Node::Always(false),
             EmailFilter::Not(filter) => Node::Not(Box::new(self.node(filter)?)),
             EmailFilter::All(filters) => Node::All(self.nodes(filters, Criterion::All)?),
@@ -261,7 +261,7 @@ impl Compiler {
         })
     }
 
-    /// The nodes of some filters, of which those about text become one.
+    /// The nodes of some filters; those on text become one.
     fn nodes(
         &mut self,
         filters: &[EmailFilter],
@@ -319,7 +319,7 @@ impl Compiler {
     }
 }
 
-/// The criterion of a filter that is about text alone.
+/// The criterion of a filter that is on text only.
 fn criterion(filter: &EmailFilter) -> Option<Criterion> {
     Some(match filter {
         EmailFilter::Text(part, string) => Criterion::Text(part.clone(), string.clone()),

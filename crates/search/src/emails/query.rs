@@ -1,61 +1,61 @@
-//! What a query over emails asks for, independent of any protocol.
+//! A query over emails, independent of any protocol.
 
 use sealpost_account::SystemFlags;
 use sealpost_base::{AccountId, MailboxId, Timestamp};
 
 use crate::criterion::TextPart;
 
-/// A mailbox: the log that it is in, and its id there.
+/// A mailbox: its log, and its id there.
 pub type MailboxPlace = (AccountId, MailboxId);
 
-/// Which emails of an account, and in which order.
+/// Selects emails of an account, in an order.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct EmailQuery {
-    /// Which.
+    /// The condition.
     pub filter: EmailFilter,
-    /// By what they are sorted; emails that are equal are in the order of their logs.
+    /// The sort order; equal emails are in the order of their logs.
     pub sort: Vec<EmailComparator>,
 }
 
 /// A condition on emails. Conditions nest; the translating protocol bounds the depth.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum EmailFilter {
-    /// Every email matches, or none.
+    /// All emails match, or none.
     Always(bool),
     /// It is in this mailbox.
     In(MailboxPlace),
-    /// It is in a mailbox that is none of these.
+    /// It is in a mailbox outside this list.
     InOtherThan(Vec<MailboxPlace>),
-    /// It was received before that moment.
+    /// It was received before that time.
     ReceivedBefore(Timestamp),
-    /// It was received at that moment or later.
+    /// It was received at that time or later.
     ReceivedSince(Timestamp),
-    /// It has at least so many bytes.
+    /// It has at least this many bytes.
     SizeFrom(u64),
-    /// It has fewer bytes.
+    /// It has fewer bytes than this.
     SizeBelow(u64),
     /// The email, or its thread, has a keyword.
     Keyword(KeywordOf, EmailKeyword),
     /// It has an attachment ([`super::IsAttached`]).
     Attached,
-    /// Its text has this string ([`crate::Criterion::Text`]).
+    /// Its text contains this string ([`crate::Criterion::Text`]).
     Text(TextPart, String),
-    /// Not this.
+    /// The condition does not hold.
     Not(Box<EmailFilter>),
-    /// All of these.
+    /// All of the conditions hold.
     All(Vec<EmailFilter>),
-    /// One of these.
+    /// At least one of the conditions holds.
     Any(Vec<EmailFilter>),
 }
 
-/// Which emails have a keyword.
+/// Whose keywords count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum KeywordOf {
     /// The email itself.
     Email,
     /// All emails of its thread.
     AllInThread,
-    /// One of the emails of its thread at least.
+    /// At least one email of its thread.
     SomeInThread,
 }
 
@@ -64,31 +64,31 @@ pub enum KeywordOf {
 pub enum EmailKeyword {
     /// A system flag.
     System(SystemFlags),
-    /// A keyword of this name, in any case.
+    /// A keyword with this name, ignoring case.
     Named(String),
 }
 
 /// One criterion of an order.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct EmailComparator {
-    /// What is compared.
+    /// The key to compare.
     pub key: EmailSortKey,
-    /// The largest comes first.
+    /// Whether the largest comes first.
     pub descending: bool,
 }
 
-/// What emails are sorted by.
+/// A sort key of emails.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum EmailSortKey {
-    /// When it was received.
+    /// The time of receipt.
     Received,
-    /// Bytes.
+    /// The size in bytes.
     Size,
-    /// The Date field; when it was received where there is none.
+    /// The Date field; the time of receipt if there is none.
     Sent,
     /// The name of the first From address, or the address if there is none.
     From(Collation),
-    /// The same of To.
+    /// The same for To.
     To(Collation),
     /// The base subject (RFC 5256 §2.1).
     Subject(Collation),
@@ -102,7 +102,7 @@ pub enum Collation {
     /// `i;unicode-casemap` (RFC 5051).
     #[default]
     UnicodeCasemap,
-    /// `i;ascii-casemap` (RFC 4790 §9.2): ASCII letters in any case, all else byte by byte.
+    /// `i;ascii-casemap` (RFC 4790 §9.2): ASCII letters ignoring case, everything else byte by byte.
     AsciiCasemap,
 }
 
@@ -116,7 +116,7 @@ impl Collation {
         Self::NAMES.iter().find(|(_, known)| *known == name).map(|(collation, _)| *collation)
     }
 
-    /// Appends to `out` the bytes by which `string` is compared, at most `most` of them.
+    /// Appends the sort key of `string` to `out`, at most `most` bytes.
     pub fn key(self, string: &str, most: usize, out: &mut Vec<u8>) {
         match self {
             Collation::UnicodeCasemap => sealpost_mime::collate::key(string, most, out),
@@ -128,7 +128,7 @@ impl Collation {
 }
 
 impl EmailFilter {
-    /// Whether an email that matches always does: nothing that can change is asked for.
+    /// Whether an email that matches always does: the condition uses nothing that can change.
     fn is_lasting(&self) -> bool {
         match self {
             EmailFilter::In(_) | EmailFilter::InOtherThan(_) | EmailFilter::Keyword(..) => false,
@@ -142,19 +142,19 @@ impl EmailFilter {
 }
 
 impl EmailSortKey {
-    /// Whether an email keeps its place among others.
+    /// Whether emails keep their order by it.
     pub(super) fn is_lasting(&self) -> bool {
         !matches!(self, EmailSortKey::Keyword(..))
     }
 }
 
 impl EmailQuery {
-    /// Whether emails that are not deleted stay among the results, and where they are.
+    /// Whether emails that are not deleted stay in the results, in the same order.
     pub fn is_lasting(&self) -> bool {
         self.filter.is_lasting() && self.sort.iter().all(|comparator| comparator.key.is_lasting())
     }
 
-    /// About what it takes, in bytes.
+    /// Its estimated memory, in bytes.
     pub(super) fn bytes(&self) -> usize {
         fn of(filter: &EmailFilter) -> usize {
             size_of::<EmailFilter>()

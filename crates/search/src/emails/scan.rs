@@ -1,10 +1,9 @@
-//! Going through all messages of an account, or of a mailbox: which emails match, by what the state
-//! says of them.
+//! Scans all messages of an account, or of a mailbox, and decides from the state which emails match.
 //!
-//! Nothing is kept of a message but eight bytes for each of its placements, and a number for each
-//! comparator if it matches. The state is held for some thousand rows at a time, so the result may
-//! be of no moment: what changes meanwhile is looked at again ([`super::patch`]). Emails that may be
-//! several messages are deferred, and read one by one ([`decide_deferred`]).
+//! A scan keeps eight bytes for each placement, and a number per comparator for each match. It borrows the
+//! state for some thousand rows at a time, so its result belongs to no single moment: changes meanwhile are
+//! checked again ([`super::patch`]). Emails that may consist of several messages are deferred, and decided
+//! one by one ([`decide_deferred`]).
 
 use std::collections::{HashMap, HashSet};
 use std::num::NonZeroU32;
@@ -20,17 +19,17 @@ use super::list::{Entry, Logs, entries_of};
 use super::plan::{Facts, KeywordBits, Plan, Verdicts};
 use super::query::{EmailKeyword, MailboxPlace};
 
-/// Rows, or messages, that are gone through while the states are held.
+/// Rows, or messages, to process while the states are borrowed.
 const STEP_ROWS: usize = 4096;
-/// No UID is higher.
+/// The highest possible UID.
 const LAST_UID: Uid = Uid(NonZeroU32::MAX);
-/// What a row has in place of a [`Shown`] if the placement is not visible.
+/// Replaces the [`Shown`] of a row whose placement is invisible.
 const INVISIBLE: u32 = u32::MAX;
 
-/// For each condition on contents, the messages for which it holds, sorted.
+/// For each condition on content, the messages for which it holds, sorted.
 pub(super) type KnownContents = Vec<Vec<Entry>>;
 
-/// The verdicts on the content of a message that was looked at.
+/// The verdicts on the content of a message that was examined.
 pub(super) fn verdicts(contents: &KnownContents, entry: Entry) -> Verdicts {
     let holds = contents.iter().enumerate().filter(|(_, known)| known.binary_search(&entry).is_ok());
     Verdicts { decided: u64::MAX, holds: holds.fold(0, |bits, (at, _)| bits | 1 << at) }
@@ -41,16 +40,16 @@ pub(super) fn verdicts(contents: &KnownContents, entry: Entry) -> Verdicts {
 pub(super) struct Scanned {
     /// The messages that match.
     pub(super) entries: Vec<Entry>,
-    /// The keys of each by the comparators, one after the other.
+    /// The keys of each match by the comparators, concatenated.
     pub(super) keys: Vec<u64>,
-    /// Messages that only their content decides, of a scan that knows of none.
+    /// Messages that only their content decides, if the contents were not examined yet.
     pub(super) undecided: Places,
-    /// Emails that may be several messages.
+    /// Emails that may consist of several messages.
     pub(super) deferred: Vec<ObjectId>,
 }
 
 impl Scanned {
-    /// These, too.
+    /// Adds another result.
     pub(super) fn add(&mut self, other: Scanned) {
         self.entries.extend(other.entries);
         self.keys.extend(other.keys);
@@ -61,7 +60,7 @@ impl Scanned {
     }
 }
 
-/// The same of some emails, by all messages that each is.
+/// Decides deferred emails, from all messages of each.
 pub(super) fn decide_deferred(
     logs: &Logs<'_>,
     plan: &Plan,
@@ -94,14 +93,14 @@ pub(super) fn decide_deferred(
 pub(super) struct Scan {
     pub(super) logs: Vec<Arc<Account>>,
     pub(super) plan: Arc<Plan>,
-    /// `None` before that is known.
+    /// `None` before they were examined.
     pub(super) contents: Option<Arc<KnownContents>>,
 }
 
-/// A placement: the number of the message, and what it shows.
+/// A placement: the number of the message, and the index of its [`Shown`].
 type PlacementRow = [u32; 2];
 
-/// A mailbox, and the bits of the keywords that are asked for.
+/// A mailbox, and the bits of keywords in the plan.
 type Shown = (MailboxPlace, u64);
 
 /// The placements of a log, by message.
@@ -110,7 +109,7 @@ struct Placements {
     shown: Vec<Shown>,
 }
 
-/// What one message shows.
+/// The visible data of one message.
 #[derive(Default)]
 struct Email {
     number: u32,
@@ -119,7 +118,7 @@ struct Email {
     is_visible: bool,
 }
 
-/// How many placements a scan goes through, and how many messages may be copies of others.
+/// The number of placements in a scan, and of messages that may be copies of others.
 pub(super) fn size(logs: &Logs<'_>, plan: &Plan) -> (usize, usize) {
     let mut rows = 0;
     for (log, state) in logs {
@@ -130,16 +129,16 @@ pub(super) fn size(logs: &Logs<'_>, plan: &Plan) -> (usize, usize) {
     (rows, logs.iter().map(|(_, state)| state.copied_objects().len()).sum())
 }
 
-/// About the most memory that a scan of so many placements takes, and the sort of what it finds.
+/// The estimated maximum memory of a scan of that many placements, and of the sort of its matches.
 pub(super) fn bytes((rows, copied): (usize, usize), plan: &Plan) -> usize {
     let keys = 8 * plan.sort.len();
-    // An entry and its keys; first the row and what is known of threads, then its place in the order.
+    // An entry and its keys; first the row and data about threads, later its index in the order.
     let scan = 8 + if plan.threads { 48 } else { 0 };
     rows * (8 + keys + scan.max(12)) + copied * size_of::<ObjectId>()
 }
 
 impl Scan {
-    /// Goes through the messages. Keeps its thread.
+    /// Runs the scan. Blocks the thread.
     pub(super) fn run(&self) -> Scanned {
         let copied = self.copied();
         let logs: Vec<Placements> = (0..self.logs.len()).map(|log| self.placements(log)).collect();
@@ -177,7 +176,7 @@ impl Scan {
         copied
     }
 
-    /// The placements of a log, or of the one mailbox that matters.
+    /// The placements of a log, or of the only mailbox that matters.
     fn placements(&self, log: usize) -> Placements {
         let account = &self.logs[log];
         let ids: Vec<MailboxId> = account.state().mailboxes().map(|mailbox| mailbox.id()).collect();
@@ -231,7 +230,7 @@ impl Scan {
         }))
     }
 
-    /// Shows the messages of a log to `each`, with the states of all logs.
+    /// Calls `each` for the messages of a log, with the states of all logs.
     fn each_email(&self, log: usize, placements: &Placements, mut each: impl FnMut(&Logs<'_>, &Email)) {
         let seen = self.plan.seen_bit();
         let mut groups = placements.rows.chunk_by(|a, b| a[0] == b[0]).peekable();
@@ -249,7 +248,7 @@ impl Scan {
         }
     }
 
-    /// The keywords of all threads; of those with copied emails nothing.
+    /// The keywords of all threads, except those with copied emails.
     fn threads(&self, logs: &[Placements], copied: &[ObjectId]) -> Threads {
         let mut threads = Threads::default();
         for (log, placements) in logs.iter().enumerate() {
@@ -305,11 +304,11 @@ impl Scan {
     }
 }
 
-/// The keywords of threads: of all their emails, and of some.
+/// The keywords of threads: those of all their emails, and of some.
 #[derive(Default)]
 struct Threads {
     keywords: HashMap<ThreadId, (u64, u64)>,
-    /// Of whose emails not all are known by one message.
+    /// Threads with emails that may consist of several messages.
     deferred: HashSet<ThreadId>,
 }
 
@@ -329,7 +328,7 @@ impl Email {
         self.is_visible = !self.mailboxes.is_empty();
         self.keywords.own = some & !seen | all & seen;
         if rows.len() > limits::PLACEMENTS_COUNTED {
-            // Of so many not all count.
+            // Too many: not all count.
             self.mailboxes.clear();
         }
     }

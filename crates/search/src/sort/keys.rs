@@ -1,9 +1,8 @@
-//! Sort keys: numbers, and strings cut short, compared as bytes (RFC 5051). Nothing else of a message is
-//! kept.
+//! Sort keys: numbers and shortened strings, compared as bytes (RFC 5051). Nothing else of a message is kept.
 //!
 //! Keys fit into the memory acquired from the budget. A string is compared by its first
-//! [`limits::SORT_KEY_BYTES`] bytes; if all strings together do not fit, by half of that, and so
-//! on. Messages that are equal that far are in the order of the mailbox.
+//! [`limits::SORT_KEY_BYTES`] bytes; if all strings together do not fit, by half of that, and so on. Messages
+//! that are equal up to there are in mailbox order.
 
 use std::cmp::Ordering;
 
@@ -15,9 +14,9 @@ use sealpost_mime::header::subject;
 use super::strings::Strings;
 use crate::summaries::{SortRow, sent};
 
-/// Estimated bytes of a key's string, to acquire memory for.
+/// Estimated bytes of a key's string, for acquiring memory.
 const STRING_BYTES: usize = 200;
-/// However little memory there is, so much of each string is compared.
+/// The least bytes of a string that are compared, however little memory there is.
 const LEAST_BYTES: usize = 16;
 
 /// One criterion of an order.
@@ -25,7 +24,7 @@ const LEAST_BYTES: usize = 16;
 pub struct Comparator {
     /// The key to compare.
     pub key: SortKey,
-    /// The largest comes first.
+    /// Whether the largest comes first.
     pub descending: bool,
 }
 
@@ -34,9 +33,9 @@ pub struct Comparator {
 pub enum SortKey {
     /// When the message was received: INTERNALDATE.
     Received,
-    /// The Date field; INTERNALDATE where there is none.
+    /// The Date field; INTERNALDATE if there is none.
     Sent,
-    /// Bytes.
+    /// The size in bytes.
     Size,
     /// How well a fuzzy search matches; the best first.
     Relevance,
@@ -57,12 +56,12 @@ pub enum SortKey {
 /// The keys of the messages to be sorted.
 pub(crate) struct Keys {
     columns: Vec<Column>,
-    /// Which message each row is of.
+    /// The message of each row.
     rows: Vec<u32>,
-    /// Bytes of strings that there is memory for.
+    /// Bytes of strings that memory is left for.
     room: usize,
     strings: usize,
-    /// How much of a string is kept.
+    /// The most bytes of a string that are kept.
     most: usize,
     /// The string under construction.
     string: Vec<u8>,
@@ -96,14 +95,14 @@ impl Ranked<'_> {
 }
 
 impl Keys {
-    /// How much memory the keys of so many messages may take.
+    /// Memory for the keys of that many messages.
     pub(crate) fn bytes(messages: usize, criteria: &[Comparator]) -> usize {
         let per_message: usize =
             criteria.iter().map(|c| if is_string(c.key) { STRING_BYTES } else { 8 }).sum();
         messages.saturating_mul(per_message + 32)
     }
 
-    /// No keys yet; together they take at most about `bytes`.
+    /// Starts without keys; together they take at most about `bytes`.
     pub(crate) fn new(criteria: &[Comparator], bytes: usize) -> Self {
         let column = |Comparator { key, descending }| {
             let values = if is_string(key) {
@@ -118,7 +117,7 @@ impl Keys {
         Keys { columns, rows: Vec::new(), room, strings: 0, most: limits::SORT_KEY_BYTES, string: Vec::new() }
     }
 
-    /// Which parts of the summaries are needed; `None`: none at all.
+    /// The needed parts of the summaries; `None` if no summaries are needed.
     pub(crate) fn parts(&self) -> Option<Parts> {
         let keys = || self.columns.iter().map(|column| column.key);
         if keys().any(is_string) {
@@ -127,7 +126,7 @@ impl Keys {
         keys().any(|key| key == SortKey::Sent).then_some(Parts::DATE)
     }
 
-    /// Whether the keys are those of so many messages, and nothing was left out of them for lack of memory.
+    /// Whether there are keys for that many messages, all complete.
     pub(crate) fn are_whole(&self, messages: usize) -> bool {
         self.rows.len() == messages && self.most == limits::SORT_KEY_BYTES
     }
@@ -152,7 +151,7 @@ impl Keys {
         }
     }
 
-    /// Keeps half as much of each string.
+    /// Halves the kept bytes of each string.
     fn shorten(&mut self) {
         self.most = (self.most / 2).max(LEAST_BYTES);
         self.strings = 0;
@@ -198,7 +197,7 @@ impl Column {
     }
 }
 
-/// The criteria without repeated keys, which are equal when they are compared again.
+/// The criteria without repeated keys, which cannot change the order.
 pub(crate) fn distinct(criteria: &[Comparator]) -> Vec<Comparator> {
     let mut distinct: Vec<Comparator> = Vec::new();
     for criterion in criteria {

@@ -1,10 +1,9 @@
-//! A cache of the last sort orders of mailboxes, for later sorts by the same keys.
+//! A cache of sort orders of mailboxes, for later sorts by the same keys.
 //!
-//! By keys that never change, messages keep the same order; they are only added and removed. So a
-//! cached order serves every sort of messages that are all in it; those of it not asked for are
-//! skipped. It is of no use with a message that it does not have: the mailbox is sorted again.
-//! Since UIDs are never reused, the cache need not be invalidated. Only complete orders are cached,
-//! for which every message could be read and compared in full.
+//! By keys that never change, messages keep their order; they are only added and removed. So a cached order
+//! serves every sort of messages that it includes; others in it are skipped. For a message that it lacks, the
+//! mailbox is sorted again. UIDs are never reused, so the cache needs no invalidation. Only complete orders
+//! are cached, for which every message could be read and compared in full.
 
 use std::sync::Arc;
 
@@ -16,10 +15,10 @@ use crate::emails::{EmailList, ListKey};
 use crate::matches::Match;
 use crate::scope::{MailboxScope, Scope};
 
-/// Memory of a range of UIDs at most, in bytes.
+/// Maximum memory of a UID range, in bytes.
 const RANGE_BYTES: usize = 24;
 
-/// The last orders and lists of emails, shared by all sessions, bounded in bytes.
+/// Cached orders and lists of emails, shared by all sessions and bounded in bytes.
 pub(crate) struct Orders(Cache<Kept, KeptKey>);
 
 enum Kept {
@@ -52,7 +51,7 @@ pub(crate) struct Order {
 }
 
 impl Orders {
-    /// None yet; all that will be kept takes about `bytes`.
+    /// An empty cache of about `bytes`.
     pub(crate) fn new(bytes: usize) -> Self {
         Orders(Cache::new(bytes))
     }
@@ -83,7 +82,7 @@ impl Orders {
 }
 
 impl Key {
-    /// `None` if that order changes, or is one of several mailboxes.
+    /// `None` if the order can change, or covers several mailboxes.
     pub(crate) fn of(scope: Scope<'_>, comparators: &[Comparator]) -> Option<Self> {
         let MailboxScope { account, mailbox, uid_validity, .. } = scope.only()?;
         comparators.iter().all(|comparator| is_lasting(comparator.key)).then(|| Key {
@@ -105,7 +104,7 @@ fn is_lasting(key: SortKey) -> bool {
 }
 
 impl Order {
-    /// `found`, which ascends by UID; each of `ranks` is the index of one of them.
+    /// The order of `found`, which ascends by UID; each of `ranks` is an index into it.
     pub(crate) fn new(found: &[Match], ranks: Vec<u32>) -> Self {
         Order { uids: found.iter().map(|found| found.uid).collect(), ranks: ranks.into() }
     }
@@ -115,15 +114,15 @@ impl Order {
         self.uids.range_count() * RANGE_BYTES + self.ranks.len() * size_of::<u32>()
     }
 
-    /// Temporary memory of [`Order::sort`] for so many messages, in bytes.
+    /// Temporary memory of [`Order::sort`] for that many messages, in bytes.
     pub(crate) fn work_bytes(&self, found: usize) -> usize {
         self.ranks.len() * size_of::<u32>() + found * size_of::<Match>()
     }
 
-    /// `found`, which ascends by UID, in this order; `None` if one of them is not in it. Takes time
-    /// in proportion to the cached order.
+    /// Sorts `found`, which ascends by UID; `None` if the order lacks one of them. Takes time in proportion
+    /// to the cached order.
     pub(crate) fn sort(&self, found: &[Match]) -> Option<Vec<Match>> {
-        // Where in `found` each message of the order is: there is none at the end.
+        // The index in `found` of each message of the order; the maximum if it has none.
         let mut places = vec![u32::MAX; self.ranks.len()];
         let mut next = 0;
         for (uid, place) in self.uids.iter().zip(&mut places) {

@@ -1,5 +1,5 @@
-//! The strings of one sort key: each different one once, because a mailbox has far fewer senders and subjects
-//! than messages. They are compared with each other once, and messages by the ranks that this gives.
+//! The strings of one sort key, each distinct one once: a mailbox has far fewer senders and subjects than
+//! messages. They are compared with each other once, and messages by the resulting ranks.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -11,8 +11,8 @@ pub(crate) struct Strings {
     rows: Vec<u32>,
     ends: Vec<u32>,
     bytes: Vec<u8>,
-    /// The first string of each hash. Another one with the same hash is kept as often as it comes, which does
-    /// no harm.
+    /// The first string of each hash. Another string with the same hash is stored at every occurrence, which
+    /// does no harm.
     known: HashMap<u64, u32>,
     hasher: RandomState,
 }
@@ -53,11 +53,11 @@ impl Strings {
         to + self.ends.len() * STRING_BYTES
     }
 
-    /// The rank of each row's string among all; equal strings have the same.
+    /// The rank of each row's string; equal strings have the same rank.
     pub(crate) fn ranks(&self) -> Vec<u32> {
         let mut order: Vec<(u64, u32)> =
             (0..self.ends.len() as u32).map(|number| (beginning(self.string(number)), number)).collect();
-        // The beginnings stand together in memory and decide most comparisons.
+        // The prefixes are adjacent in memory and decide most comparisons.
         order.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| self.string(a.1).cmp(self.string(b.1))));
         let mut ranks = vec![0; order.len()];
         let mut rank = 0;
@@ -75,7 +75,7 @@ impl Strings {
     }
 }
 
-/// A number that is smaller only if the string comes first.
+/// A prefix as a number: smaller only if the string comes first.
 fn beginning(string: &[u8]) -> u64 {
     let mut first = [0; 8];
     let length = string.len().min(first.len());

@@ -1,34 +1,34 @@
-//! Trees of messages, however deep. Nothing here recurses.
+//! Trees of messages of any depth, without recursion.
 
 /// No node, or no message.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Threads: trees whose nodes are messages, but for roots that only hold together the siblings below them.
+/// Threads: trees whose nodes are messages, except roots that only group siblings.
 #[derive(Debug)]
 pub struct Forest {
-    /// Which message a node is; [`NONE`] for one that is not there.
+    /// The message of a node; [`NONE`] for one without a message.
     messages: Vec<u32>,
-    /// The first child of each node, and its last one.
+    /// The first and the last child of each node.
     first: Vec<u32>,
     last: Vec<u32>,
-    /// Its next sibling.
+    /// The next sibling of each node.
     next: Vec<u32>,
     roots: Vec<u32>,
 }
 
-/// A step of the walk through all threads. Of consecutive messages without a step between them each
-/// is the parent of the next one; a branch opened after a message is below it.
+/// A step of the walk through all threads. Of adjacent messages each is the parent of the next one; a branch
+/// opened after a message is below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// A thread begins, or a branch of one.
+    /// A thread or a branch begins.
     Open,
     /// It ends.
     Close,
-    /// The message of that index.
+    /// The message with that index.
     Message(u32),
 }
 
-/// What the walk has still to visit.
+/// The rest of the walk.
 #[derive(Clone, Copy)]
 enum Todo {
     /// The end of a branch.
@@ -42,13 +42,13 @@ enum Todo {
 }
 
 impl Forest {
-    /// No nodes yet, with capacity for so many.
+    /// An empty forest with capacity for that many nodes.
     pub(crate) fn with_capacity(nodes: usize) -> Self {
         let room = || Vec::with_capacity(nodes);
         Forest { messages: room(), first: room(), last: room(), next: room(), roots: Vec::new() }
     }
 
-    /// Adds a node without children; [`NONE`] for a message that is not there.
+    /// Adds a node without children; [`NONE`] for a missing message.
     pub(crate) fn node(&mut self, message: u32) -> u32 {
         self.messages.push(message);
         self.first.push(NONE);
@@ -57,7 +57,7 @@ impl Forest {
         (self.messages.len() - 1) as u32
     }
 
-    /// Makes a node, which must be the child of no other, the last child of `parent`.
+    /// Makes a node, which must have no parent, the last child of `parent`.
     pub(crate) fn append(&mut self, parent: u32, child: u32) {
         match self.last[parent as usize] {
             NONE => self.first[parent as usize] = child,
@@ -66,12 +66,12 @@ impl Forest {
         self.last[parent as usize] = child;
     }
 
-    /// These are the threads, in this order.
+    /// Sets the threads in order.
     pub(crate) fn set_roots(&mut self, roots: Vec<u32>) {
         self.roots = roots;
     }
 
-    /// The way through all threads, as RFC 5256 §5 nests them.
+    /// The walk through all threads, nested as in RFC 5256 §5.
     pub fn steps(&self) -> impl Iterator<Item = Step> + '_ {
         let mut todo: Vec<Todo> = Vec::new();
         let mut roots = self.roots.iter();

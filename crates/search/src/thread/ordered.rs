@@ -6,14 +6,14 @@ use hashbrown::hash_table::Entry;
 use super::ThreadItem;
 use super::forest::Forest;
 
-/// Threads the messages, whose order is that of the mailbox.
+/// Threads the messages, given in mailbox order.
 pub(crate) fn thread(items: &mut [ThreadItem]) -> Forest {
-    // Threads are in the order of their first messages, and within them everything is by date: with all
-    // messages by date, the first one of a subject begins its thread.
+    // Threads are ordered by their first messages, and their messages by date. With all messages sorted by
+    // date, the first one of a subject begins its thread.
     items.sort_unstable_by_key(|item| (item.sent, item.at));
     let mut forest = Forest::with_capacity(items.len());
     let mut roots = Vec::new();
-    // The first message of each subject, found by it.
+    // The first message of each subject.
     let mut by_subject: HashTable<u32> = HashTable::with_capacity(items.len());
     for item in items.iter() {
         let node = forest.node(item.at);

@@ -1,10 +1,10 @@
 //! THREAD=REFERENCES (RFC 5256 §3): the six steps, over numbers and hashes.
 //!
-//! Message identifiers are hashes here, and every message and every identifier that is referred to
-//! is a node with one parent at most. Everything is iterative: threads may be as deep as the
-//! mailbox is long. Work that a hostile mailbox could make quadratic is bounded: the path up to a
-//! root, which is how loops are found, and the number of nodes. Beyond the bounds links are left
-//! out, which splits threads and never makes a wrong one.
+//! Message identifiers are hashes here. Every message, and every referenced identifier, is a node with at
+//! most one parent. Everything is iterative: threads may be as deep as the mailbox is long. Two kinds of work
+//! could become quadratic in a hostile mailbox and are bounded: the path to a root, which detects loops, and
+//! the number of nodes. Beyond the bounds links are left out, which splits threads but never makes a wrong
+//! one.
 
 use std::collections::HashMap;
 
@@ -17,29 +17,29 @@ use super::{ShortHash, ThreadItem};
 
 /// Bytes that a dummy takes.
 const DUMMY_BYTES: usize = 36;
-/// Steps upwards that looking for loops may take, for each message that is threaded.
+/// Upward steps for detecting loops, for each threaded message.
 const STEPS_PER_MESSAGE: usize = 512;
 
-/// Messages, and which is the parent of which: steps 1 and 2.
+/// Messages and their parents: steps 1 and 2.
 pub(crate) struct Links {
-    /// The nodes that stand for an identifier, found by it.
+    /// The nodes of identifiers.
     pub(crate) ids: HashTable<u32>,
-    /// The identifier of each node; `None` for a message that has none, or one that an earlier message has.
+    /// The identifier of each node; `None` for a message without one, or with that of an earlier message.
     pub(crate) id: Vec<Option<ShortHash>>,
-    /// The parent of each node, and how many children it has.
+    /// The parent of each node, and its number of children.
     pub(crate) parent: Vec<u32>,
     pub(crate) children: Vec<u32>,
-    /// Which message a node is, in the order in which they were added; [`NONE`] for a dummy.
+    /// The message of a node, in order of addition; [`NONE`] for a dummy.
     pub(crate) message: Vec<u32>,
     messages: u32,
-    /// How many dummies there may still be.
+    /// How many more dummies there may be.
     pub(crate) dummies_left: usize,
     steps_left: usize,
 }
 
 impl Links {
-    /// No messages yet of so many; for dummies there are `bytes`. Nothing grows later, since growing takes
-    /// thrice the memory.
+    /// Starts without messages, with capacity for that many, and `bytes` for dummies. Nothing grows later,
+    /// since growing takes thrice the memory.
     pub(crate) fn new(messages: usize, bytes: usize) -> Self {
         let dummies = bytes / DUMMY_BYTES;
         let nodes = messages + dummies;
@@ -59,8 +59,8 @@ impl Links {
     pub(crate) fn add(&mut self, id: Option<ShortHash>, references: &[ShortHash]) {
         self.steps_left += STEPS_PER_MESSAGE;
         let node = self.claim(id);
-        // A message that refers to itself says nothing by it. Of very many references, the last ones are the
-        // nearest.
+        // A message that refers to itself gives no information. Of very many references, the last ones are
+        // the nearest.
         let from = references.len().saturating_sub(limits::THREAD_REFERENCES);
         let mut last = NONE;
         for reference in references[from..].iter().filter(|reference| Some(**reference) != id) {
@@ -91,7 +91,7 @@ impl Links {
         node
     }
 
-    /// The node of an identifier that is referred to; a dummy if no message has it so far.
+    /// The node of a referenced identifier; a dummy if no message has it so far.
     pub(crate) fn reference(&mut self, id: ShortHash) -> Option<u32> {
         if let Some(node) = self.find(id) {
             return Some(node);
@@ -104,7 +104,7 @@ impl Links {
         self.ids.find(id.get(), |node| self.id[*node as usize] == Some(id)).copied()
     }
 
-    /// A new node, which stands for that identifier.
+    /// A new node for that identifier.
     fn node(&mut self, id: Option<ShortHash>) -> u32 {
         let node = self.parent.len() as u32;
         self.id.push(id);
@@ -118,7 +118,7 @@ impl Links {
         node
     }
 
-    /// Whether `above` is `node` or one of its ancestors, so that making it a child of `node` would be a
+    /// Whether `above` is `node` or one of its ancestors, so that making it a child of `node` would create a
     /// loop.
     fn is_above(&mut self, above: u32, mut node: u32) -> bool {
         if above == node {
@@ -149,7 +149,7 @@ impl Links {
         }
     }
 
-    /// Steps 2 to 6, with the fields of each message, in the order in which they were added.
+    /// Steps 2 to 6, with the fields of each message, in order of addition.
     pub(crate) fn thread(self, items: &[ThreadItem]) -> Forest {
         let Links { ids, id, parent, children, message, .. } = self;
         drop((ids, id, children));
@@ -162,13 +162,13 @@ impl Links {
     }
 }
 
-/// Step 3: the parent of each node when dummies are gone, except for those at the top: the nearest node above
-/// it that is a message or has no parent.
+/// Step 3: the parent of each node after removing dummies, except top-level ones: the nearest ancestor that
+/// is a message or has no parent.
 fn parents(mut parent: Vec<u32>, message: &[u32]) -> Vec<u32> {
     let mut path = Vec::new();
     for start in 0..parent.len() as u32 {
         let mut at = parent[start as usize];
-        // Upwards until a node that stays; it becomes the parent of every node on the path.
+        // Upwards to a node that stays; it becomes the parent of every node on the path.
         while at != NONE && message[at as usize] == NONE && parent[at as usize] != NONE {
             path.push(at);
             at = parent[at as usize];
@@ -181,15 +181,14 @@ fn parents(mut parent: Vec<u32>, message: &[u32]) -> Vec<u32> {
     parent
 }
 
-/// Threads at the top while they are gathered by subject. Nodes are messages, by index, and dummies after
-/// them.
+/// Top-level threads while they are gathered by subject. Nodes are messages, by index, followed by dummies.
 struct Gathering<'a> {
     items: &'a [ThreadItem],
     /// All messages by date (RFC 5256 §2.2).
     by_date: Vec<u32>,
     /// The parent of each message.
     parent: Vec<u32>,
-    /// For each dummy its first child, by date; [`NONE`] if it is no more.
+    /// For each dummy its first child by date; [`NONE`] if it was removed.
     dummies: Vec<u32>,
 }
 
@@ -203,7 +202,7 @@ impl<'a> Gathering<'a> {
         gathering
     }
 
-    /// From nodes as they were linked to messages and the dummies that stay.
+    /// Converts linked nodes to messages and the remaining dummies.
     fn number(&mut self, message: &[u32], above: &[u32]) {
         let mut numbers: HashMap<u32, u32> = HashMap::new();
         for (node, at) in message.iter().enumerate().filter(|(_, at)| **at != NONE) {
@@ -221,7 +220,7 @@ impl<'a> Gathering<'a> {
         }
     }
 
-    /// The rest of step 3: a dummy at the top stays only if it has more than one child.
+    /// The rest of step 3: a top-level dummy stays only if it has more than one child.
     fn prune(&mut self) {
         let mut children = vec![0u32; self.dummies.len()];
         for parent in &self.parent {
@@ -253,7 +252,7 @@ impl<'a> Gathering<'a> {
         if node == NONE { None } else { (node as usize).checked_sub(self.items.len()) }
     }
 
-    /// The message that stands for a thread: itself, or the first child of a dummy.
+    /// The message that represents a thread: itself, or the first child of a dummy.
     fn speaker(&self, root: u32) -> u32 {
         self.dummy(root).map_or(root, |dummy| self.dummies[dummy])
     }
@@ -269,7 +268,7 @@ impl<'a> Gathering<'a> {
         for at in &self.by_date {
             match self.parent[*at as usize] {
                 NONE => roots.push(*at),
-                // A dummy is where its first child is.
+                // A dummy has the position of its first child.
                 parent => roots
                     .extend(Some(parent).filter(|parent| {
                         self.dummy(*parent).is_some_and(|dummy| self.dummies[dummy] == *at)
@@ -279,11 +278,11 @@ impl<'a> Gathering<'a> {
         roots
     }
 
-    /// Step 5: threads of the same subject become one.
+    /// Step 5: merges threads with the same subject.
     fn gather(&mut self) {
         let roots = self.roots();
         let mut table = self.subject_table(&roots);
-        // Where the children of a dummy go that is merged into another one.
+        // Where the children of a merged dummy went.
         let mut moved: HashMap<u32, u32> = HashMap::new();
         for root in roots {
             // (C) (i) to (iv)
@@ -318,7 +317,7 @@ impl<'a> Gathering<'a> {
         self.find_first_children();
     }
 
-    /// (A) and (B): which thread stands for a subject, found by it.
+    /// (A) and (B): the thread that represents each subject.
     fn subject_table(&self, roots: &[u32]) -> HashTable<u32> {
         let mut table = HashTable::with_capacity(roots.len());
         for root in roots {
@@ -343,7 +342,7 @@ impl<'a> Gathering<'a> {
         table
     }
 
-    /// Step 6: siblings by date, at every level: appending all messages by date does it.
+    /// Step 6: siblings by date, at every level: appending all messages by date achieves it.
     fn into_forest(self) -> Forest {
         let mut forest = Forest::with_capacity(self.items.len() + self.dummies.len());
         for item in self.items {
