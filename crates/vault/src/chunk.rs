@@ -126,6 +126,51 @@ pub(crate) fn open(cipher: &ObjectCipher, place: PiecePosition, mut chunk: Bytes
     Ok(chunk.freeze())
 }
 
+/// Opens small chunks one after the other, into one buffer for the plaintext of all of them: a
+/// thread that opens a group of messages and one that sends them exchange one block of memory, not
+/// one for each message.
+pub(crate) struct GroupOpener {
+    opened: Vec<u8>,
+    plain: BytesMut,
+}
+
+impl GroupOpener {
+    /// For chunks of so many bytes of plaintext together.
+    pub fn new(plain_bytes: usize) -> Self {
+        GroupOpener { opened: Vec::new(), plain: BytesMut::with_capacity(plain_bytes) }
+    }
+
+    /// The plaintext of one whole sealed chunk, of `length` bytes.
+    ///
+    /// # Errors
+    /// `Corrupt` if the chunk is not what was sealed in that place, or has another length.
+    pub fn open(
+        &mut self,
+        cipher: &ObjectCipher,
+        place: PiecePosition,
+        chunk: &[u8],
+        length: usize,
+    ) -> Result<Bytes> {
+        if sealed_size(chunk)? != chunk.len() {
+            return Err(Error::corrupt("an object ends within a chunk"));
+        }
+        let header = [chunk[0], chunk[1], chunk[2], chunk[3]];
+        self.opened.clear();
+        self.opened.extend_from_slice(&chunk[HEADER_BYTES..]);
+        let opened = cipher.open(place, header, &mut self.opened)?;
+        let (encoding, content_bytes) = content(&self.opened[..opened])?;
+        let content = &self.opened[..content_bytes];
+        if encoding == Encoding::Raw {
+            self.plain.extend_from_slice(content);
+        } else {
+            self.plain.resize(length, 0);
+            compress::decompress_into(encoding, content, &mut self.plain)?;
+        }
+        let plain = self.plain.split().freeze();
+        if plain.len() == length { Ok(plain) } else { Err(Error::corrupt("a chunk has a wrong size")) }
+    }
+}
+
 /// How what was opened is compressed, and how long it is before the padding.
 fn content(opened: &[u8]) -> Result<(Encoding, usize)> {
     let wrong = || Error::corrupt("a chunk whose length cannot be");

@@ -177,6 +177,17 @@ pub(crate) fn decompress(encoding: Encoding, compressed: &[u8]) -> Result<Vec<u8
     }
 }
 
+/// The plaintext of a compressed chunk, which must fill `plain` exactly.
+pub(crate) fn decompress_into(encoding: Encoding, compressed: &[u8], plain: &mut [u8]) -> Result<()> {
+    if claim(compressed)? != plain.len() {
+        return Err(corrupt());
+    }
+    match with_decompressor(encoding, |context| context.decompress_to_buffer(compressed, plain))? {
+        Ok(n) if n == plain.len() => Ok(()),
+        _ => Err(corrupt()),
+    }
+}
+
 /// Appends `plain` as a piece by itself to `out`: a frame with the dictionary, without its first
 /// bytes; nothing if it is empty. How many bytes that is.
 ///

@@ -15,7 +15,7 @@ use sealpost_base::{AccountId, Error, Kind, ObjectId, Result};
 use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
 
 use crate::Store;
-use crate::chunk::MAX_SEALED_BYTES;
+use crate::chunk::{GroupOpener, MAX_SEALED_BYTES};
 use crate::cipher::ObjectCipher;
 use crate::message::evicted::BodySource;
 use crate::message::{self, FOOTER_BYTES, Layout, MessageKey, RAW, SECTION_BYTES, STRUCTURE, TEXT, footer};
@@ -259,10 +259,11 @@ impl MessageReader {
         });
         let (wanted, count, again) = (wanted.collect(), readers.len(), readers.clone());
         let opened = store.begin_ranges(wanted, move |found| {
+            let mut opener = GroupOpener::new(readers.iter().map(|reader| reader.0.small_bytes()).sum());
             let opened = readers.iter().zip(found).map(|(reader, sealed)| {
                 let in_hand =
                     reader.0.layout.check().ok().and_then(|()| reader.0.in_hand(&reader.0.layout.range(RAW)));
-                reader.0.open_whole(in_hand.map_or(sealed, Ok)?)
+                reader.0.open_whole(in_hand.map_or(sealed, Ok)?, &mut opener)
             });
             opened.collect::<Vec<_>>()
         });

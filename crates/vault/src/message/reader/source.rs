@@ -13,7 +13,7 @@ use tokio::task::spawn_blocking;
 
 use super::BATCH_CHUNKS;
 use crate::Store;
-use crate::chunk::{self, MAX_SEALED_BYTES};
+use crate::chunk::{self, GroupOpener, MAX_SEALED_BYTES};
 use crate::cipher::{ObjectCipher, PiecePosition};
 use crate::message::evicted::{BodySource, StubHead};
 use crate::message::{INDEX, INDEX_ENTRY_BYTES, Layout, RAW, SECTION_BYTES, STRUCTURE, TEXT};
@@ -274,13 +274,27 @@ impl Source {
         self.batch(Cursor { number, until, offset, window }).await
     }
 
+    /// Bytes of a message of one chunk, which [`Source::open_whole`] opens into the opener's buffer;
+    /// else 0.
+    pub(super) fn small_bytes(&self) -> usize {
+        match self.layout.raw_bytes <= CHUNK_BYTES as u64 {
+            true => self.layout.raw_bytes as usize,
+            false => 0,
+        }
+    }
+
     /// All pieces of a small message.
-    pub(super) fn open_whole(&self, sealed: Bytes) -> Result<Vec<Bytes>> {
+    pub(super) fn open_whole(&self, sealed: Bytes, opener: &mut GroupOpener) -> Result<Vec<Bytes>> {
         self.layout.check()?;
         if self.layout.raw_bytes == 0 {
             return Ok(Vec::new());
         }
         let chunks = self.layout.raw_chunks() as usize;
+        if chunks == 1 {
+            let place = PiecePosition { section: RAW, number: 0, last: true };
+            let opened = opener.open(&self.cipher, place, &sealed, self.small_bytes());
+            return Ok(vec![opened.map_err(|e| e.context(&self.path))?]);
+        }
         let until = (chunks - 1) as u32;
         let batch = self.open_batch(sealed, Cursor { number: 0, until, offset: 0, window: 0 })?;
         if batch.pieces.len() != chunks {
