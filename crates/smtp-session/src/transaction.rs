@@ -24,7 +24,7 @@ pub(super) struct Transaction {
 /// A message on its way in.
 pub(super) enum Message {
     /// For local accounts.
-    Delivery(Incoming),
+    Delivery(Box<Incoming>),
     /// For the queue.
     Submission(Box<Submitting>),
 }
