@@ -89,7 +89,7 @@ impl Session {
         };
         let trace = trace.fields();
         let vacation = vacation::begin(&self.shared, &transaction.envelope);
-        transaction.message = Some(Message::Delivery(Incoming::new(id, trace, vacation)));
+        transaction.message = Some(Message::Delivery(Box::new(Incoming::new(id, trace, vacation))));
     }
 
     /// Bytes of the message.
@@ -150,7 +150,7 @@ impl Session {
             return Ok(());
         };
         match message {
-            Message::Delivery(incoming) => self.deliver(envelope, incoming).await,
+            Message::Delivery(incoming) => self.deliver(envelope, *incoming).await,
             Message::Submission(submitting) => self.submit(envelope, *submitting).await,
         }
     }
@@ -215,7 +215,7 @@ impl Session {
         envelope: &Envelope,
         source: Source,
         id: &str,
-        vacation: Option<Box<Scanning>>,
+        vacation: Option<Scanning>,
     ) -> Result<u64, End> {
         let forward = Forward::new(&self.shared, &envelope.mail.from, envelope.outside.clone());
         match deliver::together(&self.shared.ctx, source, envelope.accounts.clone(), forward).await {
@@ -236,7 +236,7 @@ impl Session {
         source: Source,
         id: &str,
         over_quota: Vec<Option<Reply>>,
-        vacation: Option<Box<Scanning>>,
+        vacation: Option<Scanning>,
     ) -> Result<u64, End> {
         let ctx = self.shared.ctx.clone();
         let has_room = |recipient: &&Recipient| {

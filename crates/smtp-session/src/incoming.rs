@@ -25,17 +25,17 @@ pub(super) struct Incoming {
     sink: Option<Sink>,
     failure: Option<Reply>,
     /// What a vacation response depends on, if an account of the message may have one.
-    vacation: Option<Box<Scanning>>,
+    vacation: Option<Scanning>,
 }
 
 impl Incoming {
     /// A message that begins with `trace`.
-    pub(super) fn new(id: String, trace: Vec<u8>, vacation: Option<Box<Scanning>>) -> Self {
+    pub(super) fn new(id: String, trace: Vec<u8>, vacation: Option<Scanning>) -> Self {
         Incoming { id, bytes: 0, hops: Hops::default(), head: trace, sink: None, failure: None, vacation }
     }
 
     /// What a vacation response depends on; once.
-    pub(super) fn take_vacation(&mut self) -> Option<Box<Scanning>> {
+    pub(super) fn take_vacation(&mut self) -> Option<Scanning> {
         self.vacation.take()
     }
 

@@ -24,7 +24,7 @@ pub(super) struct Transaction {
 /// A message that is arriving.
 pub(super) enum Message {
     /// For local accounts.
-    Delivery(Incoming),
+    Delivery(Box<Incoming>),
     /// For the queue.
     Submission(Box<Submitting>),
 }
