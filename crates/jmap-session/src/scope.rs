@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use sealpost_account::Account;
+use sealpost_account::{Account, AccountState};
 use sealpost_base::{Permit, Result};
 use sealpost_directory::{AccountName, Quotas, Usage};
 use sealpost_jmap::MethodError;

@@ -52,12 +52,6 @@ pub(crate) fn usable(user: &User) -> Vec<Capability> {
     [USABLE, sending].concat()
 }
 
-/// The same for a user: vacation responses need a server that sends them.
-pub(crate) fn usable(user: &User) -> Vec<Capability> {
-    let vacation = user.shared.vacations.as_ref().map(|_| Capability::VacationResponse);
-    USABLE.iter().copied().chain(vacation).collect()
-}
-
 /// The id of an account: `A` and the account. The letter keeps it from being taken for an id of
 /// another kind, or for a number (RFC 8620 §1.2).
 pub(crate) fn account_id(account: AccountId) -> id::AccountId {

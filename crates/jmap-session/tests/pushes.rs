@@ -135,7 +135,7 @@ async fn a_verified_device_hears_of_mail_and_flags() {
     let key = world.push.application_server_key();
     assert!(signed.starts_with("vapid t=") && signed.ends_with(key));
     // RFC 9749 §3: clients hand the key to their push service.
-    let session = serde_json::to_value(caller.session("https://h")).unwrap();
+    let session = serde_json::to_value(caller.session("https://h").await.unwrap()).unwrap();
     let vapid = &session["capabilities"]["urn:ietf:params:jmap:webpush-vapid"];
     assert_eq!(*vapid, json!({"applicationServerKey": key}));
     world.server.deliver("INBOX", MESSAGE).await;
@@ -303,6 +303,6 @@ async fn a_server_without_pushes_refuses_subscriptions() {
     assert_eq!(response["notUpdated"]["P1"]["type"], "notFound");
     assert_eq!(response["notDestroyed"]["P2"]["type"], "notFound");
     assert_eq!(list(&caller).await, json!([]));
-    let session = caller.session("https://h");
+    let session = caller.session("https://h").await.unwrap();
     assert!(!session.capabilities.keys().any(|name| name.contains("vapid")));
 }

@@ -167,9 +167,9 @@ struct Redirect(Option<SocketAddr>);
 
 #[async_trait]
 impl Dialer for Redirect {
-    async fn dial(&self, address: SocketAddr, _: Option<IpAddr>) -> io::Result<Box<dyn Stream>> {
+    async fn dial(&self, address: SocketAddr, _: Option<IpAddr>) -> io::Result<Dialed> {
         assert_eq!(address, "8.8.4.4:443".parse().unwrap(), "the address that the name leads to");
         let service = self.0.ok_or(io::ErrorKind::ConnectionRefused)?;
-        Ok(Box::new(TcpStream::connect(service).await?))
+        Ok(Dialed { stream: Box::new(TcpStream::connect(service).await?), source: None })
     }
 }
