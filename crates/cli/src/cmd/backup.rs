@@ -223,7 +223,8 @@ impl StoreBackup {
             let mut prefixes = vec![data_dir.directory.path_of(&name)];
             let mut ids: BTreeSet<AccountId> = BTreeSet::from([record.id]);
             ids.extend(data_dir.directory.shares_of(record.id).await?.iter().map(|share| share.share));
-            prefixes.extend([format!("usage/{}", record.id), format!("shares/{}", record.id)]);
+            let folders = ["usage", "shares", "logins"].map(|folder| format!("{folder}/{}", record.id));
+            prefixes.extend(folders);
             let mut listed = Vec::new();
             for prefix in &prefixes {
                 listed.push(self.list(prefix).await?);

@@ -12,7 +12,7 @@ use sealpost_base::{Error, limits};
 use super::ListedObject;
 
 /// Where records are.
-const RECORDS: [&str; 6] = ["server", "accounts", "aliases", "shares", "usage", "domains"];
+const RECORDS: [&str; 7] = ["server", "accounts", "aliases", "shares", "usage", "logins", "domains"];
 
 /// The most bytes of an object to read; part of a request.
 #[derive(Debug, Clone, Copy)]
