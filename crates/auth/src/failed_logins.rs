@@ -38,6 +38,10 @@ pub enum Reason {
     Credentials,
     /// The right secret of an account that is suspended.
     Suspended,
+    /// A token or web login of this server that has expired or was revoked.
+    Expired,
+    /// A token that is not for this.
+    Scope,
     /// Too many logins wait.
     Busy,
     /// A secret was sent in plaintext, and was not checked.
@@ -76,6 +80,8 @@ impl Reason {
         match denied {
             Denied::Credentials => Some(Reason::Credentials),
             Denied::Suspended => Some(Reason::Suspended),
+            Denied::Expired => Some(Reason::Expired),
+            Denied::Scope => Some(Reason::Scope),
             Denied::Busy => Some(Reason::Busy),
             Denied::Unavailable(_) => None,
         }
@@ -85,6 +91,8 @@ impl Reason {
         match self {
             Reason::Credentials => "credentials",
             Reason::Suspended => "suspended",
+            Reason::Expired => "expired",
+            Reason::Scope => "scope",
             Reason::Busy => "busy",
             Reason::Cleartext => "cleartext",
             Reason::Authorization => "authorization",

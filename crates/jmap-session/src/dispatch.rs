@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 use crate::method::{Failure, Outcome};
 use crate::responder::{ApiError, Responder, ResponseSink};
 use crate::scope::Scope;
-use crate::session_object::{self, USABLE};
+use crate::session_object;
 use crate::user::User;
 use crate::{blob, email, mailbox, mdn, quota, snippet, thread, upload};
 
@@ -26,7 +26,7 @@ pub(crate) async fn run(
     mut request: Request,
     sink: &mut dyn ResponseSink,
 ) -> Result<(), ApiError> {
-    let using = request.capabilities(USABLE)?;
+    let using = request.capabilities(&user.usable())?;
     let wants_created = request.created_ids.is_some();
     let created = CreatedIds::new(request.created_ids.take().unwrap_or_default());
     let referenced: Vec<String> =

@@ -96,11 +96,18 @@ fn account_capabilities() -> Capabilities {
     ])
 }
 
+/// Leaves the capabilities that the login may use.
+fn granted(user: &User, capabilities: &mut Capabilities) {
+    let usable = user.usable();
+    capabilities.retain(|name, _| usable.iter().any(|usable| usable.name() == name));
+}
+
 fn without_urls(user: &User) -> Session {
     let collations = Collation::NAMES.iter().map(|(_, name)| (*name).to_owned());
     let max_size_request = user.shared.request_bytes() as u64;
     let core = CoreCapability { max_size_request, ..CoreCapability::new(collations.collect()) };
-    let account_capabilities = account_capabilities();
+    let mut account_capabilities = account_capabilities();
+    granted(user, &mut account_capabilities);
     let id = account_id(user.id);
     let names = account_capabilities.keys();
     let primary_accounts = names.clone().map(|name| (name.clone(), id.clone())).collect();

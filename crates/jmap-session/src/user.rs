@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 
+use sealpost_auth::Scopes;
 use sealpost_auth::standing::Standing;
 use sealpost_base::limits::JMAP_SEND_BYTES;
 use sealpost_base::{AccountId, Permit};
+use sealpost_jmap::capability::Capability;
 use sealpost_session::Context;
 use sealpost_vault::RootKey;
 
+use crate::capability_scopes::is_granted;
+use crate::session_object::USABLE;
 use crate::shared::JmapShared;
 
 /// The account that a caller has logged in as, and for how long.
@@ -16,12 +20,19 @@ pub(crate) struct User {
     pub(crate) id: AccountId,
     pub(crate) name: String,
     pub(crate) root: RootKey,
+    /// What the login may do.
+    pub(crate) scopes: Scopes,
     pub(crate) standing: Standing,
 }
 
 impl User {
     pub(crate) fn ctx(&self) -> &Context {
         &self.shared.ctx
+    }
+
+    /// Capabilities whose methods the login may use.
+    pub(crate) fn usable(&self) -> Vec<Capability> {
+        USABLE.iter().copied().filter(|capability| is_granted(self.scopes, *capability)).collect()
     }
 
     /// Memory for so many bytes, unless they are few.
