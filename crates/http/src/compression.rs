@@ -1,8 +1,9 @@
 //! Compressing responses (gzip, RFC 1952; RFC 9110 §8.4.1.3).
 //!
 //! A compressor acquires memory without waiting: if it is not free, the response goes as it is.
-//! Credentials are never added to a request by a browser alone, so no page can make a user's
-//! browser ask for secrets beside text of the page's choice and compare lengths (BREACH).
+//! Browsers add no credentials to a request by themselves but the cookie of a web login, and that
+//! counts only if a page of this server asks ([`crate::Sender`]). So no page of another site can make
+//! a user's browser ask for secrets beside text of the page's choice and compare lengths (BREACH).
 
 use std::io::{self, Write};
 use std::pin::Pin;
