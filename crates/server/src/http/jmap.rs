@@ -14,11 +14,12 @@ mod websocket;
 
 use std::sync::Arc;
 
-use futures::future::BoxFuture;
 use sealpost_base::limits::JMAP_UPLOAD_BYTES;
-use sealpost_http::{Body, Handler, Method, Request, Response, Route};
+use sealpost_http::{Body, Handler, Method, Route};
 use sealpost_jmap_session::JmapShared;
 use sealpost_session::{Context, Shutdown};
+
+use super::endpoint::Endpoint;
 
 /// Answers requests of JMAP.
 pub(crate) struct Jmap {
@@ -30,19 +31,6 @@ impl Jmap {
     /// Over the server's context.
     pub(crate) fn new(ctx: Arc<Context>) -> Self {
         Jmap { shutdown: ctx.shutdown.clone(), shared: Arc::new(JmapShared::new(ctx)) }
-    }
-}
-
-/// A handler that is one function.
-struct Endpoint<F>(Arc<Jmap>, F);
-
-impl<F, A> Handler for Endpoint<F>
-where
-    F: Fn(Arc<Jmap>, Request) -> A + Send + Sync,
-    A: Future<Output = Response> + Send + 'static,
-{
-    fn handle(&self, request: Request) -> BoxFuture<'static, Response> {
-        Box::pin((self.1)(self.0.clone(), request))
     }
 }
 
