@@ -103,7 +103,11 @@ impl Directory {
         }
         let mut over = Vec::new();
         for kind in [SlotKind::Grant, SlotKind::WebLogin] {
-            over.extend(self.uses(record, kind).await?.into_iter().filter(|login| login.is_over));
+            // Servers ask for all accounts again and again: no record is read for logins that are new.
+            let is_old = |slot: &Slot| slot.created().is_none_or(|made| self.is_idle(kind, made));
+            if of_kind(record, kind).any(is_old) {
+                over.extend(self.uses(record, kind).await?.into_iter().filter(|login| login.is_over));
+            }
         }
         if over.is_empty() {
             return Ok(0);
