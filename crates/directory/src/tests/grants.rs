@@ -1,5 +1,6 @@
 //! OAuth grants and web logins: how many there are, how long they last, and what using one writes.
 
+use sealpost_vault::RootKey;
 use sealpost_vault::slot::SlotId;
 
 use super::*;
