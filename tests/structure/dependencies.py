@@ -40,11 +40,12 @@ MAY_USE = {
     "auth": "base vault directory account",
     "session": "base files vault directory account index mailbox search auth",
     "http": "base auth session",
+    "oauth": "base vault directory auth session",
     "imap-session": "base mime imap vault directory account index mailbox search auth session",
     "jmap-session": "base mime jmap push vault directory account index mailbox search auth session queue submission",
     "submission": "base mime smtp mailauth dns vault directory queue",
     "smtp-session": "base smtp vault directory account auth session queue submission",
-    "server": "base files mime smtp mailauth dns delivery push vault queue submission directory account auth session http imap-session jmap jmap-session smtp-session",
+    "server": "base files mime smtp mailauth dns delivery push vault queue submission directory account auth session http oauth imap-session jmap jmap-session smtp-session",
     "bench": "base mailformat",
     "rig": "base bench",
     "cli": "base dns files mime imap mailformat vault journal queue directory submission account index mailbox archive bench server",
@@ -54,7 +55,7 @@ MAY_USE = {
 
 # What tests of a crate may use besides.
 TESTS_MAY_USE = {name: "testkit" for name in
-                 ("imap", "smtp", "jmap", "jmap-session", "mime", "mailauth", "mailformat", "vault", "journal", "directory", "account", "index", "mailbox", "queue",
+                 ("imap", "smtp", "jmap", "jmap-session", "oauth", "mime", "mailauth", "mailformat", "vault", "journal", "directory", "account", "index", "mailbox", "queue",
                   "archive", "cli")}
 # Transcripts and models speak to a whole server.
 TESTS_MAY_USE["server"] = "testkit imap smtp index mailbox queue submission"

@@ -26,11 +26,14 @@ use sealpost_vault::slot::{
 };
 use sealpost_vault::{Keyring, RootKey};
 
+use crate::grant_token::is_access_token;
 use crate::metrics::LoginMetrics;
+use crate::scopes::{Scope, Scopes};
 use crate::settings::Login;
 use crate::throttle::{Attempt, Name, Network, Throttle};
 
 pub mod checks;
+mod delegated;
 mod joined;
 mod known;
 mod line;
@@ -43,6 +46,7 @@ mod attack;
 mod tests;
 
 use checks::{CheckPermit, Checks};
+use delegated::WebLoginUses;
 use joined::{Comer, Joined};
 use known::KnownAddresses;
 use remembered::Remembered;
@@ -60,6 +64,8 @@ pub struct Authenticator {
     throttle: Throttle,
     standings: Standings,
     decoy: Arc<Decoy>,
+    web_logins: WebLoginUses,
+    clock: Arc<dyn Clock>,
     metrics: LoginMetrics,
 }
 
@@ -72,6 +78,8 @@ pub struct Entered {
     /// The slot that the secret opened. The session may continue while the account has it
     /// ([`Authenticator::standing`]).
     pub slot: SlotId,
+    /// What the session may do with the account.
+    pub scopes: Scopes,
 }
 
 /// A slot that no secret opens, for unknown names.
@@ -85,7 +93,12 @@ struct Decoy {
 pub enum Denied {
     /// No such account, or a wrong password; no reply reveals which.
     Credentials,
-    /// Name and secret are right; the account is suspended.
+    /// An OAuth token or the cookie of a web login that this server made, and that has expired or was
+    /// revoked: no guess.
+    Expired,
+    /// The OAuth token is not for this.
+    Scope,
+    /// Name and secret are right, and the account is suspended.
     Suspended,
     /// Too many attempts are waiting; a later one may succeed.
     Busy,
@@ -109,7 +122,7 @@ impl Authenticator {
         let remembered = Remembered::new(settings.cache_entries, settings.cache_ttl, clock.clone(), random);
         let slot = Slot::decoy(PasswordParams::default(), random);
         let decoy = Arc::new(Decoy { account: AccountId::random(random), slot });
-        let throttle = Throttle::new(*settings, clock);
+        let throttle = Throttle::new(*settings, clock.clone());
         let standings = Standings::new(directory.clone());
         let metrics = LoginMetrics::default();
         let (known, joined) = (KnownAddresses::default(), Joined::new(random));
@@ -123,6 +136,8 @@ impl Authenticator {
             throttle,
             standings,
             decoy,
+            web_logins: WebLoginUses::default(),
+            clock,
             metrics,
         })
     }
@@ -160,7 +175,7 @@ impl Authenticator {
                     let answer = Answer::of(&outcome, record.as_ref());
                     lead.answer(answer);
                     let opened = outcome?.zip(record).ok_or(Denied::Credentials);
-                    return opened.map(|((root, slot), record)| Entered { record, root, slot });
+                    return opened.map(|((root, slot), record)| Entered::whole(record, root, slot));
                 }
                 Comer::Other(answer) => match joined::answered(answer).await {
                     Some(answer) if answer.is_of(record.as_ref()) => return answer.give(record),
@@ -171,17 +186,26 @@ impl Authenticator {
         }
     }
 
-    /// As [`Authenticator::login`], for app passwords only: a password that looks like one is rejected.
-    /// Failures are throttled like all others. Key stretching is unnecessary, since an app password is 256
-    /// random bits.
+    /// As [`Authenticator::login`], with a token only, for a protocol of mail: an app password, or an
+    /// access token of OAuth that is for mail. A password that a user configured as a token is
+    /// rejected. Without a name (an empty one) the account is that of the access token. Failures are
+    /// throttled like all others; key stretching is not needed, as a token has 256 random bits.
     pub async fn bearer(&self, peer: Option<IpAddr>, name: &str, token: &[u8]) -> Result<Entered, Denied> {
-        self.count(self.check_bearer(peer, name, token).await.and_then(let_in))
+        let checked = match is_access_token(token) {
+            true => self.check_access_token(peer, name, token, Some(Scope::Mail)).await,
+            false => self.check_bearer(peer, name, token).await,
+        };
+        self.count(checked.and_then(let_in))
     }
 
-    /// As [`Authenticator::bearer`], with the app password alone, as in HTTP (RFC 6750 §2.1). It names its
-    /// account.
+    /// As [`Authenticator::bearer`], with the token alone, which names its account: as in HTTP
+    /// (RFC 6750 §2.1). The caller looks at the [scopes](Entered::scopes).
     pub async fn bearer_alone(&self, peer: Option<IpAddr>, token: &[u8]) -> Result<Entered, Denied> {
-        // Bytes that are no app password count as a guess at no account.
+        if is_access_token(token) {
+            let checked = self.check_access_token(peer, "", token, None).await;
+            return self.count(checked.and_then(let_in));
+        }
+        // Bytes that are no token count as a guess at no account.
         let name = account_of_app_password(token).unwrap_or_default();
         self.bearer(peer, &name, token).await
     }
@@ -219,10 +243,7 @@ impl Authenticator {
 
     fn count(&self, result: Result<Entered, Denied>) -> Result<Entered, Denied> {
         match &result {
-            Ok(entered) => {
-                let slot = entered.record.slots.iter().find(|slot| slot.id() == entered.slot);
-                self.metrics.entered(slot.map_or(SlotKind::Password, Slot::kind));
-            }
+            Ok(entered) => self.metrics.entered(entered.kind()),
             Err(denied) => self.metrics.denied(denied),
         }
         result
@@ -263,7 +284,7 @@ impl Authenticator {
     /// bits, so guessing is hopeless.
     async fn cheaply(&self, record: &AccountRecord, secret: &Secret) -> Result<Option<Entered>, Denied> {
         match self.recall(record, secret) {
-            Some((root, slot)) => Ok(Some(Entered { record: record.clone(), root, slot })),
+            Some((root, slot)) => Ok(Some(Entered::whole(record.clone(), root, slot))),
             None => self.by_app_password(record, secret.bytes()).await,
         }
     }
@@ -346,7 +367,7 @@ impl Authenticator {
         let Some(slot) = token_slot(&for_login(&record.slots, secret)) else { return Ok(None) };
         let Some(opened) = record.opener()(slot, secret) else { return Ok(None) };
         let root = self.authentic(record, opened, slot).await?;
-        Ok(Some(Entered { record: record.clone(), root, slot: slot.id() }))
+        Ok(Some(Entered::whole(record.clone(), root, slot.id())))
     }
 
     /// The key from a slot of `record`, unless the slot is forged. A slot from before slots had tags gets
@@ -425,7 +446,20 @@ impl Answer {
 
     fn give(self, record: Option<AccountRecord>) -> Result<Entered, Denied> {
         let opened = self.opened.map_err(|()| Denied::Busy)?.zip(record);
-        opened.map(|((root, slot), record)| Entered { record, root, slot }).ok_or(Denied::Credentials)
+        opened.map(|((root, slot), record)| Entered::whole(record, root, slot)).ok_or(Denied::Credentials)
+    }
+}
+
+impl Entered {
+    /// A login that may do everything.
+    fn whole(record: AccountRecord, root: RootKey, slot: SlotId) -> Self {
+        Entered { record, root, slot, scopes: Scopes::EVERYTHING }
+    }
+
+    /// What kind of secret opened the account.
+    pub fn kind(&self) -> SlotKind {
+        let slot = self.record.slots.iter().find(|slot| slot.id() == self.slot);
+        slot.map_or(SlotKind::Password, Slot::kind)
     }
 }
 
@@ -461,6 +495,8 @@ impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Denied::Credentials => f.write_str("no such account, or wrong password"),
+            Denied::Expired => f.write_str("the token or web login has expired or was revoked"),
+            Denied::Scope => f.write_str("the token is not for this"),
             Denied::Suspended => f.write_str("the account is suspended"),
             Denied::Busy => f.write_str("too many logins are waiting"),
             Denied::Unavailable(e) => write!(f, "the login could not be checked: {e}"),

@@ -36,7 +36,11 @@ pub enum Reason {
     Credentials,
     /// The right secret of an account that is suspended.
     Suspended,
-    /// Too many logins are waiting.
+    /// A token or web login of this server that has expired or was revoked.
+    Expired,
+    /// A token that is not for this.
+    Scope,
+    /// Too many logins wait.
     Busy,
     /// The client sent a secret in plaintext; it was not checked.
     Cleartext,
@@ -74,6 +78,8 @@ impl Reason {
         match denied {
             Denied::Credentials => Some(Reason::Credentials),
             Denied::Suspended => Some(Reason::Suspended),
+            Denied::Expired => Some(Reason::Expired),
+            Denied::Scope => Some(Reason::Scope),
             Denied::Busy => Some(Reason::Busy),
             Denied::Unavailable(_) => None,
         }
@@ -83,6 +89,8 @@ impl Reason {
         match self {
             Reason::Credentials => "credentials",
             Reason::Suspended => "suspended",
+            Reason::Expired => "expired",
+            Reason::Scope => "scope",
             Reason::Busy => "busy",
             Reason::Cleartext => "cleartext",
             Reason::Authorization => "authorization",

@@ -8,11 +8,14 @@
 mod authenticator;
 pub mod failed_logins;
 pub mod fair_scheduler;
+pub mod grant_token;
 mod metrics;
 pub mod sasl;
+mod scopes;
 mod settings;
 pub mod throttle;
 
 pub use authenticator::{Authenticator, Denied, Entered, checks, standing};
 pub use metrics::LoginMetrics;
+pub use scopes::{Scope, Scopes};
 pub use settings::Login;

@@ -8,11 +8,13 @@ use crate::authenticator::Denied;
 /// The counters of logins.
 #[derive(Debug, Default)]
 pub struct LoginMetrics {
-    /// Successful logins, by kind of slot: password, app password, recovery code.
-    pub entered: [Counter; 3],
-    /// Failed logins: wrong credentials, too many waiting, store unavailable, suspended.
-    pub denied: [Counter; 4],
-    /// Logins from the cache, without a check.
+    /// Logins that succeeded, by the kind of slot: password, app password, recovery code, OAuth grant,
+    /// web login.
+    pub entered: [Counter; 5],
+    /// Logins that failed: wrong credentials, too many waiting, no reply from the store, suspended,
+    /// expired or revoked, another scope.
+    pub denied: [Counter; 6],
+    /// Logins that needed no check because the same one succeeded a while ago.
     pub remembered: Counter,
     /// Logins that earlier failures delayed.
     pub held_back: Counter,
@@ -30,6 +32,8 @@ impl LoginMetrics {
             Denied::Busy => 1,
             Denied::Unavailable(_) => 2,
             Denied::Suspended => 3,
+            Denied::Expired => 4,
+            Denied::Scope => 5,
         };
         self.denied[reason].increment();
     }

@@ -476,6 +476,41 @@ pub const ALIAS_DEPTH: usize = 8;
 pub const ALIAS_LOOKUPS: usize = 300;
 /// App passwords of one account.
 pub const ACCOUNT_APP_PASSWORDS: usize = 100;
+/// OAuth grants of one account, authorization codes that wait among them; one more is refused once
+/// unused ones are gone.
+pub const ACCOUNT_GRANTS: usize = 50;
+/// Web logins of one account; one more ends the one that was used least lately.
+pub const ACCOUNT_WEB_LOGINS: usize = 20;
+/// A grant that no client has used for so long is over (draft-ietf-mailmaint-oauth-public §3.9: at
+/// least 30 days).
+pub const GRANT_IDLE: Duration = Duration::from_secs(90 * 86_400);
+/// A web login that was not used for so long is over.
+pub const WEB_LOGIN_IDLE: Duration = Duration::from_secs(30 * 86_400);
+/// How exactly the last use of a web login is known: it is written down at most once in this time.
+pub const WEB_LOGIN_NOTED: Duration = Duration::from_secs(86_400);
+/// Web logins whose last use a node has in memory; of others it reads it again.
+pub const WEB_LOGINS_REMEMBERED: usize = 4096;
+/// How long an authorization code is good (draft-ietf-mailmaint-oauth-public §3.4: at least ten
+/// minutes; RFC 6749 §4.1.2: at most).
+pub const OAUTH_CODE_LIFETIME: Duration = Duration::from_secs(600);
+/// How long an access token is good (draft-ietf-mailmaint-oauth-public §3.9: at least an hour).
+pub const OAUTH_ACCESS_LIFETIME: Duration = Duration::from_secs(3600);
+/// For so long after a refresh the same refresh token gets the same answer: the first may be lost.
+pub const OAUTH_REFRESH_GRACE: Duration = Duration::from_secs(30);
+/// Bytes of a form or a registration that a client of OAuth sends.
+pub const OAUTH_BODY_BYTES: usize = 16 * 1024;
+/// Parameters in a request of OAuth.
+pub const OAUTH_PARAMETERS: usize = 64;
+/// Bytes of one parameter of a request of OAuth.
+pub const OAUTH_PARAMETER_BYTES: usize = 4 * 1024;
+/// Redirect URIs of one client.
+pub const OAUTH_REDIRECT_URIS: usize = 8;
+/// Bytes of one redirect URI.
+pub const OAUTH_REDIRECT_URI_BYTES: usize = 256;
+/// Bytes of the name of a client; the rest is cut off.
+pub const OAUTH_CLIENT_NAME_BYTES: usize = 100;
+/// Bytes of the id of a client: all that it registered.
+pub const OAUTH_CLIENT_ID_BYTES: usize = OAUTH_PARAMETER_BYTES;
 /// Password slots of one account that a login tries; an account has one.
 pub const LOGIN_SLOTS: usize = 4;
 /// Bytes of the label of an app password.

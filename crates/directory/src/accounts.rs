@@ -10,6 +10,7 @@ use sealpost_vault::slot::{PasswordParams, Slot, SlotId, SlotKind, SlotList, Slo
 use sealpost_vault::{EarlierKeys, Epoch, RootKey};
 use zeroize::Zeroizing;
 
+use super::record::is_revocable;
 use super::{AccountName, AccountRecord, AppPassword, Directory, Role, Secret, SlotInfo, path};
 
 pub(super) const ROOT: &str = "accounts";
@@ -363,7 +364,7 @@ impl Directory {
     }
 
     /// This process has made that list, with the account's key: what others made may have any number.
-    fn saw_slot_list(&self, account: AccountId, number: u64) {
+    pub(super) fn saw_slot_list(&self, account: AccountId, number: u64) {
         let _ = self.versions.watermarks.record(&slot_lists(account), Some(number));
         self.versions.watermarks.wrote();
     }
@@ -456,23 +457,27 @@ impl Directory {
             Ok(record.list_slots(root, Some(slot.id())))
         });
         self.saw_slot_list(id, listed.await?);
-        Ok((AppPassword { id: slot.id(), label: label.to_owned(), created: slot.created() }, secret))
+        let kind = SlotKind::Token;
+        Ok((AppPassword { id: slot.id(), kind, label: label.to_owned(), created: slot.created() }, secret))
     }
 
-    /// Revokes an app password; logins with it fail from now on.
+    /// Revokes an app password, an OAuth grant or a web login; logins with it fail from now on.
     ///
     /// # Errors
-    /// `NotFound` if there is no such account or token.
+    /// `NotFound` if there is no such account or login.
     pub async fn revoke_app_password(&self, name: &AccountName, id: SlotId) -> Result<()> {
-        self.update(name, |record| {
-            let before = record.slots.len();
-            record.slots.retain(|slot| slot.kind() != SlotKind::Token || slot.id() != id);
-            if record.slots.len() == before {
-                return Err(Error::not_found(format!("{name} has no app password {id}")));
-            }
-            Ok(())
-        })
-        .await
+        let revoked = self.update(name, |record| {
+            let is_it = |slot: &Slot| slot.id() == id && is_revocable(slot.kind());
+            let kind = record.slots.iter().find(|slot| is_it(slot)).map(Slot::kind);
+            let kind = kind.ok_or_else(|| Error::not_found(format!("{name} has no app password {id}")))?;
+            record.slots.retain(|slot| !is_it(slot));
+            Ok((record.id, kind))
+        });
+        let (account, kind) = revoked.await?;
+        if kind != SlotKind::Token {
+            self.forget_login_use(account, id).await;
+        }
+        Ok(())
     }
 
     /// Puts `slot` in the place of all of its kind.
@@ -522,7 +527,7 @@ impl Directory {
 
 /// A slot for another key than the account's would lock its owner out. A public key that others
 /// have put there is put right: a tag shows which key the account has.
-fn owned(record: &mut AccountRecord, id: AccountId, root: &RootKey) -> Result<()> {
+pub(super) fn owned(record: &mut AccountRecord, id: AccountId, root: &RootKey) -> Result<()> {
     let public = root.delivery_key(id);
     let is_verified = |slot: &Slot| slot.trust(root, id) == SlotTrust::Verified;
     if record.id != id || record.public != public && !record.slots.iter().any(is_verified) {

@@ -18,12 +18,15 @@
 use std::sync::Arc;
 
 use sealpost_base::{Clock, Random, Result};
-use sealpost_vault::Store;
 use sealpost_vault::server_key::ServerKeys;
+use sealpost_vault::{Store, TokenKeys};
 
 mod accounts;
 mod alias_targets;
 mod aliases;
+mod login_records;
+mod login_use;
+mod logins;
 mod maintenance;
 mod name;
 mod noise;
@@ -50,6 +53,7 @@ mod tests;
 
 pub use accounts::{NewAccount, Rekeyed, UnverifiedSlots};
 pub use aliases::{Alias, AliasChange, AliasName};
+pub use login_use::{LoginUse, Rotation};
 pub use maintenance::RecordsMaintained;
 pub use name::{AccountName, Address};
 pub use record::{AccountRecord, AppPassword, Forgery, Role, SlotInfo, VacationMark, unverified_account};
@@ -75,6 +79,7 @@ pub struct Directory {
     random: Arc<dyn Random>,
     host: Arc<Host>,
     served: Arc<Served>,
+    tokens: TokenKeys,
 }
 
 /// What the host itself is called.
@@ -90,13 +95,20 @@ impl Directory {
     pub fn new(store: Store, key: ServerKeys, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
         let host = Host { hostname: "localhost".to_owned(), domain: None, postmaster: None };
         store.seal_sizes(&key);
+        let tokens = TokenKeys::of(&key);
         Directory {
             versions: Versions::new(store, key, clock.clone(), random.clone()),
             clock,
             random,
             host: Arc::new(host),
             served: Arc::default(),
+            tokens,
         }
+    }
+
+    /// What seals the tokens of OAuth, whose secrets open slots.
+    pub fn token_keys(&self) -> &TokenKeys {
+        &self.tokens
     }
 
     /// The same, and what this node has seen of records is remembered there.

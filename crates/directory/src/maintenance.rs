@@ -15,12 +15,14 @@ pub struct RecordsMaintained {
     pub deleted: usize,
     /// Accounts of which there was a copy of a withdrawn secret.
     pub finished: usize,
+    /// OAuth grants and web logins that were unused for too long.
+    pub expired: usize,
 }
 
 impl Directory {
     /// Deletes permanently the accounts removed before `removed_before`, none without it, and what
-    /// earlier runs left of others; and removes every copy of a withdrawn secret from the records
-    /// of all accounts. An account that fails is logged and does not stop the rest.
+    /// earlier runs left of others; removes OAuth grants and web logins that were unused for too
+    /// long; and removes every copy of a withdrawn secret from the records of all accounts. An account that fails is logged and does not stop the rest.
     ///
     /// # Errors
     /// What the store says when the accounts cannot be listed.
@@ -44,6 +46,19 @@ impl Directory {
                         Ok(Some(written)) => newest = written,
                         // The next run handles it.
                         Ok(None) | Err(_) => continue,
+                    }
+                }
+            }
+            if let Ok(record) = decode(&directory, newest.version, &newest.bytes) {
+                match self.remove_unused_logins(&record).await {
+                    Ok(0) => {}
+                    Ok(removed) => {
+                        done.expired += removed;
+                        // That wrote the record again, without copies of what was removed.
+                        continue;
+                    }
+                    Err(error) => {
+                        tracing::warn!(account = %record.name, %error, "unused logins were not removed");
                     }
                 }
             }

@@ -86,6 +86,11 @@ pub struct AccountRecord {
     pub version: u64,
 }
 
+/// Whether slots of that kind are revoked one by one, without the account's key.
+pub(super) fn is_revocable(kind: SlotKind) -> bool {
+    matches!(kind, SlotKind::Token | SlotKind::Grant | SlotKind::WebLogin)
+}
+
 /// The account in an object of `accounts/…` of any writer: only for telling stores apart.
 pub fn unverified_account(object: &[u8]) -> Option<AccountId> {
     let record: AccountRecord = minicbor::decode(unverified_record(object)?).ok()?;
@@ -105,11 +110,14 @@ pub enum Role {
     Admin,
 }
 
-/// One app password, as a list shows it. The secret itself is known to its owner alone.
+/// One login that can be revoked by itself, as a list shows it: an app password, an OAuth grant or
+/// a web login. The secret itself is known to its owner alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AppPassword {
     /// Names it, for revoking; also the visible first part of the token.
     pub id: SlotId,
+    /// Which of the three.
+    pub kind: SlotKind,
     /// What its owner calls it.
     pub label: String,
     /// When it was made.
@@ -143,6 +151,10 @@ impl fmt::Display for SlotInfo {
             SlotKind::Token => {
                 write!(f, "app password {} ({})", self.id, self.label.as_deref().unwrap_or("no label"))
             }
+            SlotKind::Grant => {
+                write!(f, "OAuth grant {} ({})", self.id, self.label.as_deref().unwrap_or("no client name"))
+            }
+            SlotKind::WebLogin => write!(f, "web login {}", self.id),
         }
     }
 }
@@ -305,8 +317,14 @@ impl AccountRecord {
 
     /// Its app passwords, oldest first.
     pub fn app_passwords(&self) -> impl Iterator<Item = AppPassword> + '_ {
-        self.slots.iter().filter(|slot| slot.kind() == SlotKind::Token).map(|slot| AppPassword {
+        self.revocable().filter(|login| login.kind == SlotKind::Token)
+    }
+
+    /// Its app passwords, OAuth grants and web logins, oldest first.
+    pub fn revocable(&self) -> impl Iterator<Item = AppPassword> + '_ {
+        self.slots.iter().filter(|slot| is_revocable(slot.kind())).map(|slot| AppPassword {
             id: slot.id(),
+            kind: slot.kind(),
             label: slot.label().unwrap_or_default().to_owned(),
             created: slot.created(),
         })

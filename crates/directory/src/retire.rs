@@ -60,6 +60,7 @@ impl Directory {
         }
         deleted += self.delete_below(&super::usage::directory(id)).await?;
         deleted += self.delete_below(&super::path::vacation_replies(id)).await?;
+        deleted += self.delete_below(&super::login_use::below(id)).await?;
         let own = self.delete_below(&format!("acct/{id}")).await;
         Ok(deleted + own.map_err(|e: Error| e.context(format!("the objects of {name}")))?)
     }

@@ -15,7 +15,7 @@ const RECORD: &str = "server/key";
 /// Records that this node has seen of which it looks whether they are authentic.
 const SEEN_RECORDS: usize = 64;
 /// Where records are.
-const ROOTS: [&str; 6] = ["server", "accounts", "aliases", "shares", "usage", "vacations"];
+const ROOTS: [&str; 7] = ["server", "accounts", "aliases", "shares", "usage", "vacations", "logins"];
 
 #[derive(Encode, Decode)]
 #[cbor(map)]

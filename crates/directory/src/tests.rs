@@ -14,6 +14,7 @@ use sealpost_vault::slot::SlotKind;
 use super::*;
 
 mod forged;
+mod grants;
 mod logins;
 mod withheld;
 

@@ -1,8 +1,9 @@
 //! Compresses responses (gzip, RFC 1952; RFC 9110 §8.4.1.3).
 //!
-//! A compressor acquires memory without waiting. If there is none, the response is sent uncompressed.
-//! Compression is safe from BREACH: browsers never add credentials to a request by themselves, so no web page
-//! can request a user's secrets beside text that it has chosen and compare lengths.
+//! A compressor acquires memory without waiting: if it is not free, the response goes as it is.
+//! Browsers add no credentials to a request by themselves but the cookie of a web login, and that
+//! counts only if a page of this server asks ([`crate::Sender`]). So no page of another site can make
+//! a user's browser ask for secrets beside text of the page's choice and compare lengths (BREACH).
 
 use std::io::{self, Write};
 use std::pin::Pin;

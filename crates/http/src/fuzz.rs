@@ -1,5 +1,7 @@
 //! Entry points for fuzzing: they take any bytes, and panic if an invariant is broken.
 
+use std::time::Duration;
+
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use sealpost_base::limits::{HTTP_EVENT_BYTES, HTTP_FILE_NAME_BYTES, HTTP_SMALL_MESSAGE_BYTES};
 use sealpost_session::settings::Origin;
@@ -10,7 +12,7 @@ use crate::range::{Wanted, wanted};
 use crate::response_body::ResponseBody;
 use crate::router::decoded;
 use crate::websocket::frames::{Decoded, Decoder};
-use crate::{Authorization, forwarded};
+use crate::{Authorization, Sender, cookie, form_pairs, forwarded};
 
 /// Parses a request field, or writes a response field; the first byte selects which.
 ///
@@ -19,13 +21,15 @@ use crate::{Authorization, forwarded};
 /// its limits, or an origin does not survive a round trip.
 pub fn fuzz_http_fields(data: &[u8]) {
     let Some((which, data)) = data.split_first() else { return };
-    match which % 6 {
+    match which % 8 {
         0 => fuzz_authorization(data),
         1 => fuzz_forwarded(data),
         2 => fuzz_range(data),
         3 => fuzz_names(&String::from_utf8_lossy(data)),
         4 => fuzz_event(&String::from_utf8_lossy(data)),
-        _ => fuzz_origin(&String::from_utf8_lossy(data)),
+        5 => fuzz_origin(&String::from_utf8_lossy(data)),
+        6 => fuzz_cookie(data),
+        _ => fuzz_form(&String::from_utf8_lossy(data)),
     }
 }
 
@@ -131,6 +135,27 @@ fn fuzz_event(text: &str) {
     // One event, whose data lines contain no other fields.
     let lines = bytes[..bytes.len() - 2].split(|byte| *byte == b'\n').skip(2);
     assert!(lines.into_iter().all(|line| line.starts_with(b"data: ") && !line.contains(&b'\r')));
+}
+
+fn fuzz_cookie(data: &[u8]) {
+    for is_tls in [false, true] {
+        let headers = fields(&[header::COOKIE], data);
+        let Some(value) = cookie::value(&headers, is_tls) else { continue };
+        assert!(!value.is_empty() && value.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_'));
+        // What is read can be set again, as one attribute.
+        let field = cookie::set(&value, Duration::from_secs(1), is_tls);
+        let text = field.to_str().unwrap_or_default();
+        assert!(text.split("; ").next().is_some_and(|first| first.ends_with(value.as_str())));
+    }
+    let sender =
+        Sender::of(&fields(&[header::ORIGIN, HeaderName::from_static("sec-fetch-site")], data), "https://a");
+    assert!(!(sender.is_foreign() && sender.is_own_page()));
+}
+
+fn fuzz_form(text: &str) {
+    let Some(pairs) = form_pairs(text) else { return };
+    let bytes: usize = pairs.iter().map(|(name, value)| name.len() + value.len()).sum();
+    assert!(bytes <= text.len());
 }
 
 fn fuzz_origin(text: &str) {

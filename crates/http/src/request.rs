@@ -2,15 +2,19 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
-use http::{HeaderMap, Method};
+use http::{HeaderMap, HeaderValue, Method};
 use sealpost_base::AccountId;
+use zeroize::Zeroizing;
 
 use crate::authorization::{Authorization, NoAuthorization};
 use crate::connection::Connection;
+use crate::cookie;
 use crate::gate::Place;
 use crate::request_body::RequestBody;
 use crate::router::decoded;
+use crate::sender::Sender;
 
 /// A request.
 pub struct Request {
@@ -36,6 +40,7 @@ pub struct RequestHead {
     pub client: Option<IpAddr>,
     pub(crate) params: Vec<(&'static str, String)>,
     pub(crate) base_url: String,
+    pub(crate) is_tls: bool,
     pub(crate) connection: Arc<Connection>,
 }
 
@@ -65,7 +70,12 @@ impl RequestHead {
         query_param(self.query.as_deref()?, name)
     }
 
-    /// The credentials of the request.
+    /// All names and values of the query; `None` if one is not encoded rightly.
+    pub fn query_pairs(&self) -> Option<Vec<(String, String)>> {
+        form_pairs(self.query.as_deref().unwrap_or_default())
+    }
+
+    /// The credentials.
     ///
     /// # Errors
     /// Why there are none.
@@ -73,7 +83,27 @@ impl RequestHead {
         Authorization::of(&self.headers)
     }
 
-    /// The URL by which the client reaches this server, without a trailing slash: `https://mail.example.org`.
+    /// Whether the client speaks TLS, with this server or with its proxy.
+    pub fn is_tls(&self) -> bool {
+        self.is_tls
+    }
+
+    /// The value of the cookie of this server, if the request has exactly one.
+    pub fn cookie(&self) -> Option<Zeroizing<String>> {
+        cookie::value(&self.headers, self.is_tls)
+    }
+
+    /// The field that gives the client's browser the cookie of this server.
+    pub fn set_cookie(&self, value: &str, lifetime: Duration) -> HeaderValue {
+        cookie::set(value, lifetime, self.is_tls)
+    }
+
+    /// Which page sends the request, as far as its browser says.
+    pub fn sender(&self) -> Sender {
+        Sender::of(&self.headers, &self.base_url)
+    }
+
+    /// Where the client reaches this server, without a slash at the end: `https://mail.example.org`.
     pub fn base_url(&self) -> &str {
         &self.base_url
     }
@@ -107,6 +137,14 @@ impl RequestHead {
     }
 }
 
+/// Names and values of a form, `application/x-www-form-urlencoded`, in their order; `None` if one is
+/// not encoded rightly.
+pub fn form_pairs(form: &str) -> Option<Vec<(String, String)>> {
+    let pairs = form.split('&').filter(|pair| !pair.is_empty());
+    let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+    pairs.map(|(name, value)| Some((decoded(name, true)?, decoded(value, true)?))).collect()
+}
+
 fn query_param(query: &str, name: &str) -> Option<String> {
     let pairs = query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
     let mut values = pairs.filter(|(key, _)| decoded(key, true).as_deref() == Some(name));
@@ -129,5 +167,9 @@ mod tests {
         ] {
             assert_eq!(query_param(query, name).as_deref(), value, "{name}");
         }
+        let pairs = form_pairs("a=1&&b&c=%3D+%26&a=2").unwrap();
+        let expected = [("a", "1"), ("b", ""), ("c", "= &"), ("a", "2")];
+        assert!(pairs.iter().map(|(name, value)| (name.as_str(), value.as_str())).eq(expected), "{pairs:?}");
+        assert_eq!((form_pairs(""), form_pairs("a=%ff")), (Some(Vec::new()), None));
     }
 }

@@ -61,7 +61,26 @@ impl Response {
         Self::empty(StatusCode::TEMPORARY_REDIRECT).with(header::LOCATION, HeaderValue::from_static(path))
     }
 
-    /// Adds a header field.
+    /// A page, with the policy that says what it may load and where its forms go. Its own origin may
+    /// hear where a form came from: without that, browsers hide the origin (Fetch §3.2).
+    pub fn page(status: StatusCode, html: impl Into<Bytes>, policy: &str) -> Self {
+        // A policy that cannot be in a field would be a bug; then the page may do nothing.
+        let none = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'");
+        let policy = HeaderValue::from_str(policy).unwrap_or(none);
+        Self::new(status, "text/html; charset=utf-8", ResponseBody::bytes(html))
+            .with(header::CONTENT_SECURITY_POLICY, policy)
+            .with(header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY"))
+            .with(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"))
+    }
+
+    /// The browser goes on with GET at that URL, which may be of another server; `None` if it cannot
+    /// be in a field.
+    pub fn see_other(url: &str) -> Option<Self> {
+        let location = HeaderValue::from_str(url).ok()?;
+        Some(Self::empty(StatusCode::SEE_OTHER).with(header::LOCATION, location))
+    }
+
+    /// The same with that field.
     pub fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.insert(name, value);
         self

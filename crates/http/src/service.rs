@@ -63,6 +63,7 @@ pub(crate) async fn answer(
                     client: client.address,
                     params,
                     base_url,
+                    is_tls: client.is_tls,
                     connection: connection.clone(),
                 };
                 handle(&shared, route, head, incoming, &mut work).await

@@ -136,6 +136,8 @@ pub(super) async fn refused(
 fn refusal(denied: &Denied) -> Reply {
     match denied {
         Denied::Credentials => Reply::no(Code::AuthenticationFailed, "wrong name or password"),
+        Denied::Expired => Reply::no(Code::AuthenticationFailed, "the token has expired or was revoked"),
+        Denied::Scope => Reply::no(Code::AuthorizationFailed, "the token is not for mail"),
         Denied::Suspended => {
             Reply::no(Code::ContactAdmin, "this account is suspended, ask the administrator of the server")
         }

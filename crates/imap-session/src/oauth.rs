@@ -34,7 +34,8 @@ pub(super) async fn sasl_bearer(
         Err(Wrong::Syntax) => return Err(Reply::bad("not a message of that mechanism").into()),
         Err(wrong) => {
             let name = mechanism.name_in(&message).unwrap_or_default();
-            return Err(sasl_failed(ctx, responses, log, &name, mechanism.challenge(wrong)).await);
+            let (denied, challenge) = (Denied::Credentials, mechanism.challenge(wrong));
+            return Err(sasl_failed(ctx, responses, log, &name, &denied, challenge).await);
         }
     };
     let peer = responses.connection.stream().and_then(|stream| stream.peer());
@@ -44,8 +45,9 @@ pub(super) async fn sasl_bearer(
     };
     match checked {
         Ok(entered) => Ok(entered),
-        Err(Denied::Credentials) => {
-            Err(sasl_failed(ctx, responses, log, &given.name, mechanism.challenge(Wrong::NoToken)).await)
+        Err(denied @ (Denied::Credentials | Denied::Expired | Denied::Scope)) => {
+            let wrong = if matches!(denied, Denied::Scope) { Wrong::Scope } else { Wrong::NoToken };
+            Err(sasl_failed(ctx, responses, log, &given.name, &denied, mechanism.challenge(wrong)).await)
         }
         Err(denied) => Err(login::refused(ctx, responses, log, &given.name, &denied).await.into()),
     }
@@ -58,10 +60,11 @@ async fn sasl_failed(
     responses: &mut Responses,
     log: &mut SessionLog,
     name: &str,
+    denied: &Denied,
     challenge: &str,
 ) -> Failure {
-    // The login has failed, whether or not the client waits for the reply.
-    let reply = login::refused(ctx, responses, log, name, &Denied::Credentials).await;
+    // It has failed, whether or not the client waits for the reply.
+    let reply = login::refused(ctx, responses, log, name, denied).await;
     match sasl_line(responses, challenge).await {
         Ok(_) => reply.into(),
         Err(failure) => failure,

@@ -3,16 +3,15 @@
 use std::pin::pin;
 use std::sync::Arc;
 
+use sealpost_auth::Entered;
 use sealpost_auth::fair_scheduler::{self, QueueHandle};
 use sealpost_auth::standing::Standing;
 use sealpost_base::limits::{JMAP_CONCURRENT_REQUESTS, JMAP_CONCURRENT_UPLOADS};
 use sealpost_base::{AccountId, Error, Result};
-use sealpost_directory::AccountRecord;
 use sealpost_jmap::blob::UploadResponse;
 use sealpost_jmap::error::ProblemType;
 use sealpost_jmap::session::Session;
 use sealpost_jmap::{Problem, Request, State};
-use sealpost_vault::RootKey;
 
 use crate::blob::{self, BlobDownload};
 use crate::dispatch;
@@ -35,17 +34,13 @@ struct Parts {
 }
 
 impl Caller {
-    pub(crate) fn new(
-        shared: Arc<JmapShared>,
-        record: &AccountRecord,
-        root: RootKey,
-        standing: Standing,
-    ) -> Self {
+    pub(crate) fn new(shared: Arc<JmapShared>, entered: &Entered, standing: Standing) -> Self {
+        let (record, root, scopes) = (&entered.record, entered.root.clone(), entered.scopes);
         let queue = QueueHandle::default();
         queue.take(shared.ctx.scheduler.of(record.id));
         let under_way = shared.under_way(record.id);
         let name = record.name.as_str().to_owned();
-        let user = User { shared, id: record.id, name, root, standing };
+        let user = User { shared, id: record.id, name, root, scopes, standing };
         Caller(Arc::new(Parts { user, queue, under_way }))
     }
 

@@ -30,7 +30,7 @@ pub(crate) async fn run(
     mut request: Request,
     sink: &mut dyn ResponseSink,
 ) -> Result<(), ApiError> {
-    let using = request.capabilities(&session_object::usable(user))?;
+    let using = request.capabilities(&user.usable())?;
     let wants_created = request.created_ids.is_some();
     let created = CreatedIds::new(request.created_ids.take().unwrap_or_default());
     let referenced: Vec<String> =

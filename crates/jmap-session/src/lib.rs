@@ -14,6 +14,7 @@
 
 mod blob;
 mod caller;
+mod capability_scopes;
 mod collation;
 mod contact;
 mod dispatch;
@@ -57,3 +58,8 @@ pub use responder::{ApiError, ClientGone, ResponseSink};
 pub use shared::JmapShared;
 pub use state_changes::StateChanges;
 pub use upload::{BodyEnded, UploadBody};
+
+/// The scopes that clients of OAuth can use here.
+pub fn supported_scopes() -> sealpost_auth::Scopes {
+    capability_scopes::supported(session_object::USABLE)
+}

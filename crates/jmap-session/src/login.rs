@@ -7,7 +7,7 @@ use sealpost_auth::failed_logins::Reason;
 use sealpost_auth::{Denied, Entered};
 use sealpost_jmap::Problem;
 use sealpost_jmap::error::ProblemType;
-use sealpost_vault::slot::account_of_app_password;
+use sealpost_vault::slot::{account_of_app_password, named_in_web_login};
 use zeroize::Zeroizing;
 
 use crate::caller::Caller;
@@ -25,8 +25,10 @@ pub enum Credentials {
         /// The secret.
         secret: Zeroizing<String>,
     },
-    /// An app password, which names its account.
+    /// An app password, which names its account, or an access token of OAuth.
     Token(Zeroizing<String>),
+    /// The cookie of a web login. HTTP has made sure that a page of this server sends it.
+    WebLogin(Zeroizing<String>),
 }
 
 /// Why a login failed.
@@ -34,7 +36,9 @@ pub enum Credentials {
 pub enum LoginRefused {
     /// No such account, or the wrong secret.
     Credentials,
-    /// The secret is right; the account is suspended.
+    /// A token or web login that has expired or was revoked.
+    Expired,
+    /// The right secret of an account that is suspended.
     Suspended,
     /// Too many logins are waiting.
     Busy,
@@ -60,6 +64,7 @@ impl JmapShared {
             match credentials {
                 Credentials::Password { name, secret } => auth.login(peer, name, secret.as_bytes()).await,
                 Credentials::Token(token) => auth.bearer_alone(peer, token.as_bytes()).await,
+                Credentials::WebLogin(cookie) => auth.web_login(peer, cookie.as_bytes()).await,
             }
         };
         let checked = tokio::select! {
@@ -74,8 +79,7 @@ impl JmapShared {
     }
 
     fn enter(self: &Arc<Self>, entered: &Entered) -> Caller {
-        let standing = self.ctx.auth.standing(entered);
-        Caller::new(self.clone(), &entered.record, entered.root.clone(), standing)
+        Caller::new(self.clone(), entered, self.ctx.auth.standing(entered))
     }
 
     /// Logs a failed login.
@@ -88,15 +92,16 @@ impl JmapShared {
         if let Some(reason) = Reason::of(denied) {
             let name = match credentials {
                 Credentials::Password { name, .. } => Some(name.clone()),
-                Credentials::Token(token) => {
-                    account_of_app_password(token.as_bytes()).map(|name| name.to_string())
-                }
+                Credentials::Token(token) => account_of_app_password(token.as_bytes()),
+                Credentials::WebLogin(cookie) => named_in_web_login(cookie.as_bytes()).map(|(name, _)| name),
             };
             let (logins, directory) = (&self.ctx.failed_logins, &self.ctx.directory);
             logins.report(directory, PROTOCOL, peer, name.as_deref(), reason).await;
         }
         match denied {
             Denied::Credentials => LoginRefused::Credentials,
+            // Of a token alone; methods look at its scopes.
+            Denied::Expired | Denied::Scope => LoginRefused::Expired,
             Denied::Suspended => LoginRefused::Suspended,
             Denied::Busy => LoginRefused::Busy,
             Denied::Unavailable(error) => {
@@ -112,6 +117,7 @@ impl LoginRefused {
     pub fn problem(self) -> Problem {
         let (status, detail) = match self {
             LoginRefused::Credentials => (401, "wrong name or password"),
+            LoginRefused::Expired => (401, "the token or web login has expired or was revoked"),
             LoginRefused::Suspended => {
                 (403, "this account is suspended, ask the administrator of the server")
             }

@@ -142,6 +142,7 @@ fn account_capabilities(user: &User, owner: AccountId) -> Capabilities {
             ]);
         }
     }
+    granted(user, &mut capabilities);
     capabilities
 }
 
@@ -152,6 +153,16 @@ fn submission(outbox: &Outbox) -> SubmissionCapability {
         max_delayed_send: MAX_HOLD.as_secs(),
         submission_extensions: extensions.map(|(name, arguments)| (name.to_owned(), arguments)).collect(),
     }
+}
+
+/// Leaves the capabilities that the login may use.
+fn granted(user: &User, capabilities: &mut Capabilities) {
+    let usable = user.usable();
+    let has_principals = usable.contains(&Capability::Principals);
+    capabilities.retain(|name, _| {
+        usable.iter().any(|usable| usable.name() == name)
+            || has_principals && name == Capability::PrincipalsOwner.name()
+    });
 }
 
 fn without_urls(user: &User, shared: &[SharedAccount]) -> Session {

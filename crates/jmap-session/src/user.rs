@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 
+use sealpost_auth::Scopes;
 use sealpost_auth::standing::Standing;
 use sealpost_base::limits::JMAP_SEND_BYTES;
 use sealpost_base::{AccountId, Permit};
+use sealpost_jmap::capability::Capability;
 use sealpost_session::Context;
 use sealpost_vault::RootKey;
 
+use crate::capability_scopes::is_granted;
+use crate::session_object;
 use crate::shared::JmapShared;
 
 /// The account that a caller has logged in as, and the validity of that login.
@@ -16,6 +20,8 @@ pub(crate) struct User {
     pub(crate) id: AccountId,
     pub(crate) name: String,
     pub(crate) root: RootKey,
+    /// What the login may do.
+    pub(crate) scopes: Scopes,
     pub(crate) standing: Standing,
 }
 
@@ -24,7 +30,13 @@ impl User {
         &self.shared.ctx
     }
 
-    /// Acquires memory, unless it is little.
+    /// Capabilities whose methods the login may use.
+    pub(crate) fn usable(&self) -> Vec<Capability> {
+        let usable = session_object::usable(self).into_iter();
+        usable.filter(|capability| is_granted(self.scopes, *capability)).collect()
+    }
+
+    /// Memory for so many bytes, unless they are few.
     pub(crate) async fn permit(&self, bytes: usize) -> Option<Permit> {
         if bytes <= JMAP_SEND_BYTES { None } else { Some(self.shared.kept.acquire(bytes).await) }
     }

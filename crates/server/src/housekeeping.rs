@@ -110,7 +110,10 @@ pub(crate) async fn maintain_records(ctx: &Context) {
     let is_believed = !ctx.clock_watch.is_doubted();
     let removed_before = is_believed.then(|| before(ctx.clock.now(), ctx.settings.retention));
     match ctx.directory.maintain_records(removed_before).await {
-        Ok(RecordsMaintained { deleted, finished }) => {
+        Ok(RecordsMaintained { deleted, finished, expired }) => {
+            if expired > 0 {
+                tracing::info!(expired, "removed OAuth grants and web logins that were unused for too long");
+            }
             if deleted > 0 {
                 tracing::info!(accounts = deleted, "removed accounts were deleted permanently");
             }

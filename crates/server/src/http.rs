@@ -1,6 +1,11 @@
 //! The routes of HTTP: what this server answers there, and who does.
 
+mod announcer;
+mod endpoint;
 pub(crate) mod jmap;
+mod oauth;
+mod small_body;
+mod web_login;
 
 use std::sync::Arc;
 
@@ -14,8 +19,9 @@ use crate::sending::Sending;
 pub(crate) const REFUSAL: &str =
     "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
 
-/// All routes: `/healthz`, and those of JMAP.
+/// All routes: `/healthz`, and those of JMAP, of web logins and of OAuth.
 pub(crate) fn router(ctx: Arc<Context>, sending: Option<Sending>, jmap: &Arc<Jmap>) -> Router {
+    let (logins, oauth) = (web_login::routes(&ctx), oauth::routes(&ctx));
     let health = move |_| {
         let (ctx, sending) = (ctx.clone(), sending.clone());
         async move {
@@ -32,7 +38,8 @@ pub(crate) fn router(ctx: Arc<Context>, sending: Option<Sending>, jmap: &Arc<Jma
         body: Body::None,
         handler: Arc::new(health),
     };
-    jmap::routes(jmap).into_iter().fold(Router::default().with(health), Router::with)
+    let all = jmap::routes(jmap).into_iter().chain(logins).chain(oauth);
+    all.fold(Router::default().with(health), Router::with)
 }
 
 #[cfg(test)]

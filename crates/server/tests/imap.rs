@@ -153,6 +153,8 @@ mod model;
 mod nodes;
 #[path = "imap/nul.rs"]
 mod nul;
+#[path = "imap/oauth.rs"]
+mod oauth;
 #[path = "imap/object_ids.rs"]
 mod object_ids;
 #[path = "imap/refused.rs"]

@@ -167,8 +167,24 @@ const SMTP: &[&str] = &[
 ];
 
 /// The same for HTTP requests, by route. Requests that no route takes are `OTHER`.
-const HTTP: &[&str] =
-    &["API", "DOWNLOAD", "EVENTS", "HEALTH", "OPTIONS", "OTHER", "SESSION", "UPLOAD", "WEBSOCKET"];
+const HTTP: &[&str] = &[
+    "API",
+    "AUTHORIZE",
+    "DISCOVERY",
+    "DOWNLOAD",
+    "EVENTS",
+    "HEALTH",
+    "LOGIN",
+    "LOGOUT",
+    "OPTIONS",
+    "OTHER",
+    "REGISTER",
+    "REVOKE",
+    "SESSION",
+    "TOKEN",
+    "UPLOAD",
+    "WEBSOCKET",
+];
 
 /// The same for JMAP: methods.
 const JMAP: &[&str] = &[

@@ -205,7 +205,7 @@ impl Session {
             }
             Err(wrong) => {
                 let name = mechanism.name_in(message).unwrap_or_default();
-                self.bearer_failed(&name, mechanism.challenge(wrong)).await;
+                self.bearer_failed(&name, &Denied::Credentials, mechanism.challenge(wrong)).await;
                 return Ok(());
             }
         };
@@ -215,8 +215,9 @@ impl Session {
         };
         match checked {
             Ok(entered) => self.enter(&entered),
-            Err(Denied::Credentials) => {
-                self.bearer_failed(&given.name, mechanism.challenge(Wrong::NoToken)).await;
+            Err(denied @ (Denied::Credentials | Denied::Expired | Denied::Scope)) => {
+                let wrong = if matches!(denied, Denied::Scope) { Wrong::Scope } else { Wrong::NoToken };
+                self.bearer_failed(&given.name, &denied, mechanism.challenge(wrong)).await;
             }
             Err(denied) => {
                 let reply = self.denied(&given.name, &denied).await;
@@ -226,10 +227,10 @@ impl Session {
         Ok(())
     }
 
-    /// Sends the reason as a challenge. The client's answer gets the reply (RFC 7628 §3.2.3).
-    async fn bearer_failed(&mut self, name: &str, challenge: &'static str) {
-        // Counted even if the client hangs up before the reply.
-        let reply = self.denied(name, &Denied::Credentials).await;
+    /// Says why as a challenge; the client's answer gets the reply (RFC 7628 §3.2.3).
+    async fn bearer_failed(&mut self, name: &str, denied: &Denied, challenge: &'static str) {
+        // It has failed, whether or not the client stays to hear it.
+        let reply = self.denied(name, denied).await;
         self.reply(Reply::new(334, challenge));
         self.exchange = Some(Exchange::Failed(reply));
         self.connection.expect_auth_line();

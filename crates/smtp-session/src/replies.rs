@@ -264,6 +264,8 @@ pub(super) fn crowded_login() -> Reply {
 pub(super) fn denied(denied: &Denied) -> Reply {
     match denied {
         Denied::Credentials => Reply::status(535, (5, 7, 8), "Wrong name or password"),
+        Denied::Expired => Reply::status(535, (5, 7, 8), "The token has expired or was revoked"),
+        Denied::Scope => Reply::status(535, (5, 7, 8), "The token is not for mail"),
         Denied::Suspended => {
             Reply::status(535, (5, 7, 13), "This account is suspended, ask the administrator of the server")
         }

@@ -40,6 +40,7 @@ pub mod share_keys;
 pub mod slot;
 pub mod spool;
 pub mod store;
+pub mod token_keys;
 pub mod upload;
 
 #[doc(hidden)]
@@ -60,3 +61,4 @@ pub use remote::{Addressing, Azure, Credentials, Gcs, Refusal, RetryPolicy, S3};
 pub use sealed::{Hash, Sealed};
 pub use share_keys::ShareKeys;
 pub use store::{AppendMode, Backend, Batch, ListedObject, Put, Store, StoreStats};
+pub use token_keys::{TokenKeys, TokenKind};

@@ -228,6 +228,12 @@ impl ServerKeys {
         all.map(|(role, key)| (role, key.purpose(label))).collect()
     }
 
+    /// The same with the id of each key.
+    pub(crate) fn purposes_by_id(&self, label: &str) -> Vec<(Role, KeyId, Secret)> {
+        let ids = self.all().map(ServerKey::id);
+        self.purposes(label).into_iter().zip(ids).map(|((role, secret), id)| (role, id, secret)).collect()
+    }
+
     fn all(&self) -> impl Iterator<Item = &ServerKey> {
         std::iter::once(self.current()).chain(self.0.older.iter().map(|(_, key)| key))
     }

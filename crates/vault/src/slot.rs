@@ -3,7 +3,8 @@
 //! From its secret a slot derives a pair of keys. It publishes the public one, and the root key is
 //! sealed to that: so a root key can be sealed to every slot of an account without any of the
 //! secrets ([`Slot::reseal`]). A password slot stretches its secret with Argon2id; token and
-//! recovery slots hold secrets of their own making, too long to guess, and need none. Changing a
+//! recovery slots, grants and web logins hold secrets of their own making, too long to guess, and
+//! need none. Changing a
 //! password replaces a slot, never the mail. Every slot is bound to its account, its id and its
 //! kind.
 //!
@@ -22,7 +23,6 @@ use argon2::{Algorithm, Argon2, Block, Params, Version};
 pub use list::SlotList;
 use minicbor::{Decode, Encode};
 use sealpost_base::{AccountId, Random, Result, Timestamp, limits};
-pub use token::account_of as account_of_app_password;
 use zeroize::Zeroizing;
 
 use crate::cipher::{ObjectCipher, PiecePosition, Secret, TAG_BYTES, derive, equal, leaving_nothing, sha256};
@@ -54,6 +54,12 @@ pub enum SlotKind {
     /// A generated code to be kept on paper.
     #[n(2)]
     Recovery,
+    /// A generated secret inside the tokens of one OAuth client: its user consented.
+    #[n(3)]
+    Grant,
+    /// A generated secret in the cookie of one browser.
+    #[n(4)]
+    WebLogin,
 }
 
 /// The cost of Argon2id (RFC 9106), stored with the slot so that it can be raised for new ones.
@@ -92,6 +98,22 @@ pub enum SlotTrust {
     Unverified,
     /// The tag is not that of the slot as it is: a process without the root key changed it.
     Forged,
+}
+
+/// The secret of a grant's slot: tokens of OAuth carry it, sealed.
+#[derive(Clone)]
+pub struct SlotSecret(Secret);
+
+impl SlotSecret {
+    /// The one of these bytes, which the caller wipes; `None` unless there are 32.
+    pub fn copied(bytes: &[u8]) -> Option<Self> {
+        (bytes.len() == 32).then(|| SlotSecret(Secret::filled(|secret| secret.copy_from_slice(bytes))))
+    }
+
+    /// Its bytes. A caller that copies them wipes the copy.
+    pub fn bytes(&self) -> &[u8; 32] {
+        self.0.bytes()
+    }
 }
 
 /// What a secret found in a slot.
@@ -155,8 +177,29 @@ impl Slot {
     ) -> (Slot, Zeroizing<String>) {
         let slot = Slot::empty(SlotKind::Token, None, random);
         let secret = Secret::filled(|secret| random.fill(secret));
-        let text = token::format(name, slot.id, &secret);
+        let text = token::APP_PASSWORD.format(name, slot.id, &secret);
         (slot.made(root, account, secret.bytes(), random), text)
+    }
+
+    /// A slot that opens with the text returned with it, the cookie of a web login, and with nothing
+    /// else. The text says that it is of the account called `name`.
+    pub fn web_login(
+        root: &RootKey,
+        account: AccountId,
+        name: &str,
+        random: &dyn Random,
+    ) -> (Slot, Zeroizing<String>) {
+        let slot = Slot::empty(SlotKind::WebLogin, None, random);
+        let secret = Secret::filled(|secret| random.fill(secret));
+        let text = token::WEB_LOGIN.format(name, slot.id, &secret);
+        (slot.made(root, account, secret.bytes(), random), text)
+    }
+
+    /// A slot that opens with the secret returned with it, and with nothing else.
+    pub fn grant(root: &RootKey, account: AccountId, random: &dyn Random) -> (Slot, SlotSecret) {
+        let slot = Slot::empty(SlotKind::Grant, None, random);
+        let secret = SlotSecret(Secret::filled(|secret| random.fill(secret)));
+        (slot.made(root, account, secret.bytes(), random), secret)
     }
 
     /// A slot that opens with the recovery code returned with it, and with nothing else.
@@ -239,8 +282,8 @@ impl Slot {
         self.created
     }
 
-    /// The root key, if `secret` (a password, a token or a recovery code, as typed) opens this slot
-    /// of `account`, and whether the slot publishes the key of that secret.
+    /// The root key, if `secret` (a password, a token, a recovery code or a cookie as its owner has
+    /// it, or the bytes of a [`SlotSecret`]) opens this slot of `account`, and whether the slot publishes the key of that secret.
     ///
     /// Costs the same whether it does or not. A password slot blocks the thread for as long as
     /// Argon2 takes and uses the memory that its parameters say.
@@ -255,14 +298,17 @@ impl Slot {
         let parsed;
         let secret: &[u8] = match self.kind {
             SlotKind::Password => secret,
-            SlotKind::Token => {
-                let (id, key) = token::parse(secret)?;
+            SlotKind::Token | SlotKind::WebLogin => {
+                let form = if self.kind == SlotKind::Token { token::APP_PASSWORD } else { token::WEB_LOGIN };
+                let (id, key) = form.parse(secret)?;
                 if id != self.id {
                     return None;
                 }
                 parsed = Zeroizing::new(key.bytes().to_vec());
                 &parsed
             }
+            SlotKind::Grant if secret.len() == 32 => secret,
+            SlotKind::Grant => return None,
             SlotKind::Recovery => {
                 parsed = Zeroizing::new(recovery::parse(secret)?.to_vec());
                 &parsed
@@ -329,7 +375,7 @@ impl Slot {
     ) -> Option<(Box<PrivateKey>, PublicKey)> {
         let stretched = match self.kind {
             SlotKind::Password => Some(memory.stretch(secret, &self.salt, self.params?)?),
-            SlotKind::Token | SlotKind::Recovery => None,
+            SlotKind::Token | SlotKind::Recovery | SlotKind::Grant | SlotKind::WebLogin => None,
         };
         let secret = stretched.as_ref().map_or(secret, |s| s.bytes());
         let context = self.context(account);
@@ -355,12 +401,24 @@ const EXPORT: &[u8] = b"sealpost slot v2";
 const PLACE: PiecePosition = PiecePosition { section: 0, number: 0, last: true };
 const HEADER: [u8; 4] = [0; 4];
 
+/// The name of the account that an app password says it is of; `None` if `text` is none.
+pub fn account_of_app_password(text: &[u8]) -> Option<String> {
+    token::APP_PASSWORD.account_of(text)
+}
+
+/// The name of the account and the slot that the cookie of a web login says it is of; `None` if
+/// `text` is none.
+pub fn named_in_web_login(text: &[u8]) -> Option<(String, SlotId)> {
+    let (slot, _) = token::WEB_LOGIN.parse(text)?;
+    Some((token::WEB_LOGIN.account_of(text)?, slot))
+}
+
 /// The slots of `slots` that `secret` may open at a login: the token's own slot if it is a token of
 /// this account, else the password slots, of which an account has one: a record that was forged may
 /// have any number, and no more than [`limits::LOGIN_SLOTS`] are tried. Recovery codes are not for
 /// logging in.
 pub fn for_login<'a>(slots: &'a [Slot], secret: &[u8]) -> Vec<&'a Slot> {
-    if let Some((id, _)) = token::parse(secret)
+    if let Some((id, _)) = token::APP_PASSWORD.parse(secret)
         && let Some(slot) = slots.iter().find(|s| s.kind == SlotKind::Token && s.id == id)
     {
         return vec![slot];

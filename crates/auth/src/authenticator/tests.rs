@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use sealpost_base::{FakeClock, SeededRandom, Timestamp};
 use sealpost_directory::{AccountName, NewAccount, UnverifiedSlots};
-use sealpost_vault::Store;
 use sealpost_vault::server_key::ServerKeys;
+use sealpost_vault::{Store, TokenKind};
 
 use super::*;
+use crate::grant_token::GrantToken;
 use crate::throttle::Priority;
 
 struct Fixture {
@@ -373,6 +374,43 @@ async fn failing_bearer_logins_are_delayed_too() {
     let start = tokio::time::Instant::now();
     assert!(attempt().await.is_err());
     assert!(start.elapsed() >= Duration::from_millis(250));
+}
+
+#[tokio::test(start_paused = true)]
+async fn forged_tokens_are_delayed_and_expired_ones_are_not() {
+    let world = Fixture::new(Login::default()).await;
+    let (name, root) = world.account("me@x", "pw").await;
+    let (_, slot, secret) = world.directory.add_grant(&name, &root, "client").await.unwrap();
+    let (cookie_slot, cookie) = world.directory.add_web_login(&name, &root, "browser").await.unwrap();
+    let token = |lifetime| {
+        let (account, at) = (name.to_string(), world.clock.now().after(lifetime));
+        let (secret, scopes) = (secret.clone(), Scopes::NONE.with(Scope::Mail));
+        let (client, binding) = ([0; 32], [0; 32]);
+        let token = GrantToken { account, slot, secret, scopes, at, generation: 1, client, binding };
+        token.seal(TokenKind::Access, world.directory.token_keys(), &SeededRandom::new(9)).to_string()
+    };
+    let peer = Some([192, 0, 2, 1].into());
+    let bearer = async |token: &str| world.auth.bearer(peer, "", token.as_bytes()).await;
+    let (good, expired) = (token(Duration::from_secs(3600)), token(Duration::ZERO));
+    assert!(bearer(&good).await.unwrap().root.same(&root));
+    assert!(world.auth.web_login(peer, cookie.as_bytes()).await.unwrap().root.same(&root));
+    world.directory.revoke_app_password(&name, slot).await.unwrap();
+    world.directory.revoke_app_password(&name, cookie_slot).await.unwrap();
+    let start = tokio::time::Instant::now();
+    for _ in 0..20 {
+        assert!(matches!(bearer(&expired).await, Err(Denied::Expired)));
+        assert!(matches!(bearer(&good).await, Err(Denied::Expired)), "revoked");
+        let ended = world.auth.web_login(peer, cookie.as_bytes()).await;
+        assert!(matches!(ended, Err(Denied::Expired)));
+    }
+    assert!(start.elapsed() < Duration::from_millis(250), "these are no guesses");
+    for _ in 0..2 {
+        assert!(matches!(bearer("sa_AAAA").await, Err(Denied::Credentials)));
+        let forged = world.auth.web_login(peer, b"sw_x").await;
+        assert!(matches!(forged, Err(Denied::Credentials)));
+    }
+    world.auth.forged(peer).await;
+    assert!(start.elapsed() >= Duration::from_millis(250), "these are");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,12 +1,14 @@
-//! Messages of OAUTHBEARER (RFC 7628) and its predecessor XOAUTH2, with an app password as the bearer token.
+//! Messages of OAUTHBEARER (RFC 7628) and its forerunner XOAUTH2: an app password of the account
+//! (`sealpost account app-password add`), or an access token of the authorization server (crate
+//! `oauth`), as a bearer token.
 //!
-//! Sealpost issues its tokens itself (`sealpost account app-password add`); there is no authorization server
-//! to discover. A token names its account, so that a client need not send a name with it.
+//! A token says of which account it is, so that a name need not be given with it.
 
 use sealpost_vault::slot::account_of_app_password;
 use zeroize::Zeroizing;
 
 use super::Credentials;
+use crate::grant_token::is_access_token;
 
 /// The mechanisms with bearer tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,13 +28,18 @@ pub enum Wrong {
     Request,
     /// It has no bearer token, or one of a wrong form.
     NoToken,
+    /// Its token is not for mail.
+    Scope,
 }
 
 /// `{"status":"invalid_token","schemes":"bearer"}` (RFC 7628 §3.2.2, RFC 6750 §3.1)
 const INVALID_TOKEN: &str = "eyJzdGF0dXMiOiJpbnZhbGlkX3Rva2VuIiwic2NoZW1lcyI6ImJlYXJlciJ9";
 /// `{"status":"invalid_request","schemes":"bearer"}`
 const INVALID_REQUEST: &str = "eyJzdGF0dXMiOiJpbnZhbGlkX3JlcXVlc3QiLCJzY2hlbWVzIjoiYmVhcmVyIn0=";
-/// `{"status":"401","schemes":"bearer","scope":"mail"}`: the form that XOAUTH2 clients understand.
+/// `{"status":"insufficient_scope","scope":"urn:ietf:params:oauth:scope:mail"}`
+const INSUFFICIENT_SCOPE: &str =
+    "eyJzdGF0dXMiOiJpbnN1ZmZpY2llbnRfc2NvcGUiLCJzY29wZSI6InVybjppZXRmOnBhcmFtczpvYXV0aDpzY29wZTptYWlsIn0=";
+/// `{"status":"401","schemes":"bearer","scope":"mail"}`: what XOAUTH2 clients know.
 const STATUS_401: &str = "eyJzdGF0dXMiOiI0MDEiLCJzY2hlbWVzIjoiYmVhcmVyIiwic2NvcGUiOiJtYWlsIn0=";
 /// `{"status":"400","schemes":"bearer","scope":"mail"}`
 const STATUS_400: &str = "eyJzdGF0dXMiOiI0MDAiLCJzY2hlbWVzIjoiYmVhcmVyIiwic2NvcGUiOiJtYWlsIn0=";
@@ -50,8 +57,8 @@ impl Mechanism {
         }
     }
 
-    /// Parses a message into name and token. `server_name` is the server name from the client's TLS
-    /// handshake, which the message must not contradict (RFC 7628 §3.2).
+    /// Name and token of a message; the name is empty if only the token knows it. `server_name` is the server's name in the client's TLS
+    /// handshake: the message must not contradict it (RFC 7628 §3.2).
     ///
     /// # Errors
     /// Why it is refused; [`Mechanism::challenge`] reports it to the client, except for `Syntax`.
@@ -78,8 +85,9 @@ impl Mechanism {
     pub fn challenge(self, wrong: Wrong) -> &'static str {
         match (self, wrong) {
             (Mechanism::OAuthBearer, Wrong::NoToken) => INVALID_TOKEN,
+            (Mechanism::OAuthBearer, Wrong::Scope) => INSUFFICIENT_SCOPE,
             (Mechanism::OAuthBearer, _) => INVALID_REQUEST,
-            (Mechanism::XOAuth2, Wrong::NoToken) => STATUS_401,
+            (Mechanism::XOAuth2, Wrong::NoToken | Wrong::Scope) => STATUS_401,
             (Mechanism::XOAuth2, _) => STATUS_400,
         }
     }
@@ -111,7 +119,9 @@ fn oauthbearer(message: &[u8], server_name: Option<&str>) -> Result<Credentials,
         return Err(Wrong::Request);
     }
     let secret = bearer(auth.ok_or(Wrong::Request)?)?;
-    let name = name.or_else(|| account_of_app_password(&secret)).ok_or(Wrong::NoToken)?;
+    // An access token is sealed: whose it is turns out when it is checked.
+    let of_token = || is_access_token(&secret).then(String::new).or_else(|| account_of_app_password(&secret));
+    let name = name.or_else(of_token).ok_or(Wrong::NoToken)?;
     Ok(Credentials { name, secret })
 }
 
@@ -251,6 +261,14 @@ mod tests {
     }
 
     #[test]
+    fn an_access_token_needs_no_name() {
+        let message = "n,,\x01auth=Bearer sa_AAAA\x01\x01";
+        assert_eq!(read(message), Ok((String::new(), "sa_AAAA".to_owned())));
+        let named = "n,a=me@x,\x01auth=Bearer sa_AAAA\x01\x01";
+        assert_eq!(read(named), Ok(("me@x".to_owned(), "sa_AAAA".to_owned())));
+    }
+
+    #[test]
     fn malformed_messages_are_refused() {
         for (message, wrong) in [
             ("", Wrong::Syntax),
@@ -284,6 +302,10 @@ mod tests {
         for (encoded, text) in [
             (INVALID_TOKEN, r#"{"status":"invalid_token","schemes":"bearer"}"#),
             (INVALID_REQUEST, r#"{"status":"invalid_request","schemes":"bearer"}"#),
+            (
+                INSUFFICIENT_SCOPE,
+                r#"{"status":"insufficient_scope","scope":"urn:ietf:params:oauth:scope:mail"}"#,
+            ),
             (STATUS_401, r#"{"status":"401","schemes":"bearer","scope":"mail"}"#),
             (STATUS_400, r#"{"status":"400","schemes":"bearer","scope":"mail"}"#),
         ] {

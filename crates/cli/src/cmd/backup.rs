@@ -223,9 +223,8 @@ impl StoreBackup {
             let mut prefixes = vec![data_dir.directory.path_of(&name)];
             let mut ids: BTreeSet<AccountId> = BTreeSet::from([record.id]);
             ids.extend(data_dir.directory.shares_of(record.id).await?.iter().map(|share| share.share));
-            for root in ["usage", "shares", "vacations"] {
-                prefixes.push(format!("{root}/{}", record.id));
-            }
+            let folders = ["usage", "shares", "vacations", "logins"];
+            prefixes.extend(folders.map(|folder| format!("{folder}/{}", record.id)));
             let mut listed = Vec::new();
             for prefix in &prefixes {
                 listed.push(self.list(prefix).await?);

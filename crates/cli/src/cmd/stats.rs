@@ -143,7 +143,9 @@ async fn count(data_dir: &DataDir) -> Result<Stats> {
     let owners: HashMap<AccountId, AccountId> = shares.iter().map(|s| (s.share, s.owner)).collect();
     let mut kinds: BTreeMap<&'static str, Count> = BTreeMap::new();
     let mut total = Count::default();
-    for prefix in ["server", "accounts", "aliases", "shares", "usage", "vacations", "acct", "spool"] {
+    for prefix in
+        ["server", "accounts", "aliases", "shares", "usage", "vacations", "logins", "acct", "spool"]
+    {
         let mut listed = data_dir.store.list(prefix, None);
         while let Some(object) = listed.try_next().await? {
             let kind = tally(&object.path, object.size, &owners, &mut by_id);
@@ -173,6 +175,7 @@ fn tally(
         Some("accounts") => return "account_records",
         Some("aliases") => return "aliases",
         Some("usage") => return "usage_records",
+        Some("logins") => return "login_records",
         Some("shares") => return "share_records",
         Some("vacations") => return "vacation_records",
         Some("spool") => return "spool",

@@ -511,6 +511,12 @@ pub const KEYS: &[Key] = &[
         "Reverse proxies that forward HTTP requests: limits and logs use the client address in Forwarded or X-Forwarded-For, and plain HTTP is accepted unless they say that their client used it. The server ignores these fields from other addresses. Load balancers with the PROXY protocol belong into connections.trusted_proxies."
     ),
     key!(
+        "http.oauth_redirect_origins",
+        Origins,
+        settings.http.oauth_redirect_origins,
+        "Web applications of these https origins may be OAuth clients. Programs on the user's own device always may."
+    ),
+    key!(
         "http.url",
         Origins,
         settings.http.url,

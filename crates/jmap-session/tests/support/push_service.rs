@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::{RootCertStore, ServerConfig};
 use sealpost_base::SeededRandom;
-use sealpost_delivery::dial::{Dialer, Stream};
+use sealpost_delivery::dial::{Dialed, Dialer};
 use sealpost_delivery::tls::TlsClient;
 use sealpost_dns::Record;
 use sealpost_dns::scripted::{Script, ScriptedResolver};

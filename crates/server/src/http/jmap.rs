@@ -14,13 +14,14 @@ mod websocket;
 
 use std::sync::Arc;
 
-use futures::future::BoxFuture;
 use sealpost_base::limits::JMAP_UPLOAD_BYTES;
-use sealpost_http::{Body, Handler, Method, Request, Response, Route};
+use sealpost_http::{Body, Handler, Method, Route};
 use sealpost_jmap_session::JmapShared;
 use sealpost_push::Pusher;
 use sealpost_session::{Context, Shutdown};
 use sealpost_submission::outbox::Outbox;
+
+use super::endpoint::Endpoint;
 
 /// Answers requests of JMAP.
 pub(crate) struct Jmap {
@@ -33,19 +34,6 @@ impl Jmap {
     pub(crate) fn new(ctx: Arc<Context>, outbox: Option<Outbox>, push: Option<Pusher>) -> Self {
         let shared = JmapShared::new(ctx.clone()).sending(outbox).with_push(push);
         Jmap { shutdown: ctx.shutdown.clone(), shared: Arc::new(shared) }
-    }
-}
-
-/// A handler that is one function.
-struct Endpoint<F>(Arc<Jmap>, F);
-
-impl<F, A> Handler for Endpoint<F>
-where
-    F: Fn(Arc<Jmap>, Request) -> A + Send + Sync,
-    A: Future<Output = Response> + Send + 'static,
-{
-    fn handle(&self, request: Request) -> BoxFuture<'static, Response> {
-        Box::pin((self.1)(self.0.clone(), request))
     }
 }
 

@@ -590,10 +590,10 @@ const FAMILIES: &[Family] = &[
         Counter,
         "",
         "slot",
-        "Successful logins, by the kind of slot that opened the account: a `password`, a `token` (app password) or a `recovery` code.",
+        "Successful logins, by the kind of slot that opened the account: a `password`, a `token` (app password), a `recovery` code, an OAuth `grant` or a `web_login`.",
         |v, s| {
-            for (slot, counter) in ["password", "token", "recovery"].iter().zip(&v.ctx.auth.metrics().entered)
-            {
+            let slots = ["password", "token", "recovery", "grant", "web_login"];
+            for (slot, counter) in slots.iter().zip(&v.ctx.auth.metrics().entered) {
                 s.number(&[("slot", slot)], counter.read());
             }
         }
@@ -603,11 +603,10 @@ const FAMILIES: &[Family] = &[
         Counter,
         "",
         "reason",
-        "Failed logins: wrong `credentials`, too many waiting (`busy`), no reply from the store (`unavailable`), or the account is `suspended`.",
+        "Failed logins: wrong `credentials`, too many waiting (`busy`), no reply from the store (`unavailable`), the account is `suspended`, the OAuth token or web login has `expired` or was revoked, or the token is not for this (`scope`).",
         |v, s| {
-            for (reason, counter) in
-                ["credentials", "busy", "unavailable", "suspended"].iter().zip(&v.ctx.auth.metrics().denied)
-            {
+            let reasons = ["credentials", "busy", "unavailable", "suspended", "expired", "scope"];
+            for (reason, counter) in reasons.iter().zip(&v.ctx.auth.metrics().denied) {
                 s.number(&[("reason", reason)], counter.read());
             }
         }

@@ -1,11 +1,14 @@
 //! Logins by tokens, and sessions whose login is gone.
 
+use sealpost_auth::grant_token::GrantToken;
 use sealpost_auth::standing::PERIOD;
+use sealpost_auth::{Scope, Scopes};
 use sealpost_base::limits;
 use sealpost_directory::AccountName;
 use sealpost_session::Settings;
 use sealpost_smtp_session::Service;
 use sealpost_submission::outbox::SendingLimits;
+use sealpost_vault::TokenKind;
 
 use crate::submission_world::{Dialog, TestServer};
 
@@ -68,6 +71,43 @@ async fn a_token_logs_in_over_tls_until_revoked() {
     assert!(second.reply().await.starts_with("421 4.7.0 The login is no longer valid"));
     assert!(client.reply().await.starts_with("421 4.7.0 The login is no longer valid"));
     world.all_ended().await;
+}
+
+#[tokio::test]
+async fn an_access_token_submits_until_its_grant_is_revoked() {
+    let mut world = world().await;
+    let me = AccountName::parse("me@localhost").unwrap();
+    let root = &world.owner("me@localhost").1;
+    let (_, slot, secret) = world.ctx.directory.add_grant(&me, root, "client").await.unwrap();
+    let token = |scope| {
+        let at = world.ctx.clock.now().after(limits::OAUTH_ACCESS_LIFETIME);
+        let (account, secret, scopes) = (me.to_string(), secret.clone(), Scopes::NONE.with(scope));
+        let (client, binding) = ([0; 32], [0; 32]);
+        let token = GrantToken { account, slot, secret, scopes, at, generation: 1, client, binding };
+        let text = token.seal(TokenKind::Access, world.ctx.directory.token_keys(), &*world.ctx.random);
+        base64(&format!("n,,\x01auth=Bearer {}\x01\x01", *text))
+    };
+    let (mail, contacts) = (token(Scope::Mail), token(Scope::Contacts));
+    let mut stream = world.connect_over_tls().await;
+    let mut client = Dialog::new(&mut stream);
+    client
+        .go_on(&[
+            HELLO,
+            // `{"status":"insufficient_scope",…}`
+            (&format!("AUTH OAUTHBEARER {contacts}"), "334 eyJzdGF0dXMiOiJpbnN1ZmZpY2llbnRfc2NvcGUi"),
+            ("AQ==", "535 5.7.8"),
+            (&format!("AUTH OAUTHBEARER {mail}"), "235 2.7.0"),
+            ("MAIL FROM:<me@localhost>", "250 "),
+        ])
+        .await;
+    world.ctx.directory.revoke_app_password(&me, slot).await.unwrap();
+    tokio::time::pause();
+    tokio::time::sleep(PERIOD * 3).await;
+    assert!(client.reply().await.starts_with("421 4.7.0 The login is no longer valid"));
+    tokio::time::resume();
+    let mut stream = world.connect_over_tls().await;
+    let mut client = Dialog::new(&mut stream);
+    client.go_on(&[HELLO, (&format!("AUTH OAUTHBEARER {mail}"), INVALID_TOKEN), ("AQ==", "535 5.7.8")]).await;
 }
 
 #[tokio::test]

@@ -32,7 +32,10 @@ use std::time::Duration;
 
 use sealpost_account::Account;
 use sealpost_account::accounts::Delivery;
-use sealpost_base::{FakeClock, SeededRandom, Timestamp};
+use sealpost_auth::Scopes;
+use sealpost_auth::grant_token::GrantToken;
+use sealpost_base::limits::OAUTH_ACCESS_LIFETIME;
+use sealpost_base::{Clock, FakeClock, SeededRandom, Timestamp};
 use sealpost_directory::{AccountName, AccountRecord, NewAccount, Role, Secret};
 use sealpost_imap_session::{self as imap, ImapShared};
 use sealpost_server::tls::Tls;
@@ -40,7 +43,7 @@ use sealpost_session::net::Stream;
 use sealpost_session::{Context, Settings};
 use sealpost_vault::server_key::ServerKeys;
 use sealpost_vault::slot::SlotId;
-use sealpost_vault::{RootKey, Store};
+use sealpost_vault::{RootKey, Store, TokenKind};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsConnector;
@@ -141,6 +144,18 @@ impl TestServer {
         let added = self.ctx.directory.add_app_password(&self.record.name, &self.root, "test").await;
         let (info, token) = added.unwrap();
         (info.id, token.to_string())
+    }
+
+    /// A new grant of the account, and an access token for these scopes.
+    #[allow(dead_code, reason = "not all of those who share this use it")]
+    pub async fn access_token(&self, scopes: Scopes) -> (SlotId, String) {
+        let added = self.ctx.directory.add_grant(&self.record.name, &self.root, "test").await;
+        let (_, slot, secret) = added.unwrap();
+        let at = self.clock.now().after(OAUTH_ACCESS_LIFETIME);
+        let (account, client, binding) = (self.record.name.to_string(), [0; 32], [0; 32]);
+        let token = GrantToken { account, slot, secret, scopes, at, generation: 1, client, binding };
+        let keys = self.ctx.directory.token_keys();
+        (slot, token.seal(TokenKind::Access, keys, &*self.ctx.random).to_string())
     }
 
     pub async fn account(&self) -> Arc<Account> {

@@ -14,6 +14,8 @@ pub struct Http {
     /// `X-Forwarded-For`, `X-Forwarded-Proto`) is believed, and they may speak it without TLS.
     /// [`super::Settings::trusted_proxies`] are others, which speak the PROXY protocol.
     pub trusted_proxies: Vec<IpRange>,
+    /// Web applications of these origins may be clients of OAuth; without it only native programs are.
+    pub oauth_redirect_origins: Vec<Origin>,
     /// Where clients reach the server, such as `https://mail.example.org`; none: where the request
     /// went.
     pub url: Option<Origin>,

@@ -27,6 +27,29 @@ fn a_password_opens_its_slot_only() {
 }
 
 #[test]
+fn grants_and_web_logins_open_with_their_own_secret_alone() {
+    let random = SeededRandom::new(4);
+    let root = RootKey::generate(&random);
+    let (grant, secret) = Slot::grant(&root, ACCOUNT, &random);
+    assert_eq!(grant.kind(), SlotKind::Grant);
+    assert!(grant.open(ACCOUNT, secret.bytes()).unwrap().root.same(&root));
+    assert!(grant.open(AccountId([8; 16]), secret.bytes()).is_none());
+    assert!(grant.open(ACCOUNT, &secret.bytes()[..31]).is_none() && grant.open(ACCOUNT, &[0; 32]).is_none());
+    let (login, cookie) = Slot::web_login(&root, ACCOUNT, "me@x", &random);
+    assert_eq!(login.kind(), SlotKind::WebLogin);
+    assert_eq!(named_in_web_login(cookie.as_bytes()), Some(("me@x".to_owned(), login.id())));
+    assert!(login.open(ACCOUNT, cookie.as_bytes()).unwrap().root.same(&root));
+    // No text of one kind is one of another, and neither is tried as a password.
+    let (token, text) = Slot::token(&root, ACCOUNT, "me@x", &random);
+    assert!(
+        login.open(ACCOUNT, text.as_bytes()).is_none() && token.open(ACCOUNT, cookie.as_bytes()).is_none()
+    );
+    assert!(named_in_web_login(text.as_bytes()).is_none());
+    assert!(account_of_app_password(cookie.as_bytes()).is_none());
+    assert!(for_login(&[grant, login], cookie.as_bytes()).is_empty());
+}
+
+#[test]
 fn a_slot_cannot_demand_more_than_the_maximum_cost() {
     let PasswordParams { memory_kib, passes, lanes } = PasswordParams::default();
     assert_eq!((memory_kib, passes, lanes), (19456, 2, 1));
@@ -181,9 +204,9 @@ proptest! {
     fn secrets_round_trip_and_anything_parses_safely(bytes: [u8; 20], id: [u8; 8], key: [u8; 32], junk: Vec<u8>) {
         prop_assert_eq!(*recovery::parse(recovery::format(&bytes).as_bytes()).unwrap(), bytes);
         let secret = Secret::filled(|secret| *secret = key);
-        let (found, secret) = token::parse(token::format("me@x", SlotId(id), &secret).as_bytes()).unwrap();
+        let (found, secret) = token::APP_PASSWORD.parse(token::APP_PASSWORD.format("me@x", SlotId(id), &secret).as_bytes()).unwrap();
         prop_assert_eq!((found.0, *secret.bytes()), (id, key));
         recovery::parse(&junk);
-        token::parse(&[b"sp_", &junk[..]].concat());
+        token::APP_PASSWORD.parse(&[b"sp_", &junk[..]].concat());
     }
 }

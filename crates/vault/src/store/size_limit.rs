@@ -12,8 +12,8 @@ use sealpost_base::{Error, limits};
 use super::ListedObject;
 
 /// Where records are.
-const RECORDS: [&str; 8] =
-    ["server", "accounts", "aliases", "shares", "usage", "vacations", "domains", "push"];
+const RECORDS: [&str; 9] =
+    ["server", "accounts", "aliases", "shares", "usage", "vacations", "logins", "domains", "push"];
 
 /// The most bytes of an object to read; part of a request.
 #[derive(Debug, Clone, Copy)]

@@ -1,4 +1,5 @@
-//! `sealpost account app-password`: app passwords, one for each program, which can be revoked one by one.
+//! `sealpost account app-password`: app passwords, one for each program, which can be revoked one by
+//! one; and with them the OAuth grants and web logins of the account, which its owner has made.
 
 use std::process::ExitCode;
 
@@ -7,7 +8,7 @@ use clap::Subcommand;
 use sealpost_base::Error;
 use sealpost_directory::{AccountRecord, AppPassword};
 use sealpost_mailformat::date::rfc3339;
-use sealpost_vault::slot::SlotId;
+use sealpost_vault::slot::{SlotId, SlotKind};
 use serde::Serialize;
 
 use super::name_args::NameArgs;
@@ -41,11 +42,11 @@ enum Command {
         #[command(flatten)]
         password: PasswordArgs,
     },
-    /// List the app passwords, without their secrets
+    /// List the app passwords, OAuth grants and web logins, without their secrets
     #[command(after_help = "Example:
   sealpost account app-password list jane@example.org")]
     List(NameArgs),
-    /// Revoke an app password: logins with it fail from now on
+    /// Revoke an app password, OAuth grant or web login: logins with it fail from now on
     #[command(after_help = "Example:
   sealpost account app-password revoke jane@example.org \"Jane's phone\"")]
     Revoke {
@@ -56,12 +57,15 @@ enum Command {
     },
 }
 
-/// An app password as it is shown.
+/// An app password, OAuth grant or web login as it is shown.
 #[derive(Serialize)]
 struct ListRow {
     id: String,
+    kind: &'static str,
     label: String,
     created: Option<String>,
+    /// To a day for a web login, to an access token for a grant; not known of an app password.
+    last_used: Option<String>,
     /// The secret, when it was just made.
     #[serde(skip_serializing_if = "Option::is_none")]
     app_password: Option<String>,
@@ -69,9 +73,39 @@ struct ListRow {
 
 impl ListRow {
     fn new(info: AppPassword, app_password: Option<String>) -> Self {
-        let created = info.created.map(rfc3339);
-        ListRow { id: info.id.to_string(), label: info.label, created, app_password }
+        let (created, kind) = (info.created.map(rfc3339), kind(info.kind));
+        // What a browser or a client calls itself comes from outside.
+        let label = info.label.replace(char::is_control, "?");
+        ListRow { id: info.id.to_string(), kind, label, created, last_used: None, app_password }
     }
+
+    fn line(&self) -> String {
+        let (created, used) = (self.created.as_deref(), self.last_used.as_deref());
+        let (created, used) = (created.unwrap_or("-"), used.unwrap_or("-"));
+        format!("{}  {:12}  {created}  {used}  {}\n", self.id, self.kind, self.label)
+    }
+}
+
+fn kind(kind: SlotKind) -> &'static str {
+    match kind {
+        SlotKind::Grant => "oauth-grant",
+        SlotKind::WebLogin => "web-login",
+        SlotKind::Token | SlotKind::Password | SlotKind::Recovery => "app-password",
+    }
+}
+
+/// What the account has, with the last use of each where it is written down.
+async fn listed(data_dir: &DataDir, record: &AccountRecord) -> Result<Vec<ListRow>> {
+    let mut rows = Vec::new();
+    for info in record.revocable() {
+        let used = match info.kind {
+            SlotKind::Token => None,
+            _ => data_dir.directory.login_use(record.id, info.id).await?,
+        };
+        let last_used = used.map(|used| rfc3339(used.used));
+        rows.push(ListRow { last_used, ..ListRow::new(info, None) });
+    }
+    Ok(rows)
 }
 
 /// Runs it.
@@ -94,10 +128,8 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         Command::List(account) => {
             let name = data_dir.account_name(&account.name)?;
             let record = data_dir.directory.get(&name).await?;
-            let shown: Vec<_> = record.app_passwords().map(|info| ListRow::new(info, None)).collect();
-            let line =
-                |t: &ListRow| format!("{}  {}  {}\n", t.id, t.created.as_deref().unwrap_or("-"), t.label);
-            global.output().show(&shown, |shown| shown.iter().map(line).collect())?;
+            let shown = listed(&data_dir, &record).await?;
+            global.output().show(&shown, |shown| shown.iter().map(ListRow::line).collect())?;
         }
         Command::Revoke { account, app_password } => {
             let name = data_dir.account_name(&account.name)?;
@@ -113,17 +145,15 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The app password of that id, or else the only one of that label.
+/// The app password, grant or web login of that id, or else the only one of that label.
 fn find(record: &AccountRecord, wanted: &str) -> Result<AppPassword> {
-    if let Some(found) = record.app_passwords().find(|info| same(info.id, wanted)) {
+    if let Some(found) = record.revocable().find(|info| same(info.id, wanted)) {
         return Ok(found);
     }
-    let mut labelled = record.app_passwords().filter(|info| info.label == wanted);
+    let mut labelled = record.revocable().filter(|info| info.label == wanted);
     match (labelled.next(), labelled.next()) {
         (Some(found), None) => Ok(found),
-        (Some(_), Some(_)) => {
-            Err(Usage(format!("several app passwords have the label {wanted:?}; give the id")).into())
-        }
+        (Some(_), Some(_)) => Err(Usage(format!("several have the label {wanted:?}; give the id")).into()),
         (None, _) => Err(Error::not_found(format!(
             "{} has no app password {wanted:?}; `sealpost account app-password list {0}` lists them",
             record.name

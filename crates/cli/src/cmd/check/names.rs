@@ -6,8 +6,8 @@ use sealpost_base::{AccountId, ObjectId};
 use sealpost_journal::{Ballot, EntryName, is_mark};
 
 /// Folders at the top that others look through, or that hold nothing that lasts.
-const FOLDERS: [&str; 9] =
-    ["accounts", "aliases", "server", "shares", "usage", "vacations", "spool", "probe", "store"];
+const FOLDERS: [&str; 10] =
+    ["accounts", "aliases", "server", "shares", "usage", "vacations", "logins", "spool", "probe", "store"];
 
 /// Whether something of Sealpost has such a name.
 pub fn is_known(path: &str) -> bool {

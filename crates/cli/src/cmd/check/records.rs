@@ -20,7 +20,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// Checks the records of all accounts and aliases; the accounts that can be read, removed ones included.
 pub async fn all(data_dir: &DataDir, report: &mut Report) -> Result<Vec<AccountRecord>> {
     let mut damaged = BTreeSet::new();
-    for root in ["server", "accounts", "aliases", "shares", "usage", "vacations"] {
+    for root in ["server", "accounts", "aliases", "shares", "usage", "vacations", "logins"] {
         let mut listed = data_dir.store.list(root, None);
         loop {
             let object = match listed.try_next().await {

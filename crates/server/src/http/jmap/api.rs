@@ -4,13 +4,11 @@ use std::sync::Arc;
 use std::{fmt, io};
 
 use sealpost_base::Permit;
-use sealpost_http::{
-    AccountPlace, BodyWriter, HeaderMap, HeaderValue, Request, RequestBody, Response, ResponseBody,
-    StatusCode, header,
-};
+use sealpost_http::{AccountPlace, BodyWriter, Request, RequestBody, Response, ResponseBody, StatusCode};
 use sealpost_jmap::Problem;
 use sealpost_jmap_session::{ApiError, Caller, ClientGone, ResponseSink};
 
+use super::super::small_body::media_type;
 use super::{Jmap, login, problem};
 
 /// Answers POST.
@@ -20,7 +18,8 @@ pub(super) async fn post(jmap: Arc<Jmap>, request: Request) -> Response {
         Ok(found) => found,
         Err(refusal) => return refusal,
     };
-    if !is_json(&head.headers) {
+    // RFC 8620 §3.1; a page of another origin cannot send it without asking first (Fetch §2.2.2).
+    if media_type(&head.headers) != "application/json" {
         let detail = "The Content-Type of a request is application/json.";
         return problem::response(&Problem::not_json(detail));
     }
@@ -28,13 +27,6 @@ pub(super) async fn post(jmap: Arc<Jmap>, request: Request) -> Response {
         Ok(read) => run(caller, place, read).await,
         Err(refusal) => refusal,
     }
-}
-
-/// RFC 8620 §3.1: `application/json`, whatever its parameters.
-fn is_json(headers: &HeaderMap) -> bool {
-    let field = headers.get(header::CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
-    let media_type = field.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
-    media_type.eq_ignore_ascii_case(b"application/json")
 }
 
 /// The request; its text is released when its values are there.

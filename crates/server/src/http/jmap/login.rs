@@ -1,11 +1,14 @@
 //! Whose request it is.
 
+use std::time::Duration;
+
 use sealpost_http::{
-    AccountPlace, Authorization, NoAuthorization, RequestHead, Response, StatusCode, TooMany,
+    AccountPlace, Authorization, Method, NoAuthorization, RequestHead, Response, StatusCode, TooMany, header,
 };
 use sealpost_jmap::Problem;
 use sealpost_jmap::error::ProblemType;
 use sealpost_jmap_session::{Caller, Credentials};
+use zeroize::Zeroizing;
 
 use super::{Jmap, problem};
 
@@ -30,12 +33,38 @@ pub(super) async fn caller_for_long(jmap: &Jmap, head: &RequestHead) -> Result<C
 }
 
 async fn authenticated(jmap: &Jmap, head: &RequestHead) -> Result<Caller, Response> {
-    let authorization = head.authorization().map_err(|why| problem::response(&without_credentials(why)))?;
-    let authenticated = jmap.shared.authenticate(&credentials(authorization), head.client).await;
+    let credentials = match head.authorization() {
+        Ok(authorization) => credentials(authorization),
+        Err(NoAuthorization::Missing) => match head.cookie() {
+            Some(cookie) => of_browser(head, cookie)?,
+            None => return Err(problem::unauthorized(head, &without_credentials(NoAuthorization::Missing))),
+        },
+        Err(why) => return Err(problem::unauthorized(head, &without_credentials(why))),
+    };
+    let authenticated = jmap.shared.authenticate(&credentials, head.client).await;
     authenticated.map_err(|refused| {
         head.login_failed();
-        problem::response(&refused.problem())
+        let mut response = problem::unauthorized(head, &refused.problem());
+        if response.status == StatusCode::UNAUTHORIZED && matches!(credentials, Credentials::WebLogin(_)) {
+            // The browser need not send it any more.
+            response.headers.append(header::SET_COOKIE, head.set_cookie("", Duration::ZERO));
+        }
+        response
     })
+}
+
+/// The credentials of a browser, which it adds by itself: a page of this server has to send the
+/// request, and say so if the request may change something. To read, a user may also follow a link.
+fn of_browser(head: &RequestHead, cookie: Zeroizing<String>) -> Result<Credentials, Response> {
+    let is_read = head.method == Method::GET || head.method == Method::HEAD;
+    // A WebSocket is opened with GET, and changes what its page wants.
+    let is_safe = is_read && !head.headers.contains_key(header::UPGRADE);
+    let sender = head.sender();
+    if sender.is_own_page() || is_safe && !sender.is_foreign() {
+        return Ok(Credentials::WebLogin(cookie));
+    }
+    let detail = "a web login is for pages of this server; send the field Origin";
+    Err(problem::response(&Problem::new(ProblemType::About, 403, detail)))
 }
 
 fn credentials(authorization: Authorization) -> Credentials {
