@@ -440,8 +440,8 @@ pub const CARD_MEDIA_BYTES: u64 = 5_000_000;
 pub const CARD_LANGUAGES: usize = 32;
 /// Bytes of the changes of contact cards that one log entry takes; more are several entries.
 pub const CARDS_ENTRY_BYTES: usize = 512 * 1024;
-/// Bytes of the keys by which contact cards are sorted, of each card.
-pub const CARD_SORT_BYTES: usize = 256;
+/// Bytes of each key by which a contact card is sorted: of longer names the beginnings decide.
+pub const CARD_SORT_BYTES: usize = 64;
 /// Identities of an account, those of its own addresses included.
 pub const IDENTITIES: usize = 256;
 /// Bytes of one identity: its names, addresses and signatures.

@@ -33,7 +33,7 @@ use crate::principal;
 use crate::user::User;
 
 /// Capabilities whose methods `using` may ask for on any server.
-const USABLE: &[Capability] = &[
+pub(crate) const USABLE: &[Capability] = &[
     Capability::Core,
     Capability::Mail,
     Capability::Blob,

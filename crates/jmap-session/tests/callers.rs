@@ -98,11 +98,11 @@ async fn the_session_object_has_what_works() {
     // A server that does not send announces no vacation responses, and knows no capability of that name.
     let silent = Arc::new(JmapShared::new(server.ctx.clone()));
     let silent = silent.authenticate(&credentials(BASIC), None).await.unwrap();
-    let session = serde_json::to_value(silent.session("https://mail.example.org")).unwrap();
-    assert_eq!(names(&session["capabilities"]), [BLOB, CORE, MAIL, QUOTA, WEBSOCKET]);
+    let session = serde_json::to_value(silent.session("https://mail.example.org").await.unwrap()).unwrap();
+    assert_eq!(names(&session["capabilities"]), [BLOB, CONTACTS, CORE, MAIL, PRINCIPALS, QUOTA, WEBSOCKET]);
     let problem = api(&silent, &json!({ "using": [CORE, VACATION], "methodCalls": [] })).await.unwrap_err();
     assert!(matches!(problem, ApiError::Problem(Problem { status: 400, .. })), "{problem:?}");
-    let session = serde_json::to_value(caller.session("https://mail.example.org")).unwrap();
+    let session = serde_json::to_value(caller.session("https://mail.example.org").await.unwrap()).unwrap();
     // Responses repeat its state, whatever the client calls the server (RFC 8620 §3.4).
     let response = api(&caller, &echo(&json!(null))).await.unwrap();
     assert_eq!(response["sessionState"], session["state"]);
@@ -113,7 +113,7 @@ async fn the_session_object_has_what_works() {
 async fn a_server_that_does_not_send_announces_no_submission() {
     let server = TestServer::new().await;
     let caller = server.caller_without_sending().await;
-    let session = serde_json::to_value(caller.session("https://mail.example.org")).unwrap();
+    let session = serde_json::to_value(caller.session("https://mail.example.org").await.unwrap()).unwrap();
     let capabilities = session["capabilities"].as_object().unwrap();
     assert!(!capabilities.contains_key(SUBMISSION) && !capabilities.contains_key(MDN));
     let request = json!({ "using": [CORE, SUBMISSION], "methodCalls": [] });
