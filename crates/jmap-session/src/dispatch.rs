@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use sealpost_base::Permit;
 use sealpost_base::limits::JMAP_SEND_BYTES;
 use sealpost_jmap::capability::Capability;
@@ -129,8 +131,6 @@ async fn run_call<'a>(
         "Email/changes" => email::changes(scope, responder, arguments, &call_id).await,
         "Email/query" => email::query(scope, responder, arguments, &call_id).await,
         "Email/queryChanges" => email::query_changes(scope, responder, arguments, &call_id).await,
-        // Boxed: the futures of all methods share one, which is as large as the largest.
-        "MDN/parse" => mdn::parse(scope, responder, arguments, &call_id).await,
         "Mailbox/get" => mailbox::get(scope, responder, arguments, &call_id).await,
         "Mailbox/changes" => mailbox::changes(scope, responder, arguments, &call_id).await,
         "Mailbox/query" => mailbox::query(scope, responder, arguments, &call_id).await,
@@ -145,58 +145,63 @@ async fn run_call<'a>(
         "SearchSnippet/get" => snippet::get(scope, responder, arguments, &call_id).await,
         "Thread/get" => thread::get(scope, responder, arguments, &call_id).await,
         "Thread/changes" => thread::changes(scope, responder, arguments, &call_id).await,
-        _ => Box::pin(call_beside_mail(scope, responder, (name, arguments), &call_id)).await,
+        _ => match call_beside_mail(&name, scope, responder, arguments, &call_id) {
+            Some(call) => call.await,
+            None => Err(unknown(&name).into()),
+        },
     }
 }
 
-/// Methods of several accounts, of contacts, and of sending. Apart from the others, as the calls of
-/// all methods in one function take much of a stack.
-async fn call_beside_mail(
-    scope: &mut Scope<'_>,
-    responder: &mut Responder<'_>,
-    (name, arguments): (String, Map<String, Value>),
-    call_id: &str,
-) -> Outcome {
-    match name.as_str() {
-        "AddressBook/get" => contact::get_books(scope, responder, arguments, call_id).await,
-        "AddressBook/changes" => contact::book_changes(scope, responder, arguments, call_id).await,
-        "AddressBook/set" => contact::set_books(scope, responder, arguments, call_id).await,
-        "ContactCard/get" => contact::get_cards(scope, responder, arguments, call_id).await,
-        "ContactCard/changes" => contact::card_changes(scope, responder, arguments, call_id).await,
-        "ContactCard/query" => contact::query(scope, responder, arguments, call_id).await,
-        "ContactCard/queryChanges" => contact::query_changes(scope, responder, arguments, call_id).await,
-        "ContactCard/set" => contact::set_cards(scope, responder, arguments, call_id).await,
-        "ContactCard/copy" => contact::copy(scope, arguments),
-        "EmailSubmission/get" => submission::get(scope, responder, arguments, call_id).await,
-        "EmailSubmission/changes" => submission::changes(scope, responder, arguments, call_id).await,
-        "EmailSubmission/query" => submission::query(scope, responder, arguments, call_id).await,
+/// A call of a method for contacts, sending, or other owners' accounts. Not asynchronous itself: what is
+/// polled has no part in the size of the futures of the other methods.
+fn call_beside_mail<'a>(
+    name: &str,
+    scope: &'a mut Scope<'_>,
+    responder: &'a mut Responder<'_>,
+    arguments: Map<String, Value>,
+    call_id: &'a str,
+) -> Option<BoxFuture<'a, Outcome>> {
+    Some(match name {
+        "AddressBook/get" => contact::get_books(scope, responder, arguments, call_id).boxed(),
+        "AddressBook/changes" => contact::book_changes(scope, responder, arguments, call_id).boxed(),
+        "AddressBook/set" => contact::set_books(scope, responder, arguments, call_id).boxed(),
+        "ContactCard/get" => contact::get_cards(scope, responder, arguments, call_id).boxed(),
+        "ContactCard/changes" => contact::card_changes(scope, responder, arguments, call_id).boxed(),
+        "ContactCard/query" => contact::query(scope, responder, arguments, call_id).boxed(),
+        "ContactCard/queryChanges" => contact::query_changes(scope, responder, arguments, call_id).boxed(),
+        "ContactCard/set" => contact::set_cards(scope, responder, arguments, call_id).boxed(),
+        "ContactCard/copy" => ready(contact::copy(scope, arguments)).boxed(),
+        "Email/copy" => email::copy(scope, responder, arguments, call_id).boxed(),
+        "EmailSubmission/get" => submission::get(scope, responder, arguments, call_id).boxed(),
+        "EmailSubmission/changes" => submission::changes(scope, responder, arguments, call_id).boxed(),
+        "EmailSubmission/query" => submission::query(scope, responder, arguments, call_id).boxed(),
         "EmailSubmission/queryChanges" => {
-            submission::query_changes(scope, responder, arguments, call_id).await
+            submission::query_changes(scope, responder, arguments, call_id).boxed()
         }
-        "EmailSubmission/set" => Box::pin(submission::set(scope, responder, arguments, call_id)).await,
-        "Identity/get" => identity::get(scope, responder, arguments, call_id).await,
-        "Identity/changes" => identity::changes(scope, responder, arguments, call_id).await,
-        "Identity/set" => identity::set(scope, responder, arguments, call_id).await,
-        "MDN/send" => Box::pin(mdn::send(scope, responder, arguments, call_id)).await,
-        "Email/copy" => email::copy(scope, responder, arguments, call_id).await,
-        "Principal/get" => principal::get(scope, responder, arguments, call_id).await,
-        "Principal/changes" => principal::changes(scope, responder, arguments, call_id).await,
-        "Principal/query" => principal::query(scope, responder, arguments, call_id).await,
-        "Principal/queryChanges" => principal::query_changes(scope, responder, arguments, call_id).await,
-        "Principal/set" => principal::set(scope, responder, arguments, call_id).await,
-        "ShareNotification/get" => share_notification::get(scope, responder, arguments, call_id).await,
+        "EmailSubmission/set" => submission::set(scope, responder, arguments, call_id).boxed(),
+        "Identity/get" => identity::get(scope, responder, arguments, call_id).boxed(),
+        "Identity/changes" => identity::changes(scope, responder, arguments, call_id).boxed(),
+        "Identity/set" => identity::set(scope, responder, arguments, call_id).boxed(),
+        "MDN/parse" => mdn::parse(scope, responder, arguments, call_id).boxed(),
+        "MDN/send" => mdn::send(scope, responder, arguments, call_id).boxed(),
+        "Principal/get" => principal::get(scope, responder, arguments, call_id).boxed(),
+        "Principal/changes" => principal::changes(scope, responder, arguments, call_id).boxed(),
+        "Principal/query" => principal::query(scope, responder, arguments, call_id).boxed(),
+        "Principal/queryChanges" => principal::query_changes(scope, responder, arguments, call_id).boxed(),
+        "Principal/set" => principal::set(scope, responder, arguments, call_id).boxed(),
+        "ShareNotification/get" => share_notification::get(scope, responder, arguments, call_id).boxed(),
         "ShareNotification/changes" => {
-            share_notification::changes(scope, responder, arguments, call_id).await
+            share_notification::changes(scope, responder, arguments, call_id).boxed()
         }
-        "ShareNotification/query" => share_notification::query(scope, responder, arguments, call_id).await,
+        "ShareNotification/query" => share_notification::query(scope, responder, arguments, call_id).boxed(),
         "ShareNotification/queryChanges" => {
-            share_notification::query_changes(scope, responder, arguments, call_id).await
+            share_notification::query_changes(scope, responder, arguments, call_id).boxed()
         }
-        "ShareNotification/set" => share_notification::set(scope, responder, arguments, call_id).await,
-        "VacationResponse/get" => vacation::get(scope, responder, arguments, call_id).await,
-        "VacationResponse/set" => vacation::set(scope, responder, arguments, call_id).await,
-        _ => Err(unknown(&name).into()),
-    }
+        "ShareNotification/set" => share_notification::set(scope, responder, arguments, call_id).boxed(),
+        "VacationResponse/get" => vacation::get(scope, responder, arguments, call_id).boxed(),
+        "VacationResponse/set" => vacation::set(scope, responder, arguments, call_id).boxed(),
+        _ => return None,
+    })
 }
 
 /// Whether the methods of a capability work with the accounts of other owners.

@@ -72,6 +72,7 @@ impl Submissions {
 
     /// Takes what a queue reports. Whether clients see a change.
     pub(super) fn take(&mut self, id: SubmissionId, news: &[SubmissionNews], at: Position) -> bool {
-        self.change(id, at, |record| news.iter().fold(false, |changed, news| record.take(news) || changed))
+        // All of them are taken.
+        self.change(id, at, |record| news.iter().filter(|news| record.take(news)).count() > 0)
     }
 }
