@@ -227,7 +227,7 @@ mod tests {
         let now = notices.changes;
         assert_eq!(notices.since(now), Some(NoticeChanges::default()));
         let last = notices.gone[0].0 - 1;
-        assert_eq!(notices.since(last).unwrap().created.len(), limits::SHARE_NOTICES);
+        assert_eq!(notices.since(last).unwrap().created.len(), limits::SHARE_NOTICES - 1);
         assert_eq!(notices.since(last - 1), None);
     }
 

@@ -152,14 +152,14 @@ impl Directory {
     ///
     /// # Errors
     /// What the store says.
-    pub async fn accounts_in(&self, domain: &str, most: usize) -> Result<Vec<(AccountId, AccountName)>> {
+    pub async fn accounts_in(&self, domain: &str, most: usize) -> Result<Vec<AccountName>> {
         let suffix = format!("@{}", path::encode(domain));
         let mut records = self.versions.all_where(ROOT, move |directory| directory.ends_with(&suffix));
         let mut found = Vec::new();
         while let Some((directory, newest)) = records.next().await {
             let newest = newest?;
             match decode(&directory, newest.version, &newest.bytes) {
-                Ok(record) if record.is_active() => found.push((record.id, record.name)),
+                Ok(record) if record.is_active() => found.push(record.name),
                 Ok(_) => {}
                 Err(error) => tracing::warn!(%directory, %error, "an account record cannot be read"),
             }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, ready};
 use sealpost_base::Permit;
 use sealpost_base::limits::JMAP_SEND_BYTES;
 use sealpost_jmap::capability::Capability;
@@ -116,7 +116,7 @@ async fn run_call<'a>(
         None => scope.insert(Scope::open(user, using.to_vec(), created.clone()).await?),
     };
     scope.select(arguments.get("accountId").and_then(Value::as_str)).await?;
-    if scope.reach() != Reach::Own && !of_shared_accounts(needed) {
+    if scope.reach() != Reach::Own && !of_shared_accounts(needed, &name) {
         return Err(MethodErrorType::AccountNotSupportedByMethod.into());
     }
     match name.as_str() {
@@ -204,10 +204,10 @@ fn call_beside_mail<'a>(
     })
 }
 
-/// Whether the methods of a capability work with the accounts of other owners.
-fn of_shared_accounts(capability: Capability) -> bool {
-    use Capability::{Blob, Core, Mail, Mdn, Quota};
-    matches!(capability, Core | Mail | Blob | Mdn | Quota)
+/// Whether a method of that capability works with the accounts of other owners.
+fn of_shared_accounts(capability: Capability, method: &str) -> bool {
+    use Capability::{Blob, Core, Mail, Quota};
+    matches!(capability, Core | Mail | Blob | Quota) || method == "MDN/parse"
 }
 
 fn unknown(name: &str) -> MethodError {

@@ -97,8 +97,8 @@ fn vapid(push: &Pusher) -> (String, serde_json::Value) {
 }
 
 /// What can be done with an account: the user's own, or one that another owner shares with the user.
-fn account_capabilities(user: &User, owner: AccountId) -> Capabilities {
-    let is_own = user.id == owner;
+fn account_capabilities(user: &User, owner: &str) -> Capabilities {
+    let is_own = user.name == owner;
     let mail = MailCapability {
         max_mailboxes_per_email: Some(PLACEMENTS_COUNTED as u64),
         max_mailbox_depth: Some(MAILBOX_LEVELS as u64),
@@ -125,7 +125,8 @@ fn account_capabilities(user: &User, owner: AccountId) -> Capabilities {
         capability(Capability::PrincipalsOwner, &owned),
     ]);
     if is_own {
-        let principals = PrincipalsCapability { current_user_principal_id: Some(principal::id_of(user.id)) };
+        let principals =
+            PrincipalsCapability { current_user_principal_id: Some(principal::id_of(&user.name)) };
         // Each card may be in all address books.
         let contacts =
             ContactsCapability { max_address_books_per_card: None, may_create_address_book: true };
@@ -169,7 +170,7 @@ fn without_urls(user: &User, shared: &[SharedAccount]) -> Session {
     let collations = Collation::NAMES.iter().map(|(_, name)| (*name).to_owned());
     let max_size_request = user.shared.request_bytes() as u64;
     let core = CoreCapability { max_size_request, ..CoreCapability::new(collations.collect()) };
-    let account_capabilities = account_capabilities(user, user.id);
+    let account_capabilities = account_capabilities(user, &user.name);
     let id = account_id(user.id);
     let names = account_capabilities.keys().filter(|name| *name != Capability::PrincipalsOwner.name());
     let primary_accounts = names.clone().map(|name| (name.clone(), id.clone())).collect();
@@ -200,20 +201,21 @@ fn own_account(user: &User) -> Account {
         name: user.name.clone(),
         is_personal: true,
         is_read_only: false,
-        account_capabilities: account_capabilities(user, user.id),
+        account_capabilities: account_capabilities(user, &user.name),
     }
 }
 
-/// The account of a principal, if the user has access to it: subscribed or not (RFC 9670 §1.4).
+/// The account of the principal of that name, if the user has access to it: subscribed or not (RFC 9670 §1.4).
 pub(crate) fn accounts_of_principal(
     user: &User,
     shared: &[SharedAccount],
-    principal: AccountId,
-) -> Option<Account> {
-    if principal == user.id {
-        return Some(own_account(user));
+    principal: &str,
+) -> Option<(id::AccountId, Account)> {
+    if principal == user.name {
+        return Some((account_id(user.id), own_account(user)));
     }
-    shared.iter().find(|shared| shared.owner == principal).map(|shared| shared_account(user, shared))
+    let shared = shared.iter().find(|shared| shared.name == principal)?;
+    Some((account_id(shared.owner), shared_account(user, shared)))
 }
 
 /// The account of another owner, as far as the user sees it (RFC 8620 §2).
@@ -222,6 +224,6 @@ fn shared_account(user: &User, shared: &SharedAccount) -> Account {
         name: shared.name.clone(),
         is_personal: false,
         is_read_only: shared.is_read_only(),
-        account_capabilities: account_capabilities(user, shared.owner),
+        account_capabilities: account_capabilities(user, &shared.name),
     }
 }

@@ -10,7 +10,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use sealpost_auth::fair_scheduler;
-use sealpost_base::limits::{JMAP_CHANGES, JMAP_PUSH_INTERVAL};
+use sealpost_base::limits::{HTTP_EVENT_BYTES, JMAP_CHANGES, JMAP_PUSH_INTERVAL};
 use sealpost_base::{AccountId, ObjectId, Position, Result};
 use sealpost_jmap::State;
 use sealpost_jmap::push::{StateChange, TypeState};
@@ -32,6 +32,10 @@ use crate::user::User;
 
 /// How long to wait before another attempt if the account cannot be read.
 const RETRY: Duration = Duration::from_secs(10);
+
+/// Accounts in one change, at most: so it fits an event, as all of them have at most
+/// [`sealpost_base::limits::LINKS`] positions.
+const PUSHED_ACCOUNTS: usize = HTTP_EVENT_BYTES / 1024;
 
 /// What a client knows of one account.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -164,8 +168,15 @@ impl StateChanges {
         };
         (self.watchers, self.is_due, self.compared) = (watchers, false, Instant::now());
         let mut changed = BTreeMap::new();
-        self.known.clear();
+        let mut known = std::mem::take(&mut self.known);
         for (account, now, types) in seen {
+            let before = known.remove(&account);
+            if types.is_some() && changed.len() == PUSHED_ACCOUNTS {
+                // The client hears of these with the next change.
+                self.known.extend(before.map(|before| (account, before)));
+                self.is_due = true;
+                continue;
+            }
             self.known.insert(account, now);
             changed.extend(types.map(|types| (account_id(account), types)));
         }

@@ -4,7 +4,9 @@
 #[allow(dead_code, reason = "other tests use it too")]
 mod server;
 
+use sealpost_directory::AccountName;
 use sealpost_jmap_session::Caller;
+use sealpost_vault::Hash;
 use serde_json::{Value, json};
 
 use crate::server::{TestServer, api};
@@ -380,7 +382,8 @@ async fn principals_are_of_the_domain_and_of_shares() {
     let changes = json!({ "accountId": pair.own(), "sinceState": after["state"] });
     assert_eq!(pair.call("Principal/changes", changes).await["newState"], after["state"]);
     // By an id that is guessed nothing more is found.
-    let stranger = format!("R{}", stranger.record.id);
+    let hash = Hash::of(format!("sealpost principal v1 {}", stranger.record.name).as_bytes()).to_string();
+    let stranger = format!("R{}", &hash[..32]);
     let get = pair.call("Principal/get", json!({ "accountId": pair.own(), "ids": [stranger] })).await;
     assert_eq!(get["notFound"], json!([stranger]));
     for (filter, found) in [
@@ -403,6 +406,18 @@ async fn principals_are_of_the_domain_and_of_shares() {
     assert_eq!(set["notCreated"]["p"]["type"], "forbidden");
     assert_eq!(set["notUpdated"][&me]["type"], "forbidden");
     assert_eq!(set["notDestroyed"]["Rx"]["type"], "forbidden");
+    // A name that rights were given to is shown, whether it has an account or not.
+    pair.reader.act("create Mine").await;
+    for name in ["nobody@elsewhere.example", "stranger@elsewhere.example"] {
+        pair.reader.grant_to("Mine", &AccountName::parse(name).unwrap(), "lr").await;
+    }
+    let get = json!({ "accountId": pair.own(), "ids": null, "properties": ["name", "accounts"] });
+    let get = pair.call("Principal/get", get).await;
+    let names = ["me@", "nobody@", "partner@", "stranger@", "you@"];
+    for (name, shown) in names.iter().zip(get["list"].as_array().unwrap()) {
+        assert!(shown["name"].as_str().unwrap().starts_with(name), "{shown}");
+        assert_eq!(shown["accounts"].is_null(), ["nobody@", "stranger@"].contains(name), "{shown}");
+    }
     let there = pair.there("Principal/get", json!({ "ids": null })).await;
     assert_eq!(there["type"], "accountNotSupportedByMethod");
 }

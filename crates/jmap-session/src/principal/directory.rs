@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use sealpost_base::Result;
 use sealpost_base::limits::{PRINCIPAL_DOMAINS, PRINCIPALS, PRINCIPALS_KEPT};
-use sealpost_base::{AccountId, Result};
 use sealpost_directory::AccountName;
 use sealpost_session::Context;
 
-/// Accounts with their names.
-pub(crate) type People = Arc<Vec<(AccountId, AccountName)>>;
+/// Names of accounts.
+pub(crate) type People = Arc<Vec<AccountName>>;
 
 /// The users of the domains that were asked for last.
 #[derive(Default)]

@@ -55,7 +55,7 @@ pub(super) fn show(notice: &ShareNotice) -> ShareNotification {
         changed_by: Some(Entity {
             email: Some(name.clone()),
             name,
-            principal_id: Some(principal::id_of(mailbox.owner)),
+            principal_id: Some(principal::id_of(&mailbox.owner_name)),
         }),
         object_type: Some("Mailbox".to_owned()),
         object_account_id: Some(account_id(mailbox.owner)),
