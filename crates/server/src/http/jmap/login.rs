@@ -36,7 +36,7 @@ async fn authenticated(jmap: &Jmap, head: &RequestHead) -> Result<Caller, Respon
     let credentials = match head.authorization() {
         Ok(authorization) => credentials(authorization),
         Err(NoAuthorization::Missing) => match head.cookie() {
-            Some(cookie) => of_browser(head, cookie)?,
+            Some(cookie) => of_browser(head, cookie).ok_or_else(not_own_page)?,
             None => return Err(problem::unauthorized(head, &without_credentials(NoAuthorization::Missing))),
         },
         Err(why) => return Err(problem::unauthorized(head, &without_credentials(why))),
@@ -55,16 +55,19 @@ async fn authenticated(jmap: &Jmap, head: &RequestHead) -> Result<Caller, Respon
 
 /// The credentials of a browser, which it adds by itself: a page of this server has to send the
 /// request, and say so if the request may change something. To read, a user may also follow a link.
-fn of_browser(head: &RequestHead, cookie: Zeroizing<String>) -> Result<Credentials, Response> {
+/// `None` if it does not count.
+fn of_browser(head: &RequestHead, cookie: Zeroizing<String>) -> Option<Credentials> {
     let is_read = head.method == Method::GET || head.method == Method::HEAD;
     // A WebSocket is opened with GET, and changes what its page wants.
     let is_safe = is_read && !head.headers.contains_key(header::UPGRADE);
     let sender = head.sender();
-    if sender.is_own_page() || is_safe && !sender.is_foreign() {
-        return Ok(Credentials::WebLogin(cookie));
-    }
+    let counts = sender.is_own_page() || is_safe && !sender.is_foreign();
+    counts.then_some(Credentials::WebLogin(cookie))
+}
+
+fn not_own_page() -> Response {
     let detail = "a web login is for pages of this server; send the field Origin";
-    Err(problem::response(&Problem::new(ProblemType::About, 403, detail)))
+    problem::response(&Problem::new(ProblemType::About, 403, detail))
 }
 
 fn credentials(authorization: Authorization) -> Credentials {
