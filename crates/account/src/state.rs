@@ -439,12 +439,7 @@ impl AccountState {
         let packed = self.messages.heap_bytes() + self.tombstones.heap_bytes();
         let packed = packed + self.departed.heap_bytes() + self.thread_links.heap_bytes() + self.maps_bytes();
         let objects = self.objects_bytes() + self.identities.bytes() + self.submissions.bytes();
-        rows + subscriptions
-            + packed
-            + self.flags.heap_bytes()
-            + objects
-            + self.contacts.memory()
-            + 4096
+        rows + subscriptions + packed + self.flags.heap_bytes() + objects + self.contacts.memory() + 4096
     }
 
     /// The most rows that applying these events reads.

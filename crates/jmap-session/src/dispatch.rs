@@ -22,8 +22,8 @@ use crate::scope::Scope;
 use crate::session_object;
 use crate::user::User;
 use crate::{
-    blob, contact, email, identity, mailbox, mdn, principal, push, quota, share_notification, shared_accounts,
-    snippet, submission, thread, upload, vacation,
+    blob, contact, email, identity, mailbox, mdn, principal, push, quota, share_notification,
+    shared_accounts, snippet, submission, thread, upload, vacation,
 };
 
 /// Runs a request.

@@ -128,8 +128,7 @@ fn account_capabilities(user: &User, owner: &str) -> Capabilities {
         let principals =
             PrincipalsCapability { current_user_principal_id: Some(principal::id_of(&user.name)) };
         // Each card may be in all address books.
-        let contacts =
-            ContactsCapability { max_address_books_per_card: None, may_create_address_book: true };
+        let contacts = ContactsCapability { max_address_books_per_card: None, may_create_address_book: true };
         capabilities.extend([
             capability(Capability::Principals, &principals),
             capability(Capability::Contacts, &contacts),

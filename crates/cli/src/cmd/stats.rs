@@ -143,8 +143,7 @@ async fn count(data_dir: &DataDir) -> Result<Stats> {
     let owners: HashMap<AccountId, AccountId> = shares.iter().map(|s| (s.share, s.owner)).collect();
     let mut kinds: BTreeMap<&'static str, Count> = BTreeMap::new();
     let mut total = Count::default();
-    for prefix in
-        ["server", "accounts", "aliases", "shares", "usage", "vacations", "logins", "acct", "spool"]
+    for prefix in ["server", "accounts", "aliases", "shares", "usage", "vacations", "logins", "acct", "spool"]
     {
         let mut listed = data_dir.store.list(prefix, None);
         while let Some(object) = listed.try_next().await? {

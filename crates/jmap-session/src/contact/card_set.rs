@@ -42,8 +42,7 @@ pub(crate) async fn set(
     let request = SetRequest::from_arguments(arguments)?;
     scope.require(&request.account_id)?;
     let mut entries = Entries::begin(scope, request.if_in_state.as_ref()).await?;
-    let mut response: CardSetResponse =
-        SetResponse::new(request.account_id.clone(), entries.old_state());
+    let mut response: CardSetResponse = SetResponse::new(request.account_id.clone(), entries.old_state());
     let _permit = scope.permit(memory_for(&request)).await;
     let done = run(scope, &mut entries, request, &mut response).await;
     done.map_err(|failure| entries.failed(failure))?;

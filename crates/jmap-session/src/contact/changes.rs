@@ -2,8 +2,8 @@
 
 use sealpost_account::AccountState;
 use sealpost_account::state::Changes;
-use sealpost_base::limits::JMAP_CHANGES;
 use sealpost_base::Position;
+use sealpost_base::limits::JMAP_CHANGES;
 use sealpost_jmap::State;
 use sealpost_jmap::contact::{ContactChanges, ContactChangesResponse};
 use sealpost_jmap::id::Id;
@@ -48,8 +48,7 @@ async fn changes<T: Send>(
     let request = ContactChanges::from_arguments(arguments)?;
     scope.require(&request.account_id)?;
     let most = request.most(JMAP_CHANGES);
-    let found =
-        scope.look(|logs| since(logs, &request.since_state, |state, at| find(state, at, most)));
+    let found = scope.look(|logs| since(logs, &request.since_state, |state, at| find(state, at, most)));
     let (new_state, found) =
         found.await?.ok_or_else(|| cannot_calculate("the state is unknown or too old"))?;
     let ids = |objects: Vec<T>| objects.into_iter().map(id_of).collect();
