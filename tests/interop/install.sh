@@ -2,6 +2,13 @@
 # Installs the mail clients that run.py drives, with apt-get, after it has said so. Without root, or with INTEROP_INSTALL=no, it
 # leaves them out: run.py then skips their checks and names them. No service is started or left enabled by it.
 set -eu
+# A JMAP client, in a directory of its own.
+npm_clients="${XDG_CACHE_HOME:-$HOME/.cache}/sealpost/npm"
+if [ ! -d "$npm_clients/node_modules/jmap-jam" ] && [ "${INTEROP_INSTALL:-yes}" != no ] && command -v npm >/dev/null 2>&1; then
+    echo "interop: installing jmap-jam with npm into $npm_clients" >&2
+    npm install --silent --no-audit --no-fund --prefix "$npm_clients" jmap-jam@0.13.1 >&2 ||
+        echo "interop: could not install jmap-jam; its checks will be skipped" >&2
+fi
 # swaks speaks TLS only with a module that it does not depend on.
 packages="isync neomutt swaks libnet-ssleay-perl curl ca-certificates haproxy msmtp python3-dkim python3-nacl"
 missing=""

@@ -30,7 +30,7 @@ import cyrus  # noqa: E402
 from harness import ACCOUNTS, PASSWORD, REGISTRY, Context, Skip  # noqa: E402
 
 MODULES = ["imap_session", "imap_messages", "imap_mailboxes", "delivery", "submission", "vacation", "signatures", "curl", "mbsync", "neomutt", "swaks",
-           "nodes", "balancer", "archive", "archive_add", "fail2ban", "mail_files", "oauth"]
+           "nodes", "balancer", "archive", "archive_add", "fail2ban", "mail_files", "oauth", "jmap"]
 
 
 def arguments():

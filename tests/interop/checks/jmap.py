@@ -1,15 +1,21 @@
-"""JMAP over HTTP: curl, and a WebSocket of our own."""
+"""JMAP over HTTP: curl, jmap-jam, and a WebSocket of our own."""
 
 import base64
 import json
 import os
+import pathlib
 import socket
 
+from checks.oauth import granted
 from harness import ADA, PASSWORD, check, ensure, equal
 from messages import SIMPLE
 
 CORE = "urn:ietf:params:jmap:core"
 MAIL = "urn:ietf:params:jmap:mail"
+CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
+# Where install.sh puts it.
+JAM = CACHE / "sealpost/npm/node_modules/jmap-jam/dist/index.js"
+DRIVER = pathlib.Path(__file__).parent.parent / "jmap_jam.mjs"
 
 
 def curl(context, path, *arguments, **options):
@@ -22,8 +28,7 @@ def session(context):
 
 
 def account_of(context):
-    (account,) = session(context)["accounts"]
-    return account
+    return session(context)["primaryAccounts"][MAIL]
 
 
 def api(context, *calls):
@@ -85,3 +90,14 @@ def websocket(context):
         length = int.from_bytes(answer.read(2), "big") if length == 126 else length
         response = json.loads(answer.read(length))
         equal((response["@type"], response["requestId"]), ("Response", "R"))
+
+
+if JAM.exists():
+    @check("jmap-jam, logged in by OAuth, sends a message and reads it", "http", "submission", program="node", sealpost_only=True)
+    def jam(context):
+        token = granted(context)[2]["access_token"]
+        seen = json.loads(context.run("node", DRIVER, JAM, context.ready["http"]["url"], token, ADA))
+        (email,) = seen["found"]
+        equal(email["preview"], "Grüße von jam")
+        equal(email["keywords"], {})
+        ensure(seen["submission"]["id"], seen)
