@@ -8,8 +8,14 @@ use std::process::Command;
 use run::{ACCOUNT, Home};
 use serde_json::{Value, json};
 
+/// The command line: an action, the account, options of the action.
+fn of_account<'a>(args: &[&'a str]) -> Vec<&'a str> {
+    let (action, options) = args.split_first().unwrap();
+    [&["account", "vacation", action, ACCOUNT], options].concat()
+}
+
 fn vacation(home: &Home, args: &[&str]) -> (Value, i32) {
-    home.json(&[&["account", "vacation", ACCOUNT], args].concat())
+    home.json(&of_account(args))
 }
 
 #[test]
@@ -28,7 +34,7 @@ fn a_response_is_set_shown_and_switched_off() {
     let more = ["set", "--subject", "Away", "--html-file", html.to_str().unwrap()];
     let (now, _) = vacation(&home, &more);
     assert_eq!((&now["text"], &now["html"]), (&"Back soon.".into(), &"<p>Away</p>".into()));
-    let text = home.ok(&["account", "vacation", ACCOUNT, "show"]);
+    let text = home.ok(&["account", "vacation", "show", ACCOUNT]);
     for part in [
         "state    on",
         "from     2026-12-24T00:00:00Z",
@@ -41,7 +47,7 @@ fn a_response_is_set_shown_and_switched_off() {
     let (off, _) = vacation(&home, &["off"]);
     assert_eq!((&off["enabled"], &off["text"]), (&false.into(), &"Back soon.".into()));
     let input = home
-        .run_with(&["account", "vacation", ACCOUNT, "set", "--reset", "--text-file", "-"], "From stdin.\n");
+        .run_with(&["account", "vacation", "set", ACCOUNT, "--reset", "--text-file", "-"], "From stdin.\n");
     assert!(input.status.success(), "{input:?}");
     let (now, _) = vacation(&home, &["show"]);
     assert_eq!(
@@ -62,12 +68,11 @@ fn wrong_dates_and_long_texts_are_usage_errors() {
         &["set", "--text-file", long.to_str().unwrap()],
         &["set", "--text-file", "-", "--html-file", "-"],
         &["set", "--subject", "a\nb"],
-        &[],
     ] {
-        let status = home.status(&[&["account", "vacation", ACCOUNT], args].concat());
+        let status = home.status(&of_account(args));
         assert_eq!(status, 2, "{args:?}");
     }
-    assert_eq!(home.status(&["account", "vacation", "nobody@example.org", "off"]), 3, "not found");
+    assert_eq!(home.status(&["account", "vacation", "off", "nobody@example.org"]), 3, "not found");
 }
 
 #[test]
@@ -81,13 +86,13 @@ fn a_backup_of_one_account_has_its_response() {
     }
     let mut command = Command::new(env!("CARGO_BIN_EXE_sealpost"));
     command.current_dir(home.path("")).env("SEALPOST_CONFIG", "");
-    command.args(["--dir", "copy", "account", "vacation", ACCOUNT, "show", "--json"]);
+    command.args(["--dir", "copy", "account", "vacation", "show", ACCOUNT, "--json"]);
     let shown: Value = serde_json::from_slice(&command.output().unwrap().stdout).unwrap();
     assert_eq!(shown["text"], "Away.");
     // Without the key nothing shows it, and none is made in its place.
     std::fs::remove_file(home.path("data/mail.key")).unwrap();
     for args in [&["show"][..], &["set", "--text", "x"]] {
-        assert_ne!(home.status(&[&["account", "vacation", ACCOUNT], args].concat()), 0, "{args:?}");
+        assert_ne!(home.status(&of_account(args)), 0, "{args:?}");
     }
     assert!(!home.path("data/mail.key").exists());
 }

@@ -31,14 +31,12 @@ use crate::queues::{mail_keys_or_make, stored_mail_keys};
                   without the owner's password, which this command does not need. JMAP clients change the same text \
                   (VacationResponse).\n
 Examples:
-  sealpost account vacation jane@example.org show
-  sealpost account vacation jane@example.org set --text \"Back on Monday.\" --to 2026-12-28
-  sealpost account vacation jane@example.org set --text-file away.txt --subject \"Away\" --from 2026-12-24
-  sealpost account vacation jane@example.org off"
+  sealpost account vacation show jane@example.org
+  sealpost account vacation set jane@example.org --text \"Back on Monday.\" --to 2026-12-28
+  sealpost account vacation set jane@example.org --text-file away.txt --subject \"Away\"
+  sealpost account vacation off jane@example.org"
 )]
 pub(super) struct Args {
-    #[command(flatten)]
-    account: NameArgs,
     #[command(subcommand)]
     action: Action,
 }
@@ -47,14 +45,14 @@ pub(super) struct Args {
 enum Action {
     /// Show the vacation response
     #[command(after_help = "Example:
-  sealpost account vacation jane@example.org show --json")]
-    Show,
+  sealpost account vacation show jane@example.org --json")]
+    Show(NameArgs),
     /// Switch the vacation response on; values that are not given stay as they are
     Set(SetArgs),
     /// Switch the vacation response off; its text is kept
     #[command(after_help = "Example:
-  sealpost account vacation jane@example.org off")]
-    Off,
+  sealpost account vacation off jane@example.org")]
+    Off(NameArgs),
 }
 
 #[derive(clap::Args)]
@@ -62,10 +60,12 @@ enum Action {
     after_help = "Dates are days (2026-12-24, from 00:00 UTC) or moments (2026-12-24T08:30:00Z). A sender gets one reply in \
                   a week; switching the response off and on, or moving --from, begins again.\n
 Examples:
-  sealpost account vacation jane@example.org set --text \"Back on Monday.\"
-  sealpost account vacation jane@example.org set --reset --html-file away.html --to 2026-12-28"
+  sealpost account vacation set jane@example.org --text \"Back on Monday.\"
+  sealpost account vacation set jane@example.org --reset --html-file away.html --to 2026-12-28"
 )]
 struct SetArgs {
+    #[command(flatten)]
+    account: NameArgs,
     /// The plain text
     #[arg(long, value_name = "TEXT", conflicts_with = "text_file")]
     text: Option<String>,
@@ -103,10 +103,10 @@ struct VacationReport {
 
 pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     match args.action {
-        Action::Show => show(&args.account, global).await,
+        Action::Show(account) => show(&account, global).await,
         Action::Set(set) => {
-            let given = set.settings()?;
-            let report = change(&args.account, global, move |before| given.over(before)).await?;
+            let given = set.given()?;
+            let report = change(&set.account, global, move |before| given.over(before)).await?;
             global.output().done(&report, |report| {
                 let from = report.from.as_ref().map(|from| format!(" from {from}")).unwrap_or_default();
                 let to = report.to.as_ref().map(|to| format!(" until {to}")).unwrap_or_default();
@@ -114,9 +114,9 @@ pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
             })?;
             Ok(ExitCode::SUCCESS)
         }
-        Action::Off => {
+        Action::Off(account) => {
             let off = |before: &VacationSettings| VacationSettings { is_enabled: false, ..before.clone() };
-            let report = change(&args.account, global, off).await?;
+            let report = change(&account, global, off).await?;
             global.output().done(&report, |report| format!("mail for {} is not answered", report.account))?;
             Ok(ExitCode::SUCCESS)
         }
@@ -168,7 +168,7 @@ struct Given {
 }
 
 impl SetArgs {
-    fn settings(self) -> Result<Given> {
+    fn given(&self) -> Result<Given> {
         let is_input = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
         if is_input(&self.text_file) && is_input(&self.html_file) {
             return Err(
@@ -180,8 +180,8 @@ impl SetArgs {
             is_enabled: true,
             from: self.from,
             to: self.to,
-            subject: self.subject,
-            text: self.text.or(from_file),
+            subject: self.subject.clone(),
+            text: self.text.clone().or(from_file),
             html: self.html_file.as_deref().map(read).transpose()?,
             round: 0,
         };
