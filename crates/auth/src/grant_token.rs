@@ -39,8 +39,8 @@ pub struct GrantToken {
     pub binding: [u8; DIGEST_BYTES],
 }
 
-/// What the text of a token of that kind begins with: kinds are told apart in logs of clients, and by
-/// scanners for leaked secrets.
+/// What the text of a token of that kind begins with: readers of a client's log and scanners for leaked
+/// secrets distinguish kinds by it.
 fn prefix(kind: TokenKind) -> &'static str {
     match kind {
         TokenKind::Client => "si_",

@@ -1,8 +1,8 @@
 //! Which addresses a name of the internet may lead to.
 //!
-//! Whoever controls a name can let it lead anywhere: to this node, to the network behind it, to the
-//! metadata service of a cloud. So the addresses are checked that a connection is about to be made
-//! to, after the name was resolved, and no other addresses are used.
+//! The owner of a name can let it lead anywhere: to this node, to the network behind it, to the
+//! metadata service of a cloud. So a node resolves the name, checks the addresses, and connects to
+//! these and no others.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

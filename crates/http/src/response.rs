@@ -73,7 +73,7 @@ impl Response {
             .with(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"))
     }
 
-    /// The browser goes on with GET at that URL, which may be of another server; `None` if it cannot
+    /// The browser continues with GET at that URL, which may be of another server; `None` if it cannot
     /// be in a field.
     pub fn see_other(url: &str) -> Option<Self> {
         let location = HeaderValue::from_str(url).ok()?;

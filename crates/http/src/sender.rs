@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_of_other_origins_are_told_apart() {
+    fn pages_of_other_origins_are_distinguished() {
         let own = "https://mail.example.org";
         for (origin, site, expected) in [
             (Some(own), Some("same-origin"), Sender::OwnPage),

@@ -1,7 +1,7 @@
 //! Principals (RFC 9670 §2): the users of the caller's domain, and those that share something with the
-//! caller or that the caller shares something with. Nobody else is shown, whatever a client asks for.
+//! caller or that the caller shares something with. Clients see no other users, whatever they ask for.
 //!
-//! A state is a print of what is shown: a change cannot be told, only that there was one.
+//! A state is a print of what a client sees: it shows that there was a change, not which.
 
 mod directory;
 mod get;

@@ -92,7 +92,7 @@ impl StateChanges {
         let known = match known {
             None => now,
             Some(state) => {
-                // Of other owners' accounts the client knows all, or it is told all of them.
+                // Of other owners' accounts the client knows all, or gets all of them.
                 let knows_others = push_state(caller.account(), &now).1 == others_part(state);
                 let others = now.into_iter().filter(|(id, _)| knows_others && *id != caller.account());
                 let own = seen.into_iter().filter_map(|(account, now, own)| {
@@ -218,7 +218,7 @@ fn changed_contacts(logs: &Logs<'_>, before: Option<&KnownAccount>) -> impl Iter
         .filter_map(|(name, has_changed)| has_changed.then_some(name))
 }
 
-/// The types that may have changed with these emails; `None`: more than can be told.
+/// The types that may have changed with these emails; `None`: more than the server can list.
 fn changed_types(emails: Option<&AccountChanges<ObjectId>>) -> impl Iterator<Item = &'static str> {
     let is_all = emails.is_none_or(|found| found.more);
     let is_any = |of: fn(&AccountChanges<ObjectId>) -> bool| is_all || emails.is_some_and(of);

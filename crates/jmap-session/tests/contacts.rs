@@ -189,7 +189,7 @@ async fn large_cards_of_a_call_are_several_entries() {
     });
     let set = call(&caller, "ContactCard/set", json!({ "create": cards.collect::<Map<_, _>>() })).await;
     assert_eq!(set["created"].as_object().unwrap().len(), count);
-    // The client goes on at the new state without asking, as nobody else wrote.
+    // The client continues at the new state without asking, as no other client wrote.
     assert_eq!((&set["oldState"], &set["newState"]), (&json!("0"), &json!("3")));
     // They are read back a few at a time.
     let all = call(&caller, "ContactCard/get", json!({ "properties": ["uid"] })).await;

@@ -56,7 +56,8 @@ pub struct Mail {
     pub submission: Option<MailSubmission>,
 }
 
-/// A submission that the account of a mail has a record of: it is told what becomes of the mail.
+/// A submission that the account of a mail has a record of: the queue reports to it what becomes of the
+/// mail.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct MailSubmission {

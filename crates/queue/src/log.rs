@@ -216,8 +216,8 @@ impl Queue {
         self.committed(result).await
     }
 
-    /// Cancels a submission: whether nobody gets it. If not, a server has the mail, or may get it by an
-    /// attempt that was begun. Durable when it returns.
+    /// Cancels a submission: whether no recipient gets it. If not, a server has the mail, or may get it by
+    /// an attempt that was begun. Durable when it returns.
     ///
     /// # Errors
     /// `Retry` if that is not durable, or not known to be.

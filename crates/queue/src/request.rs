@@ -69,7 +69,7 @@ pub enum Action {
     /// Release the whole queue.
     #[n(8)]
     ReleaseAll,
-    /// The sender cancels that submission; its account is told whether that was in time.
+    /// The sender cancels that submission; the queue reports to its account whether that was in time.
     #[n(9)]
     Cancel(#[n(0)] SubmissionId),
 }

@@ -220,7 +220,7 @@ impl State {
         self.submissions.get(mail)
     }
 
-    /// Submissions of which their accounts have not been told everything, by mail.
+    /// Submissions with news that the queue has not reported to their accounts yet, by mail.
     pub fn untold(&self) -> impl Iterator<Item = (MailId, &QueuedSubmission)> {
         self.submissions.iter_from(MailId(0)).filter(|(_, queued)| !queued.news.is_empty())
     }

@@ -2,8 +2,8 @@
 //! (RFC 5230, RFC 3834).
 //!
 //! Replies are made at delivery, while the owner is not logged in. So the text is sealed under the
-//! mail key, as the keys of domains are: a store or a backup of it shows nothing, and nobody without
-//! the key can make one. Each change writes a new object and then names it in the record of the
+//! mail key, as the keys of domains are: a store or a backup of it shows nothing, and no process
+//! without the key can make one. Each change writes a new object and then names it in the record of the
 //! account, which nodes read at each delivery; a reader sees all of a change or nothing.
 //!
 //! - [`settings`]: what is answered, and when.

@@ -268,7 +268,7 @@ fn check(fields: &AddressBookFields) -> Result<(), SetError> {
     fields.check().map_err(|error| wrong(property, error.to_string()))
 }
 
-/// RFC 9610 §2.3: nobody has the right "mayShare".
+/// RFC 9610 §2.3: no user has the right "mayShare".
 fn not_shared(given: &AddressBook) -> Result<(), SetError> {
     match given.share_with {
         Some(Some(_)) => {

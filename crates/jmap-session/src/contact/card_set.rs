@@ -1,6 +1,6 @@
 //! ContactCard/set (RFC 9610 §3.5): creates, then updates, then destroys. Many cards become one entry
-//! of the log. Each card is decided again where the log ends: an update of a card that others changed
-//! meanwhile is made anew.
+//! of the log. Each card is decided again where the log ends: an update of a card that another client
+//! changed meanwhile is made again.
 
 mod commit;
 mod prepare;
@@ -28,7 +28,7 @@ use crate::method::{Failure, Outcome};
 use crate::responder::Responder;
 use crate::scope::Scope;
 
-/// How often an update is made anew that others came before.
+/// How often an update is made again that another client's change came before.
 const ATTEMPTS: usize = 4;
 /// Memory for each byte of a card: as values, as text, in the event and in the entry.
 const MEMORY_FACTOR: usize = 4;
@@ -128,7 +128,7 @@ async fn create(
                 response.created.insert(creation, reply);
             }
             Done::Refused(error) => drop(response.not_created.insert(creation, error)),
-            // Nobody else can change a card that is new.
+            // No other client can change a card that is new.
             Done::Overtaken => drop(response.not_created.insert(creation, overtaken())),
         }
     }

@@ -221,7 +221,7 @@ async fn spread(
     Ok(())
 }
 
-/// What the client is told of a new email (RFC 8621 §4.6).
+/// The properties of a new email in the response (RFC 8621 §4.6).
 fn shown(email: &StoredEmail, asked: &Flags) -> Email {
     let keywords = keywords_of(&email.flags);
     let is_as_asked = keywords.0.len() == asked_keywords(asked).0.len();

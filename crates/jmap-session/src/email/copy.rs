@@ -1,6 +1,6 @@
 //! Email/copy (RFC 8621 §4.7): between the caller's own account and those of other owners.
 //!
-//! A copy is sealed anew for the log that it comes into, and keeps the id of the original. So an
+//! A copy is sealed again, for the log that it comes into, and keeps the id of the original. So an
 //! account that has the email already has nothing to get: `alreadyExists`.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -65,7 +65,7 @@ pub(crate) fn notification_about(header: &[u8]) -> Option<String> {
 pub(super) struct Original {
     /// Where its sender wants notifications (RFC 8098 §2.1).
     pub(super) notify: Vec<String>,
-    /// Its sender requires an option that nobody here knows (RFC 8098 §2.2).
+    /// Its sender requires an option that this server does not know (RFC 8098 §2.2).
     pub(super) requires_more: bool,
     /// Original-Recipient (RFC 8098 §2.3).
     pub(super) recipient: Option<String>,

@@ -1,7 +1,7 @@
 //! MDN/send (RFC 9007 §2.1): notifications of what became of messages, to their senders.
 //!
 //! A notification goes through the outbox as all mail of users does, with the null sender (RFC 8098 §3), so
-//! that nobody answers it. It has no record: an EmailSubmission is of an email, and this is none.
+//! that no server answers it. It has no record: an EmailSubmission is of an email, and this is none.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ use crate::responder::Responder;
 use crate::scope::Scope;
 use crate::submission::{Refused, SourceEmail, invalid_property, limit_error, received_field};
 
-/// The keyword of a message whose sender was told what became of it (RFC 3503 §3).
+/// The keyword of a message whose sender got a notification (RFC 3503 §3).
 const SENT: &str = "$mdnsent";
 
 pub(crate) async fn send(
@@ -251,7 +251,7 @@ fn not_found(text: &str) -> SetError {
     SetError::from(SetErrorType::NotFound).describe(text)
 }
 
-/// Whether the sender of an email was told already.
+/// Whether the sender of an email got a notification already.
 async fn is_marked(scope: &Scope<'_>, object: ObjectId) -> Result<bool, Refused> {
     let is_marked = scope
         .look(|logs| {

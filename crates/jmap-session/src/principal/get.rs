@@ -55,7 +55,7 @@ fn chosen(all: Vec<Principal>, ids: Option<Vec<GivenId>>) -> (Vec<Principal>, Ve
     (found, missing)
 }
 
-/// Principal/changes: none, or more than can be told.
+/// Principal/changes: none, or changes that the server cannot calculate.
 pub(crate) async fn changes(
     scope: &Scope<'_>,
     responder: &mut Responder<'_>,

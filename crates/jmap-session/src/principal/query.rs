@@ -47,7 +47,7 @@ pub(crate) async fn query(
     Ok(())
 }
 
-/// None, or more than can be told.
+/// None, or changes that the server cannot calculate.
 pub(crate) async fn query_changes(
     scope: &Scope<'_>,
     responder: &mut Responder<'_>,

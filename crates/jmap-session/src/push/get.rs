@@ -45,7 +45,7 @@ pub(super) fn id_of(subscription: &Subscription) -> Id {
     Id::new(subscription.id.to_string()).expect("hexadecimal digits are safe characters")
 }
 
-/// A subscription without its URL and keys, which are never told.
+/// A subscription without its URL and keys, which no response shows.
 fn shown(subscription: &Subscription) -> PushSubscription {
     PushSubscription {
         id: Some(id_of(subscription)),

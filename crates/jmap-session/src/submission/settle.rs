@@ -1,6 +1,7 @@
 //! Finds submissions that were recorded and never queued: the node ended in between.
 //!
-//! No client was told that such a submission was made. It is shown as canceled, which it is: nobody gets it.
+//! No client got a reply that such a submission was made. It is shown as canceled, which it is: no
+//! recipient gets it.
 //! Should a queue report later that it has the mail, that counts.
 
 use std::time::Duration;

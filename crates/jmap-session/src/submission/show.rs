@@ -66,8 +66,8 @@ fn address(path: &PathAddress) -> EnvelopeAddress {
     EnvelopeAddress { email: path.address.clone(), parameters }
 }
 
-/// How far a recipient's mail got. Before the first reply, and where nobody replies, the reply is one that
-/// says the same (RFC 8621 §7).
+/// How far a recipient's mail got. Before the first reply, and where no server replies, the reply is one
+/// that says the same (RFC 8621 §7).
 fn status_of(progress: Progress, status: &RecipientStatus) -> DeliveryStatus {
     let is_waiting = status.delivered == Delivered::Queued;
     let (delivered, said) = match (progress, status.delivered) {

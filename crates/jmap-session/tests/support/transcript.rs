@@ -7,7 +7,7 @@
 //! > ["Mailbox/get", {}, "a"]     a call; consecutive calls are one request
 //! < ["Mailbox/get", {}, "a"]     the responses that it must get, no others
 //! ```
-//! A call or response goes on in lines that begin with the same character and two spaces more. In
+//! A call or response continues in lines that begin with the same character and two spaces more. In
 //! responses the string `<any>` stands for any value, `<name:=>` too and keeps it; `<name>` in calls
 //! and responses is what was kept, `<account>` the id of the account. Every request uses core,
 //! mail, blob, mdn, quota and principals. `jane …` is done by another account, `jane@localhost`.

@@ -16,7 +16,7 @@ use crate::retry::MAX_HOLD;
 pub struct Applied {
     /// The mails that it accepted, in order.
     pub accepted: Vec<MailId>,
-    /// For each cancellation, in order, the mail that nobody gets now; `None` if it was too late.
+    /// For each cancellation, in order, the mail that no recipient gets now; `None` if it was too late.
     pub canceled: Vec<Option<MailId>>,
 }
 

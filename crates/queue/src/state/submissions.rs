@@ -1,5 +1,5 @@
-//! Submissions among the queued mails: what is still to be told to their accounts, and which of them can
-//! be canceled.
+//! Submissions among the queued mails: what the queue still has to report to their accounts, and which of
+//! them a user can cancel.
 //!
 //! An account's log and a queue's are two logs. So what becomes of a submission stays here until the
 //! account has it ([`Event::Told`](crate::event::Event)); a crash in between tells it twice, never not.
@@ -20,7 +20,7 @@ pub struct QueuedSubmission {
     /// Which.
     #[n(0)]
     pub of: MailSubmission,
-    /// What its account has not been told, in order, each with the position that it is of.
+    /// News not yet reported to its account, in order, each with the position that it is of.
     #[n(1)]
     pub news: Vec<(Position, News)>,
     /// A server may have the mail, or is about to get it.
@@ -72,7 +72,7 @@ pub enum Arrival {
     /// Another server has it, or an alias has sent it on.
     #[n(2)]
     Elsewhere,
-    /// It was given up.
+    /// The queue sends it no more.
     #[n(3)]
     Failed,
 }

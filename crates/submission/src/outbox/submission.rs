@@ -52,7 +52,7 @@ pub struct ReadySubmission {
 
 impl ReadySubmission {
     /// The queue takes it. It is durable when this returns. `submission`: its account has a record of it,
-    /// and is told what becomes of it.
+    /// to which the queue reports what becomes of it.
     ///
     /// # Errors
     /// `Store`, also if it is not known whether it is durable.

@@ -28,7 +28,7 @@ const REFERENCES: usize = 10;
 pub struct Original {
     /// Why it gets no reply, if so.
     pub unanswerable: Option<Unanswerable>,
-    /// To, Cc, Bcc and the same of whoever sent it again, unfolded (RFC 5230 §4.5).
+    /// To, Cc, Bcc and their Resent- forms, unfolded (RFC 5230 §4.5).
     pub(super) recipients: Vec<String>,
     /// The subject, decoded.
     pub subject: Option<String>,
@@ -166,8 +166,8 @@ impl Original {
     }
 }
 
-/// The name before an address in To, for the reply. A sender that somebody else pretends to be gets
-/// what the message had there, so it repeats nothing that leads anywhere.
+/// The name before an address in To, for the reply. The victim of a forged sender gets what
+/// the message had there, so it repeats nothing that leads anywhere.
 fn display_name(name: Option<&str>) -> String {
     let name = text(name.unwrap_or_default().as_bytes());
     let is_harmless = name.chars().count() <= limits::VACATION_QUOTED_CHARS / 4

@@ -1,6 +1,6 @@
 //! [`VacationResponder`]: decides on mail that was delivered, and replies.
 //!
-//! A session hands over what it has delivered and goes on ([`VacationResponder::delivered`]); a task
+//! A session hands over what it has delivered and continues ([`VacationResponder::delivered`]); a task
 //! ([`VacationResponder::run`]) does the rest. A message whose turn does not come, because too many
 //! wait or the process ends, gets no reply. None gets two: a reply is recorded before it is queued.
 //!

@@ -2,7 +2,7 @@
 //!
 //! Senders are held as tags, an HMAC under the mail key, and the list is sealed under that key
 //! besides: a reader of the store learns neither the senders nor, within steps, how many they are.
-//! The list bounds everything: an entry is added before its reply is queued, so nobody gets a second
+//! The list bounds everything: an entry is added before its reply is queued, so no sender gets a second
 //! reply within the week, whatever crashes, and the limits of an account hold over restarts and on
 //! all nodes together.
 
@@ -24,7 +24,7 @@ const ENTRY_BYTES: usize = TAG_BYTES + 4;
 /// Length of what is sealed, before it.
 const LENGTH_BYTES: usize = 4;
 
-/// A sender, as nobody without the mail key can tell it.
+/// A sender, which only a process with the mail key can recognize.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SenderTag([u8; TAG_BYTES]);
 

@@ -26,7 +26,7 @@ pub struct VacationSettings {
     /// The HTML.
     #[n(5)]
     pub html: Option<String>,
-    /// The number of the change that began this vacation: senders are told of each. Set by
+    /// The number of the change that began this vacation: senders get a reply in each. Set by
     /// [`super::Vacations::change`].
     #[n(6)]
     #[cbor(default)]
@@ -72,8 +72,8 @@ impl VacationSettings {
         self.wrong().map_or(Ok(()), |(_, why)| Err(Error::invalid(why)))
     }
 
-    /// A vacation that is switched on, or moved to another date, is a new one: senders are told of
-    /// it who were told of the one before. A corrected text is not.
+    /// A vacation that is switched on, or moved to another date, is a new one: senders who got a reply
+    /// in the one before get another. A corrected text does not begin a new one.
     pub(super) fn begin_round(&mut self, before: &VacationSettings, number: u64) {
         let begins = self.is_enabled && (!before.is_enabled || self.from != before.from);
         self.round = if begins { number } else { before.round };

@@ -248,7 +248,7 @@ async fn replies_are_sent_between_the_dates_only() {
 }
 
 #[tokio::test]
-async fn a_suspended_account_replies_to_nobody() {
+async fn a_suspended_account_sends_no_reply() {
     let fixture = Fixture::new().await;
     fixture.enable().await;
     fixture.directory.suspend(&name()).await.unwrap();

@@ -10,7 +10,7 @@ use crate::method::Failure;
 
 /// Why a submission was not made.
 pub(crate) enum Refused {
-    /// The client is told of this one.
+    /// The response reports this one.
     Object(SetError),
     /// The method fails.
     Method(Failure),

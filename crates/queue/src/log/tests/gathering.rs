@@ -29,7 +29,7 @@ async fn an_entry_waits_for_those_that_came_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lone_mail_waits_for_nobody() {
+async fn a_lone_mail_waits_for_no_other() {
     let fixture = Fixture::on(Store::memory());
     let queue = fixture.open("a").await;
     join_all((0..20).map(|n| queue.accept(fixture.mail(&format!("u{n}@d.example"))))).await;

@@ -78,7 +78,7 @@ async fn a_deferred_mail_is_canceled_unless_it_has_several_recipients() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn news_stay_until_they_are_told_through_a_restart() {
+async fn news_stay_until_they_are_reported_through_a_restart() {
     let clock = Arc::new(TokioClock::new());
     let (servers, store) = (Servers::new(clock.clone()), Store::memory());
     let fixture = Fixture::on(&store, &servers, &clock).await;
@@ -126,7 +126,7 @@ async fn another_process_cancels_by_a_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn recipients_of_a_removed_mail_are_told_as_failed() {
+async fn recipients_of_a_removed_mail_are_reported_as_failed() {
     let fixture = Fixture::new().await;
     let id = fixture.submit(1, &["u@there.example", "v@there.example"], Duration::from_secs(600)).await;
     fixture.queue.commit(vec![Event::Removed(id)]).await.unwrap();

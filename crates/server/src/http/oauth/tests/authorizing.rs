@@ -127,7 +127,7 @@ async fn guesses_at_the_page_are_held_back() {
 }
 
 #[tokio::test]
-async fn codes_that_nobody_claims_make_room() {
+async fn codes_that_no_client_claims_give_way() {
     let node = TestNode::new();
     let (record, root) = node.account("me@localhost").await;
     for n in 0..ACCOUNT_GRANTS {
