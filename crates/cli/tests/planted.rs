@@ -164,7 +164,7 @@ fn replacing_the_server_key_vouches_for_the_log() {
     remove(&home, &vouching);
     let (report, status) = home.json(&["check"]);
     assert_eq!(status, 1);
-    assert!(report["problems"].to_string().contains("a server key that was retired"), "{report}");
+    assert!(report["problems"].to_string().contains("a retired server key"), "{report}");
 }
 
 /// More of each than the limits, and than earlier versions endured: mail continues, and an operator

@@ -225,11 +225,11 @@ fn a_copy_is_complete_and_a_second_one_incremental() {
     };
     assert_eq!(without_records(&original), without_records(&backup));
     assert!(backup["checked"]["messages"].as_u64().unwrap() > 30, "{backup}");
-    // One account alone is all there is here, but for the queue.
+    // One account alone is all there is here, but for the queue and the key that signs pushes.
     let (one, _) = home.json(&["backup", "data", "one", "--account", "jane@example.org"]);
     let (all, _) = home.json(&["backup", "data", "all"]);
-    let queued = paths(&home, "data", "queue/%").len() as u64;
-    assert_eq!(one["copied"].as_u64().unwrap() + queued, all["copied"].as_u64().unwrap());
+    let of_server = (paths(&home, "data", "queue/%").len() + paths(&home, "data", "push/%").len()) as u64;
+    assert_eq!(one["copied"].as_u64().unwrap() + of_server, all["copied"].as_u64().unwrap());
     assert_eq!(home.status(&["backup", "data", "one", "--account", "nobody@example.org"]), 3);
 }
 
