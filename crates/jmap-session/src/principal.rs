@@ -3,13 +3,13 @@
 //!
 //! A state is a print of what is shown: a change cannot be told, only that there was one.
 
-mod directory;
+mod domain_users;
 mod get;
 mod list;
 mod query;
 mod set;
 
-pub(crate) use directory::PrincipalDirectory;
+pub(crate) use domain_users::DomainUsers;
 pub(crate) use get::{changes, get};
 pub(crate) use list::{id_of, state};
 pub(crate) use query::{query, query_changes};

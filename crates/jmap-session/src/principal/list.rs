@@ -26,7 +26,7 @@ pub(crate) fn id_of(name: &str) -> Id {
 pub(super) async fn list(user: &User, shared: &[SharedAccount]) -> Result<Vec<Principal>> {
     let mut names = grantees(user).await?;
     if let Ok(name) = AccountName::parse(&user.name) {
-        let domain = user.shared.principals.of(user.ctx(), name.address().domain()).await?;
+        let domain = user.shared.domain_users.of(user.ctx(), name.address().domain()).await?;
         names.extend(domain.iter().map(|name| name.to_string()));
     }
     names.extend(shared.iter().map(|account| account.name.clone()));
