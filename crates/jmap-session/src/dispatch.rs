@@ -16,8 +16,9 @@ use sealpost_mailbox::shared_accounts::Reach;
 use sealpost_session::metrics::{Command, Protocol, Verdict};
 use serde_json::{Map, Value};
 
+use crate::api_error::ApiError;
 use crate::method::{Failure, Outcome};
-use crate::responder::{ApiError, Responder, ResponseSink};
+use crate::responder::{Responder, ResponseSink};
 use crate::scope::Scope;
 use crate::session_object;
 use crate::user::User;
