@@ -3,15 +3,17 @@
 //! Blobs of messages take no space in the store. An id says where the bytes are ([`id`]), and responses read
 //! them from there ([`open`]). Such a blob exists as long as an email that contains it.
 
+mod digests;
 mod download;
 mod get;
 mod id;
 mod lookup;
 mod open;
 
+pub(crate) use digests::DIGESTS;
 pub use download::BlobDownload;
 pub(crate) use download::download;
-pub(crate) use get::{DIGESTS, get};
+pub(crate) use get::get;
 pub(crate) use id::{BlobBase, BlobName, upload_id};
 pub(crate) use lookup::lookup;
 pub(crate) use open::{Blob, open};

@@ -13,9 +13,10 @@ use sealpost_jmap::error::ProblemType;
 use sealpost_jmap::session::Session;
 use sealpost_jmap::{Problem, Request, State};
 
+use crate::api_error::ApiError;
 use crate::blob::{self, BlobDownload};
 use crate::dispatch;
-use crate::responder::{ApiError, ResponseSink};
+use crate::responder::ResponseSink;
 use crate::session_object;
 use crate::shared::{JmapShared, UnderWay};
 use crate::shared_accounts;

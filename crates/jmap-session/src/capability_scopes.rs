@@ -34,7 +34,7 @@ pub(crate) fn supported(usable: &[Capability]) -> Scopes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session_object::USABLE;
+    use crate::usable_capabilities::USABLE;
 
     #[test]
     fn each_scope_grants_its_own_capabilities() {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::{BoxFuture, ready};
+use futures::future::BoxFuture;
 use sealpost_base::Permit;
 use sealpost_base::limits::JMAP_SEND_BYTES;
 use sealpost_jmap::capability::Capability;
@@ -16,8 +16,9 @@ use sealpost_mailbox::shared_accounts::Reach;
 use sealpost_session::metrics::{Command, Protocol, Verdict};
 use serde_json::{Map, Value};
 
+use crate::api_error::ApiError;
 use crate::method::{Failure, Outcome};
-use crate::responder::{ApiError, Responder, ResponseSink};
+use crate::responder::{Responder, ResponseSink};
 use crate::scope::Scope;
 use crate::session_object;
 use crate::user::User;
@@ -170,7 +171,7 @@ fn call_beside_mail<'a>(
         "ContactCard/query" => contact::query(scope, responder, arguments, call_id).boxed(),
         "ContactCard/queryChanges" => contact::query_changes(scope, responder, arguments, call_id).boxed(),
         "ContactCard/set" => contact::set_cards(scope, responder, arguments, call_id).boxed(),
-        "ContactCard/copy" => ready(contact::copy(scope, arguments)).boxed(),
+        "ContactCard/copy" => contact::copy(scope, arguments).boxed(),
         "Email/copy" => email::copy(scope, responder, arguments, call_id).boxed(),
         "EmailSubmission/get" => submission::get(scope, responder, arguments, call_id).boxed(),
         "EmailSubmission/changes" => submission::changes(scope, responder, arguments, call_id).boxed(),

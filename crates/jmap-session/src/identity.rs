@@ -6,10 +6,12 @@
 mod changes;
 mod get;
 pub(crate) mod list;
+mod own_addresses;
 mod set;
 mod show;
 
 pub(crate) use changes::changes;
 pub(crate) use get::get;
-pub(crate) use list::{OwnAddresses, id_of};
+pub(crate) use list::id_of;
+pub(crate) use own_addresses::OwnAddresses;
 pub(crate) use set::set;

@@ -12,6 +12,7 @@
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
+mod api_error;
 mod blob;
 mod caller;
 mod capability_scopes;
@@ -47,19 +48,21 @@ mod state_string;
 mod submission;
 mod thread;
 mod upload;
+mod usable_capabilities;
 mod user;
 mod vacation;
 
+pub use api_error::ApiError;
 pub use blob::BlobDownload;
 pub use caller::Caller;
 pub use login::{Credentials, LoginRefused};
 pub use push::JmapPayloads;
-pub use responder::{ApiError, ClientGone, ResponseSink};
+pub use responder::{ClientGone, ResponseSink};
 pub use shared::JmapShared;
 pub use state_changes::StateChanges;
 pub use upload::{BodyEnded, UploadBody};
 
 /// The scopes that clients of OAuth can use here.
 pub fn supported_scopes() -> sealpost_auth::Scopes {
-    capability_scopes::supported(session_object::USABLE)
+    capability_scopes::supported(usable_capabilities::USABLE)
 }

@@ -4,7 +4,7 @@ use sealpost_base::{Error, Kind};
 use sealpost_jmap::MethodError;
 use sealpost_jmap::error::MethodErrorType;
 
-use crate::responder::ApiError;
+use crate::api_error::ApiError;
 
 /// Why a call has no response of its own.
 #[derive(Debug)]

@@ -3,14 +3,16 @@
 //!
 //! A state is a print of what a client sees: it shows that there was a change, not which.
 
-mod directory;
+mod domain_users;
 mod get;
+mod id;
 mod list;
 mod query;
 mod set;
 
-pub(crate) use directory::PrincipalDirectory;
+pub(crate) use domain_users::DomainUsers;
 pub(crate) use get::{changes, get};
-pub(crate) use list::{id_of, state};
+pub(crate) use id::principal_id;
+pub(crate) use list::state;
 pub(crate) use query::{query, query_changes};
 pub(crate) use set::set;

@@ -4,8 +4,8 @@ use sealpost_jmap::MethodError;
 use sealpost_jmap::error::MethodErrorType;
 use sealpost_search::{Failure as SearchFailure, Progress};
 
+use crate::api_error::ApiError;
 use crate::method::Failure;
-use crate::responder::ApiError;
 use crate::scope::Scope;
 use crate::user::User;
 

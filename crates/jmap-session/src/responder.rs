@@ -3,31 +3,16 @@
 use sealpost_base::limits::JMAP_SEND_BYTES;
 use sealpost_jmap::id::AccountId;
 use sealpost_jmap::response::OpenResponse;
-use sealpost_jmap::{GivenId, MethodError, Problem, Request, ResponseWriter, State};
+use sealpost_jmap::{GivenId, MethodError, Request, ResponseWriter, State};
 use serde::Serialize;
 
+use crate::api_error::ApiError;
 use crate::method::Failure;
 use crate::user::User;
 
 /// The client's connection has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientGone;
-
-/// Why a request has no complete response.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ApiError {
-    /// Nothing was sent; send this problem instead of a response.
-    Problem(Problem),
-    /// The client has disconnected, or the login is no longer valid. The response is incomplete, and its end
-    /// must show that to the client.
-    Ended,
-}
-
-impl From<Problem> for ApiError {
-    fn from(problem: Problem) -> Self {
-        ApiError::Problem(problem)
-    }
-}
 
 /// The destination of a response's bytes.
 #[async_trait::async_trait]

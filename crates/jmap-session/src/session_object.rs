@@ -29,28 +29,8 @@ use sealpost_vault::Hash;
 use serde_json::{Map, Value};
 
 use crate::blob::DIGESTS;
-use crate::principal;
+use crate::principal::principal_id;
 use crate::user::User;
-
-/// Capabilities whose methods `using` may ask for on any server.
-pub(crate) const USABLE: &[Capability] = &[
-    Capability::Core,
-    Capability::Mail,
-    Capability::Blob,
-    Capability::Quota,
-    Capability::Principals,
-    Capability::Contacts,
-    Capability::WebSocket,
-    Capability::WebPushVapid,
-];
-/// The same on a server that sends mail.
-const SENDING: &[Capability] = &[Capability::Submission, Capability::Mdn, Capability::VacationResponse];
-
-/// Capabilities whose methods `using` may ask for.
-pub(crate) fn usable(user: &User) -> Vec<Capability> {
-    let sending: &[Capability] = if user.shared.outbox.is_some() { SENDING } else { &[] };
-    [USABLE, sending].concat()
-}
 
 /// The id of an account: `A` and the account. The letter keeps it from being taken for an id of
 /// another kind, or for a number (RFC 8620 §1.2).
@@ -114,10 +94,8 @@ fn account_capabilities(user: &User, owner: &str) -> Capabilities {
         supported_digest_algorithms: DIGESTS.iter().map(|(name, _)| (*name).to_owned()).collect(),
     };
     // RFC 9670 §1.5.2: the principals are in the user's own account.
-    let owned = OwnerCapability {
-        account_id_for_principal: account_id(user.id),
-        principal_id: principal::id_of(owner),
-    };
+    let owned =
+        OwnerCapability { account_id_for_principal: account_id(user.id), principal_id: principal_id(owner) };
     let mut capabilities = Capabilities::from([
         capability(Capability::Mail, &mail),
         capability(Capability::Blob, &blob),
@@ -125,8 +103,7 @@ fn account_capabilities(user: &User, owner: &str) -> Capabilities {
         capability(Capability::PrincipalsOwner, &owned),
     ]);
     if is_own {
-        let principals =
-            PrincipalsCapability { current_user_principal_id: Some(principal::id_of(&user.name)) };
+        let principals = PrincipalsCapability { current_user_principal_id: Some(principal_id(&user.name)) };
         // Each card may be in all address books.
         let contacts = ContactsCapability { max_address_books_per_card: None, may_create_address_book: true };
         capabilities.extend([

@@ -16,8 +16,7 @@ use sealpost_submission::vacation::Vacations;
 use tokio::sync::Semaphore;
 
 use crate::identity::OwnAddresses;
-
-use crate::principal::PrincipalDirectory;
+use crate::principal::DomainUsers;
 
 /// What JMAP needs of the server.
 pub struct JmapShared {
@@ -32,7 +31,7 @@ pub struct JmapShared {
     pub(crate) referenced: Budget,
     /// Memory for the values of requests.
     values: Budget,
-    pub(crate) principals: PrincipalDirectory,
+    pub(crate) domain_users: DomainUsers,
     /// The vacation responses; without them the capability is not announced.
     pub(crate) vacations: Option<Vacations>,
     under_way: Mutex<HashMap<AccountId, Weak<UnderWay>>>,
@@ -59,7 +58,7 @@ impl JmapShared {
             kept,
             referenced,
             values,
-            principals: PrincipalDirectory::default(),
+            domain_users: DomainUsers::default(),
             vacations: None,
             under_way: Mutex::default(),
             outbox: None,

@@ -11,8 +11,8 @@ use sealpost_session::Context;
 use sealpost_vault::RootKey;
 
 use crate::capability_scopes::is_granted;
-use crate::session_object;
 use crate::shared::JmapShared;
+use crate::usable_capabilities::usable;
 
 /// The account that a caller has logged in as, and the validity of that login.
 pub(crate) struct User {
@@ -32,7 +32,7 @@ impl User {
 
     /// Capabilities whose methods the login may use.
     pub(crate) fn usable(&self) -> Vec<Capability> {
-        let usable = session_object::usable(self).into_iter();
+        let usable = usable(self.shared.outbox.is_some()).into_iter();
         usable.filter(|capability| is_granted(self.scopes, *capability)).collect()
     }
 

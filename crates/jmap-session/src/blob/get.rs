@@ -14,6 +14,7 @@ use sealpost_vault::message::READER_BYTES;
 use sealpost_vault::{Digest, DigestAlgorithm};
 use serde_json::{Map, Value};
 
+use super::digests::DIGESTS;
 use super::open::{Blob, open};
 use crate::method::{Failure, Outcome};
 use crate::responder::Responder;
@@ -21,13 +22,6 @@ use crate::scope::Scope;
 
 /// Memory for each byte of returned data: as read, as base64 or text, and as JSON.
 const DATA_FACTOR: usize = 4;
-
-/// The algorithms of `digest:` properties (RFC 9404 §3.1, `supportedDigestAlgorithms`).
-pub(crate) const DIGESTS: [(&str, DigestAlgorithm); 3] = [
-    ("sha", DigestAlgorithm::Sha1),
-    ("sha-256", DigestAlgorithm::Sha256),
-    ("sha-512", DigestAlgorithm::Sha512),
-];
 
 /// The properties that a call requests of each blob.
 struct Wanted {

@@ -1,24 +1,16 @@
 //! Keeps the identities of an account's own addresses as the directory has them.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::collections::HashSet;
 
 use sealpost_account::identity::{Identity, own_identity_id};
 use sealpost_account::state::Identities;
 use sealpost_account::{AccountState, Event};
-use sealpost_base::{AccountId, IdentityId, Result, limits};
+use sealpost_base::{IdentityId, Result, limits};
 use sealpost_directory::{AccountName, AccountRecord};
 use sealpost_jmap::GivenId;
 use sealpost_jmap::id::CreatedIds;
-use sealpost_submission::sender;
 
 use crate::scope::Scope;
-
-/// How long the addresses of an account are kept: finding them reads all aliases.
-const KEPT: Duration = Duration::from_secs(60);
-/// Accounts whose addresses are kept.
-const ACCOUNTS: usize = 1024;
 
 /// The id of an identity: `I` and 32 hex digits.
 pub(crate) fn id_of(id: IdentityId) -> sealpost_jmap::id::IdentityId {
@@ -33,34 +25,6 @@ pub(crate) fn identity_of(given: &GivenId, created: &CreatedIds) -> Option<Ident
     (id_of(id).as_str() == text).then_some(id)
 }
 
-/// The addresses of accounts as they were a moment ago.
-#[derive(Default)]
-pub(crate) struct OwnAddresses(Mutex<HashMap<AccountId, (Duration, Arc<Vec<String>>)>>);
-
-impl OwnAddresses {
-    async fn of(&self, scope: &Scope<'_>, record: &AccountRecord) -> Result<Arc<Vec<String>>> {
-        let ctx = scope.user().ctx();
-        let now = ctx.clock.monotonic();
-        let is_fresh = |at: Duration| now.saturating_sub(at) < KEPT;
-        {
-            let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some((at, addresses)) = kept.get(&record.id)
-                && is_fresh(*at)
-            {
-                return Ok(addresses.clone());
-            }
-            kept.retain(|_, (at, _)| is_fresh(*at));
-            if kept.len() >= ACCOUNTS {
-                kept.clear();
-            }
-        }
-        let addresses = Arc::new(sender::own_addresses(&ctx.directory, record).await?);
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.insert(record.id, (now, addresses.clone()));
-        Ok(addresses)
-    }
-}
-
 /// The account as it is recorded now.
 pub(crate) async fn record_of(scope: &Scope<'_>) -> Result<AccountRecord> {
     let user = scope.user();
@@ -71,7 +35,8 @@ pub(crate) async fn record_of(scope: &Scope<'_>) -> Result<AccountRecord> {
 /// has no more.
 pub(crate) async fn refresh(scope: &Scope<'_>) -> Result<AccountRecord> {
     let record = record_of(scope).await?;
-    let addresses = scope.user().shared.own_addresses.of(scope, &record).await?;
+    let user = scope.user();
+    let addresses = user.shared.own_addresses.of(user.ctx(), &record).await?;
     let is_due = scope.own_state(|state| !differences(state.identities(), &addresses).is_empty()).await?;
     if is_due {
         let decide = |state: &AccountState| Ok((differences(state.identities(), &addresses), ()));

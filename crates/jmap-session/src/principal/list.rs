@@ -5,28 +5,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use sealpost_base::Result;
 use sealpost_directory::AccountName;
 use sealpost_jmap::State;
-use sealpost_jmap::id::Id;
 use sealpost_jmap::principal::{Principal, PrincipalType};
 use sealpost_mailbox::account_changes::logs_of;
 use sealpost_mailbox::resolve;
 use sealpost_mailbox::shared_accounts::SharedAccount;
 use sealpost_vault::Hash;
 
+use super::id::principal_id;
 use crate::session_object::accounts_of_principal;
 use crate::user::User;
-
-/// The id of the principal of that name: made of the name alone, as one to which rights were given
-/// must not tell whether it has an account (decision 72).
-pub(crate) fn id_of(name: &str) -> Id {
-    let hash = Hash::of(format!("sealpost principal v1 {name}").as_bytes()).to_string();
-    Id::new(format!("R{}", &hash[..32])).expect("hexadecimal digits are safe characters")
-}
 
 /// The principals of a user, by name, to whom other owners share these accounts.
 pub(super) async fn list(user: &User, shared: &[SharedAccount]) -> Result<Vec<Principal>> {
     let mut names = grantees(user).await?;
     if let Ok(name) = AccountName::parse(&user.name) {
-        let domain = user.shared.principals.of(user.ctx(), name.address().domain()).await?;
+        let domain = user.shared.domain_users.of(user.ctx(), name.address().domain()).await?;
         names.extend(domain.iter().map(|name| name.to_string()));
     }
     names.extend(shared.iter().map(|account| account.name.clone()));
@@ -49,7 +42,7 @@ async fn grantees(user: &User) -> Result<BTreeSet<String>> {
 fn principal(user: &User, shared: &[SharedAccount], name: String) -> Principal {
     let accounts = accounts_of_principal(user, shared, &name);
     Principal {
-        id: Some(id_of(&name)),
+        id: Some(principal_id(&name)),
         kind: Some(PrincipalType::Individual),
         email: Some(Some(name.clone())),
         name: Some(name),

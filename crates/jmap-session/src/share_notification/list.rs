@@ -10,7 +10,7 @@ use sealpost_jmap::id::Id;
 use sealpost_jmap::share_notification::{Entity, ShareNotification};
 
 use crate::mailbox::rights_to_other;
-use crate::principal;
+use crate::principal::principal_id;
 use crate::scope::Scope;
 use crate::session_object::account_id;
 
@@ -55,7 +55,7 @@ pub(super) fn show(notice: &ShareNotice) -> ShareNotification {
         changed_by: Some(Entity {
             email: Some(name.clone()),
             name,
-            principal_id: Some(principal::id_of(&mailbox.owner_name)),
+            principal_id: Some(principal_id(&mailbox.owner_name)),
         }),
         object_type: Some("Mailbox".to_owned()),
         object_account_id: Some(account_id(mailbox.owner)),

@@ -10,8 +10,8 @@ use sealpost_jmap::blob::UploadResponse;
 use sealpost_jmap::error::ProblemType;
 use sealpost_jmap::id::CreatedIds;
 
+use crate::api_error::ApiError;
 use crate::blob::upload_id;
-use crate::responder::ApiError;
 use crate::scope::Scope;
 use crate::user::User;
 

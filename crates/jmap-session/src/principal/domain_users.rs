@@ -14,9 +14,9 @@ pub(crate) type People = Arc<Vec<AccountName>>;
 
 /// The users of the domains that were asked for last.
 #[derive(Default)]
-pub(crate) struct PrincipalDirectory(Mutex<HashMap<String, (Duration, People)>>);
+pub(crate) struct DomainUsers(Mutex<HashMap<String, (Duration, People)>>);
 
-impl PrincipalDirectory {
+impl DomainUsers {
     /// The users of a domain, at most [`PRINCIPALS`] of them, as they were a moment ago.
     pub(crate) async fn of(&self, ctx: &Context, domain: &str) -> Result<People> {
         let now = ctx.clock.monotonic();
