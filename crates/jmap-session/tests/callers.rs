@@ -71,7 +71,8 @@ async fn the_session_object_has_what_works() {
     let usable = &session["accounts"][&account]["accountCapabilities"];
     assert_eq!(names(&session["primaryAccounts"]), of_account);
     // RFC 9670 §1.5.2: a key of accounts alone.
-    assert_eq!(names(usable), [BLOB, CONTACTS, MAIL, PRINCIPALS, OWNER, QUOTA]);
+    let with_owner = [BLOB, CONTACTS, MAIL, MDN, PRINCIPALS, OWNER, QUOTA, SUBMISSION, VACATION];
+    assert_eq!(names(usable), with_owner);
     assert_eq!(usable[OWNER]["accountIdForPrincipal"], json!(account));
     assert_eq!(usable[OWNER]["principalId"], usable[PRINCIPALS]["currentUserPrincipalId"]);
     // RFC 9610 §1.4.1.

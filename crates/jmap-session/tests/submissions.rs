@@ -66,7 +66,7 @@ async fn recipients_and_what_an_account_sends_are_bounded() {
     assert_eq!(fixture.submit(150, Value::Null).await["undoStatus"], "pending");
     let refused = fixture.submit(51, Value::Null).await;
     assert_eq!(refused["type"], "forbiddenToSend", "{refused}");
-    assert_eq!(fixture.server.queue.state().len(), 1);
+    assert_eq!(fixture.server.outbox.queue().state().len(), 1);
     let submissions = fixture.call("EmailSubmission/query", json!({})).await;
     assert_eq!(submissions["ids"].as_array().unwrap().len(), 1, "a refused one leaves no record");
 }
@@ -77,7 +77,7 @@ async fn the_queue_has_the_envelope_and_no_bcc() {
     let parameters = json!({ "RET": "HDRS", "ENVID": "id 1", "HOLDUNTIL": "2026-11-20T14:00:00+01:00" });
     let made = fixture.submit(1, parameters).await;
     assert_eq!(made["sendAt"], "2026-11-20T13:00:00Z", "{made}");
-    let mail = fixture.server.queue.read(MailId(0)).await.unwrap();
+    let mail = fixture.server.outbox.queue().read(MailId(0)).await.unwrap();
     assert_eq!(
         (mail.from.as_str(), mail.ret, mail.envid.as_deref()),
         ("me@localhost", Some(Ret::Headers), Some("id 1"))
@@ -103,5 +103,5 @@ async fn a_suspended_account_submits_nothing() {
     fixture.server.ctx.directory.suspend(&fixture.server.record.name).await.unwrap();
     let refused = fixture.submit(1, Value::Null).await;
     assert_eq!(refused["type"], "forbiddenToSend", "{refused}");
-    assert!(fixture.server.queue.state().is_empty());
+    assert!(fixture.server.outbox.queue().state().is_empty());
 }

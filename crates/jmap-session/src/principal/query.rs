@@ -76,8 +76,7 @@ pub(crate) async fn query_changes(
 }
 
 fn check_collations(sort: &[Comparator<PrincipalSortKey>]) -> Result<(), MethodError> {
-    let names = sort.iter().map(|comparator| collation(comparator.collation.as_deref()));
-    names.map(|known| known.map(drop)).collect()
+    sort.iter().try_for_each(|comparator| collation(comparator.collation.as_deref()).map(drop))
 }
 
 /// The principals that match, in their order.

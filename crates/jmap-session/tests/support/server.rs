@@ -35,7 +35,7 @@ pub struct TestServer {
     pub clock: Arc<FakeClock>,
     pub jmap: Arc<JmapShared>,
     /// Where submitted mail goes. Nothing sends it; what becomes of it is what a test says.
-    pub queue: Queue,
+    pub outbox: Outbox,
     pub record: AccountRecord,
     pub root: RootKey,
     deliveries: std::cell::Cell<i64>,
@@ -89,27 +89,26 @@ impl TestServer {
         let log_key = LogKey::of(&key);
         let ctx = Arc::new(Context::new(settings, store, key, None, clock.clone(), random).unwrap());
         let outbox = outbox(&ctx, log_key, "one").await;
-        let queue = outbox.queue().clone();
-        let jmap = Arc::new(JmapShared::new(ctx.clone()).sending(Some(outbox)));
-        Self::of_account(ctx, clock, (jmap, queue), "me@localhost").await
+        let jmap = Arc::new(JmapShared::new(ctx.clone()).sending(Some(outbox.clone())));
+        Self::of_account(ctx, clock, (jmap, outbox), "me@localhost").await
     }
 
     /// A new account of that name, with the password `secret`.
     async fn of_account(
         ctx: Arc<Context>,
         clock: Arc<FakeClock>,
-        (jmap, queue): (Arc<JmapShared>, Queue),
+        (jmap, outbox): (Arc<JmapShared>, Outbox),
         name: &str,
     ) -> Self {
         let new = NewAccount::with_password(Secret::new(b"secret").unwrap());
         let name = AccountName::parse(name).unwrap();
         let (record, root) = ctx.directory.create(&name, new).await.unwrap();
-        TestServer { ctx, clock, jmap, queue, record, root, deliveries: 0.into(), jane: Default::default() }
+        TestServer { ctx, clock, jmap, outbox, record, root, deliveries: 0.into(), jane: Default::default() }
     }
 
     /// The same server, for another account on it, which is made.
     pub async fn neighbour(&self, name: &str) -> Self {
-        let jmap = (self.jmap.clone(), self.queue.clone());
+        let jmap = (self.jmap.clone(), self.outbox.clone());
         Self::of_account(self.ctx.clone(), self.clock.clone(), jmap, name).await
     }
 

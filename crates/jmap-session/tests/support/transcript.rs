@@ -27,7 +27,8 @@ pub async fn play(name: &str, text: &str) {
     if name.starts_with("push_") {
         // Nothing answers: what is pushed is the matter of other tests.
         let push = pusher(&server.ctx, None, RootCertStore::empty(), None).await;
-        server.jmap = Arc::new(JmapShared::new(server.ctx.clone()).with_push(Some(push)));
+        let jmap = JmapShared::new(server.ctx.clone()).sending(Some(server.outbox.clone()));
+        server.jmap = Arc::new(jmap.with_push(Some(push)));
     }
     let caller = server.caller().await;
     let mut kept = BTreeMap::from([("account".to_owned(), json!(format!("A{}", server.record.id)))]);

@@ -273,7 +273,7 @@ async fn an_event_stream_says_what_changed() {
     assert_eq!(back.change(server.record.id).await, (newer.clone(), json!({"Mailbox": newer})));
     let mut stranger = server.events("types=*", "Last-Event-ID: nonsense\r\n").await;
     let (id, change) = stranger.change(server.record.id).await;
-    assert!(id == newer && change.as_object().unwrap().len() == 4, "{change}");
+    assert!(id == newer && change.as_object().unwrap().len() == 6, "{change}");
 }
 
 #[tokio::test]
