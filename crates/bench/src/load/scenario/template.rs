@@ -129,6 +129,16 @@ impl Template {
         }
     }
 
+    /// The name of a mailbox of the bench below its root, as it is; the empty text for any other
+    /// template.
+    pub fn below_root(&self, values: &Values<'_>) -> String {
+        let mut name = Vec::new();
+        if let [Piece::Mailbox(pieces)] = &self.0[..] {
+            pieces.iter().for_each(|piece| piece.render(values, &mut name));
+        }
+        String::from_utf8_lossy(&name).into_owned()
+    }
+
     /// How many of the bench's own mailboxes it names.
     pub fn mailboxes(&self) -> usize {
         self.0.iter().filter(|piece| matches!(piece, Piece::Mailbox(_))).count()

@@ -27,7 +27,7 @@ fn the_built_in_ones_are_sound() {
         let known = |data: &String| NAMES.iter().any(|(name, _)| name == data);
         assert!(scenario.data().iter().all(known), "{name}");
         let writes = scenario.writes_elsewhere();
-        let delivers = ["fill-lmtp", "lmtp", "smtp", "submission", "idle"].contains(name);
+        let delivers = ["fill-lmtp", "lmtp", "smtp", "submission", "idle", "jmap-webmail"].contains(name);
         assert_eq!(!writes.is_empty(), delivers, "{name}: {writes:?}");
     }
 }
