@@ -14,7 +14,6 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use hyper::Method;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -97,7 +96,7 @@ impl From<Refusal> for Wrong {
 }
 
 impl Jmap {
-    /// Connects and reads the Session object. `small`: the connection will receive events.
+    /// Connects and reads the Session object; CONNECT counts both. `small`: the connection will receive events.
     ///
     /// # Errors
     /// If the server is not there, refuses the login, or has no mail.
@@ -105,8 +104,7 @@ impl Jmap {
         let thread = client.thread.clone();
         let command_timeout = thread.shared.command_timeout;
         let mut http = timeout(command_timeout, opened(client, small)).await.map_err(|_| Fail::Timeout)??;
-        thread.ok("CONNECT", from, 0, 0);
-        let from = thread.now();
+        let opened = thread.now();
         let session = timeout(command_timeout, session(&mut http)).await.map_err(|_| Fail::Timeout)??;
         let jmap = Jmap {
             client: client.clone(),
@@ -120,7 +118,8 @@ impl Jmap {
             _open: OpenCount::new(&client.thread),
         };
         let (sent, received) = jmap.count_traffic();
-        thread.ok("Session", from, sent, received);
+        thread.ok("CONNECT", from, 0, 0);
+        thread.ok("Session", opened, sent, received);
         Ok(jmap)
     }
 
@@ -256,9 +255,8 @@ impl Jmap {
         let outgoing = Outgoing {
             method: Method::POST,
             path: &path,
-            content_type: "application/json",
             accept: "application/json",
-            body: body.into(),
+            body: Some(("application/json", body.into())),
         };
         let received = self.exchange(outgoing).await?;
         if received.status != 200 {
@@ -364,13 +362,7 @@ async fn opened(client: &Rc<Client>, small: bool) -> Result<Http, Fail> {
 async fn session(http: &mut Http) -> Result<Session, Fail> {
     let mut path = "/.well-known/jmap".to_owned();
     for _ in 0..=REDIRECTIONS {
-        let outgoing = Outgoing {
-            method: Method::GET,
-            path: &path,
-            content_type: "application/json",
-            accept: "application/json",
-            body: Bytes::new(),
-        };
+        let outgoing = Outgoing { method: Method::GET, path: &path, accept: "application/json", body: None };
         let received = http.exchange(outgoing).await?;
         match (received.status, received.location) {
             (200, _) => return session_of(&received.body),

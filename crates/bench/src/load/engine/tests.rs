@@ -306,5 +306,6 @@ fn no_more_clients_than_are_wanted_are_there_at_once() {
 
 mod ends;
 mod foreign;
+mod jmap;
 mod syncs;
 mod waits;

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::Method;
 use hyper::body::Incoming;
+use sealpost_base::limits::BENCH_EVENT_BYTES;
 use serde::Deserialize;
 use tokio::time::timeout;
 
@@ -14,9 +14,6 @@ use super::answer::Refusal;
 use super::http::{Outgoing, closed, expanded, path_of};
 use super::{Jmap, Wrong};
 use crate::load::client::{Fail, count};
-
-/// Bytes of one event, at most.
-const BENCH_EVENT_BYTES: usize = 64 * 1024;
 
 /// The states of an account's types.
 type States = BTreeMap<String, String>;
@@ -36,13 +33,7 @@ impl Jmap {
             &[("types", "Email"), ("closeafter", "no"), ("ping", "0")],
         );
         let path = path_of(&url)?;
-        let outgoing = Outgoing {
-            method: Method::GET,
-            path: &path,
-            content_type: "application/json",
-            accept: "text/event-stream",
-            body: Bytes::new(),
-        };
+        let outgoing = Outgoing { method: Method::GET, path: &path, accept: "text/event-stream", body: None };
         let opened = timeout(thread.shared.command_timeout, self.http.send(outgoing)).await;
         let response = opened.map_err(|_| Fail::Timeout)??;
         let status = response.status().as_u16();

@@ -17,6 +17,7 @@ use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::{Method, Request, Response, Uri};
 use hyper_util::rt::TokioIo;
+use sealpost_base::limits::BENCH_RESPONSE_BYTES;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::{AbortHandle, spawn_local};
 
@@ -28,9 +29,6 @@ use crate::load::wire::Io;
 const SMALL_BUFFER_BYTES: usize = 8 * 1024;
 /// Buffers of others.
 const BUFFER_BYTES: usize = 64 * 1024;
-
-/// Bytes of one response, at most.
-const BENCH_RESPONSE_BYTES: usize = 32 * 1024 * 1024;
 
 /// A connection.
 pub struct Http {
@@ -48,12 +46,10 @@ pub struct Outgoing<'a> {
     pub method: Method,
     /// Path and query.
     pub path: &'a str,
-    /// The type of the body.
-    pub content_type: &'static str,
     /// What the client accepts.
     pub accept: &'static str,
-    /// The body.
-    pub body: Bytes,
+    /// The body and its type.
+    pub body: Option<(&'static str, Bytes)>,
 }
 
 impl Http {
@@ -96,15 +92,18 @@ impl Http {
     /// # Errors
     /// If the connection is lost, or the response is not HTTP.
     pub async fn send(&mut self, outgoing: Outgoing<'_>) -> Result<Response<Incoming>, Fail> {
-        let request = Request::builder()
+        let mut request = Request::builder()
             .method(outgoing.method)
             .uri(outgoing.path)
             .header(HOST, &self.host)
             .header(AUTHORIZATION, &self.authorization)
-            .header(ACCEPT, outgoing.accept)
-            .header(CONTENT_TYPE, outgoing.content_type)
-            .body(Full::new(outgoing.body))
-            .map_err(|e| Fail::Protocol(format!("{}: {e}", outgoing.path)))?;
+            .header(ACCEPT, outgoing.accept);
+        if let Some((content_type, _)) = &outgoing.body {
+            request = request.header(CONTENT_TYPE, *content_type);
+        }
+        let body = outgoing.body.map(|(_, body)| body).unwrap_or_default();
+        let request =
+            request.body(Full::new(body)).map_err(|e| Fail::Protocol(format!("{}: {e}", outgoing.path)))?;
         self.sender.ready().await.map_err(closed)?;
         self.sender.send_request(request).await.map_err(closed)
     }

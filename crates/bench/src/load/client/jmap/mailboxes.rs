@@ -178,9 +178,8 @@ impl Jmap {
         let outgoing = Outgoing {
             method: Method::POST,
             path: &path,
-            content_type: "message/rfc822",
             accept: "application/json",
-            body: message,
+            body: Some(("message/rfc822", message)),
         };
         let received = self.exchange(outgoing).await?;
         // RFC 8620 §6.1: 201; some servers answer 200.
