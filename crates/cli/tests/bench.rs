@@ -316,9 +316,8 @@ fn jmap_clients_measure_a_server_of_its_own() {
         assert_eq!(count(&webmail, "webmail", name), 4, "{name}");
     }
     let sending = "Email/set + EmailSubmission/set";
-    match webmail["servers"][0]["warnings"].to_string().contains(&format!("{sending} was left out")) {
-        true => {}
-        false => assert_eq!(count(&webmail, "webmail", sending), 4),
+    if !webmail.to_string().contains(&format!("{sending} was left out")) {
+        assert_eq!(count(&webmail, "webmail", sending), 4);
     }
     let idle = run(&["jmap-idle", "--connections", "4", "--ramp", "0s", "--set", "still=0s"]);
     assert_eq!(count(&idle, "deliver", "notification"), 4, "two accounts, each with two streams");

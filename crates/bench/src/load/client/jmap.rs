@@ -79,7 +79,7 @@ struct Session {
 enum Wrong {
     /// The connection is unusable.
     Failed(Fail),
-    /// The server refused; the connection goes on.
+    /// The server refused; the connection remains usable.
     Refused(Refusal),
 }
 

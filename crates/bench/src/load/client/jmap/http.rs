@@ -63,7 +63,7 @@ impl Http {
         let mut builder = Builder::new();
         builder.max_buf_size(if small { SMALL_BUFFER_BYTES } else { BUFFER_BYTES });
         let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(closed)?;
-        // Its error reaches whoever waits for a response.
+        // Its error reaches the client with the response that it waits for.
         let task = spawn_local(async move { drop(connection.await) }).abort_handle();
         let host = match &endpoint.addr {
             TargetAddr::Tcp(name, _) => name.as_str(),
