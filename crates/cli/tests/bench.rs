@@ -73,7 +73,10 @@ fn mistakes_are_explained() {
         (vec!["run", "fetch", "--imap", "here:99999", "--users-file", "users"], "is written HOST:PORT"),
         (vec!["run", "fetch", "--imap", ":143", "--users-file", "users"], "is written HOST:PORT"),
         (vec!["run", "fetch", "--null", "--set", "data=tini"], "there is no data set tini; is it tiny?"),
-        (vec!["run", "jmap-sync", "--user", "me"], "jmap-sync speaks JMAP: where is the server? --jmap URL"),
+        (
+            [&["run", "jmap-sync"][..], &here].concat(),
+            "jmap-sync speaks JMAP: where is the server? --jmap URL",
+        ),
         ([&["run", "jmap-sync", "--jmap", "127.0.0.1:9"][..], &here].concat(), "is written https://HOST or"),
         (
             [&["run", "jmap-sync", "--jmap", "http://192.0.2.1:9"][..], &here].concat(),
@@ -422,12 +425,12 @@ fn a_server_that_runs_is_left_as_it_was() {
         "data=tiny",
         "--write-inbox",
     ];
+    // LMTP has no logins.
+    assert_eq!(home.json(&[&args[..], &account[..2]].concat()).1, 0);
     let jmap = format!("http://127.0.0.1:{}", server.port("http"));
     let args = ["bench", "run", "jmap-sync", "--jmap", &jmap, "--set", "count=10", "--duration", "0.5s"];
     let (document, status) = home.json(&[&args[..], &account].concat());
     assert_eq!(status, 0, "{document}");
-    // LMTP has no logins.
-    assert_eq!(home.json(&[&args[..], &account[..2]].concat()).1, 0);
     let login = [
         "bench",
         "run",

@@ -9,14 +9,13 @@ mod answer;
 mod events;
 mod http;
 mod mailboxes;
+mod session;
 
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
 use hyper::Method;
-use serde::Deserialize;
-use serde::de::IgnoredAny;
+use sealpost_jmap::capability::Capability;
 use serde_json::Value;
 use tokio::time::timeout;
 
@@ -27,12 +26,9 @@ use crate::load::scenario::{Action, Piece, Request, Step};
 use crate::mail::base64_line;
 use crate::words;
 use answer::{Answer, Refusal};
-use http::{Http, Outgoing, Received, expanded, path_of};
+use http::{Http, Outgoing, Received};
 use mailboxes::Mailboxes;
-
-/// Redirections on the way to the Session object.
-const REDIRECTIONS: usize = 5;
-const MAIL: &str = "urn:ietf:params:jmap:mail";
+use session::Session;
 
 /// A client with its connection.
 pub struct Jmap {
@@ -56,23 +52,6 @@ struct Known {
     thread: Option<String>,
     state: Option<String>,
     identity: Option<String>,
-}
-
-/// The Session object, as far as it is needed (RFC 8620 §2).
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Session {
-    capabilities: BTreeMap<String, IgnoredAny>,
-    #[serde(default)]
-    primary_accounts: BTreeMap<String, String>,
-    #[serde(default)]
-    accounts: BTreeMap<String, IgnoredAny>,
-    api_url: String,
-    upload_url: String,
-    event_source_url: String,
-    /// The account with the mail.
-    #[serde(skip)]
-    account: String,
 }
 
 /// Why a request did not succeed.
@@ -105,7 +84,8 @@ impl Jmap {
         let command_timeout = thread.shared.command_timeout;
         let mut http = timeout(command_timeout, opened(client, small)).await.map_err(|_| Fail::Timeout)??;
         let opened = thread.now();
-        let session = timeout(command_timeout, session(&mut http)).await.map_err(|_| Fail::Timeout)??;
+        let session =
+            timeout(command_timeout, Session::find(&mut http)).await.map_err(|_| Fail::Timeout)??;
         let jmap = Jmap {
             client: client.clone(),
             http,
@@ -213,7 +193,7 @@ impl Jmap {
     ) -> Result<(), Wrong> {
         let thread = self.client.thread.clone();
         let needs = request.needs();
-        if let Some(missing) = needs.iter().find(|name| !self.session.capabilities.contains_key(**name)) {
+        if let Some(missing) = needs.iter().find(|name| !self.session.announces(name)) {
             thread.leave_out(name, missing);
             // A round may consist of this alone.
             tokio::task::yield_now().await;
@@ -244,7 +224,7 @@ impl Jmap {
     async fn ask(&mut self, method: &str, mut arguments: Value) -> Result<Answer, Wrong> {
         arguments["accountId"] = Value::from(self.session.account.clone());
         let body = serde_json::json!({
-            "using": ["urn:ietf:params:jmap:core", MAIL],
+            "using": [Capability::Core.name(), Capability::Mail.name()],
             "methodCalls": [[method, arguments, "0"]],
         });
         self.answer(body.to_string(), &[method.to_owned()]).await
@@ -356,38 +336,6 @@ async fn opened(client: &Rc<Client>, small: bool) -> Result<Http, Fail> {
     let user = user.ok_or_else(|| Fail::Denied("no account was given".into()))?;
     let secret = base64_line(format!("{}:{}", user.name, user.password).as_bytes());
     Http::connect(endpoint, &format!("Basic {secret}"), small).await
-}
-
-/// The Session object, wherever the server redirects to (RFC 8620 §2.2).
-async fn session(http: &mut Http) -> Result<Session, Fail> {
-    let mut path = "/.well-known/jmap".to_owned();
-    for _ in 0..=REDIRECTIONS {
-        let outgoing = Outgoing { method: Method::GET, path: &path, accept: "application/json", body: None };
-        let received = http.exchange(outgoing).await?;
-        match (received.status, received.location) {
-            (200, _) => return session_of(&received.body),
-            (301 | 302 | 303 | 307 | 308, Some(to)) => path = path_of(&to)?,
-            (401 | 403, _) => {
-                return Err(Fail::Denied(format!("{path}: {}: the login was refused", received.status)));
-            }
-            (429 | 503, _) => return Err(Fail::Later(format!("{path}: {}", received.status))),
-            (status, _) => {
-                let why = Refusal::of_status(status, &received.body).example;
-                return Err(Fail::Protocol(format!("no JMAP at {path}: {why}")));
-            }
-        }
-    }
-    Err(Fail::Protocol("/.well-known/jmap redirects without end".into()))
-}
-
-fn session_of(body: &[u8]) -> Result<Session, Fail> {
-    let mut session: Session =
-        serde_json::from_slice(body).map_err(|e| Fail::Protocol(format!("no Session object: {e}")))?;
-    let first = session.accounts.keys().next();
-    let account = session.primary_accounts.get(MAIL).or(first).cloned();
-    session.account = account.ok_or_else(|| Fail::Protocol("the Session object has no account".into()))?;
-    session.api_url = path_of(&expanded(&session.api_url, &[]))?;
-    Ok(session)
 }
 
 /// A value within a JSON string.
