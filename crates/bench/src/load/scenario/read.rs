@@ -298,6 +298,9 @@ impl<'t> Reader<'t> {
         if phase.rate.is_some() && phase.think != Pause::NONE {
             self.fail(line, "a rate says when rounds begin, and so does think: only one of them");
         }
+        if phase.pipeline > 1 && phase.protocol != Protocol::Imap {
+            self.fail(line, "pipeline is for protocol = \"imap\"");
+        }
         if phase.auth && !matches!(phase.protocol, Protocol::Smtp | Protocol::Submission) {
             self.fail(line, "auth is for protocol = \"smtp\"");
         }

@@ -220,9 +220,17 @@ fn pieces(text: &str) -> Result<Vec<Piece>, String> {
     Ok(pieces)
 }
 
+/// A mailbox in a step of JMAP.
+pub(super) fn own_mailbox(template: Template) -> Result<Template, String> {
+    match template.is_own_without_levels() {
+        true => Ok(template),
+        false => Err("with JMAP a mailbox is one of the bench's own, without levels: {Bench/x}".into()),
+    }
+}
+
 fn placeholder(text: &str) -> Result<Piece, String> {
     if text.starts_with("{Bench/") {
-        return Template::parse(text).map(Piece::Mailbox);
+        return own_mailbox(Template::parse(text)?).map(Piece::Mailbox);
     }
     let name = &text[1..text.len() - 1];
     let names = || PLACEHOLDERS.iter().map(|(name, _)| *name);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sealpost_base::suggest;
 
-use super::request::Request;
+use super::request::{Request, own_mailbox};
 use super::template::{Template, closing};
 use super::{Pause, count, duration, value};
 use crate::load::protocol::Protocol;
@@ -241,9 +241,14 @@ impl Action {
                 Fill { count, distinct, .. } if distinct < count => {
                     Err("JMAP cannot copy an email within an account: no `distinct`".into())
                 }
-                fill => Ok(Action::Fill(fill)),
+                fill => Ok(Action::Fill(Fill { mailbox: own_mailbox(fill.mailbox)?, ..fill })),
             },
-            "APPEND" if protocol == Protocol::Jmap => append(rest),
+            "APPEND" if protocol == Protocol::Jmap => match append(rest)? {
+                Action::Append { mailbox, data, flags } => {
+                    Ok(Action::Append { mailbox: own_mailbox(mailbox)?, data, flags })
+                }
+                action => Ok(action),
+            },
             "EVENTS" if protocol == Protocol::Jmap => alone(Action::Events),
             _ if protocol == Protocol::Jmap => Err(format!(
                 "{upper} is nothing a client of jmap does here: [[\"Email/get\", {{…}}]], FILL, APPEND, EVENTS, \

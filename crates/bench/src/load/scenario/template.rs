@@ -139,6 +139,12 @@ impl Template {
         String::from_utf8_lossy(&name).into_owned()
     }
 
+    /// Whether it is one of the bench's own mailboxes and has no levels: a mailbox of JMAP.
+    pub fn is_own_without_levels(&self) -> bool {
+        let plain = |piece: &Piece| !matches!(piece, Piece::Text(text) if text.contains('/'));
+        matches!(&self.0[..], [Piece::Mailbox(pieces)] if pieces.iter().all(plain))
+    }
+
     /// How many of the bench's own mailboxes it names.
     pub fn mailboxes(&self) -> usize {
         self.0.iter().filter(|piece| matches!(piece, Piece::Mailbox(_))).count()

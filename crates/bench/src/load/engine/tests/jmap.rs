@@ -151,6 +151,16 @@ fn deliveries_that_no_stream_hears_of_end_the_client() {
 }
 
 #[test]
+fn missing_objects_are_errors() {
+    let scripted = || http(|line| if line.contains("well-known") { session() } else { answer(EMPTY) });
+    for (expect, ok) in [("0 Email", 1), ("1 Email", 0)] {
+        let outcome = run_paused(&steps(&format!("{{ do = {GET}, expect = \"{expect}\" }}")), scripted());
+        let get = command(&outcome, "p", "Email/get");
+        assert_eq!((get.count, get.errors()), (ok, 1 - ok), "{:?}", get.errors);
+    }
+}
+
+#[test]
 fn placeholders_without_a_value_are_errors() {
     let scripted = http(|line| if line.contains("well-known") { session() } else { answer(EMPTY) });
     let outcome = run_paused(&steps(r#"'[["Email/get", {"ids": ["{email}"]}]]'"#), scripted);
