@@ -108,7 +108,7 @@ pub struct Running {
 
 /// A server of our own, and where its data is: killed, then removed.
 enum Process {
-    Sealpost { server: server::Server, dir: tempfile::TempDir },
+    Sealpost { server: Box<server::Server>, dir: tempfile::TempDir },
     Other(Group),
 }
 
@@ -264,7 +264,7 @@ impl Options {
             users,
         };
         let (tree, version) = (Some(server.tree), sealpost.version());
-        let process = Some(Process::Sealpost { server, dir });
+        let process = Some(Process::Sealpost { server: Box::new(server), dir });
         Ok(Running { target, tree, version, throwaway: true, null: false, process })
     }
 
