@@ -38,7 +38,7 @@ impl Jmap {
         let response = opened.map_err(|_| Fail::Timeout)??;
         let status = response.status().as_u16();
         if status != 200 {
-            return Err(Refusal::of_status(status, b"no event stream").into());
+            return Err(Refusal::of_status(status, b"the server has no event stream").into());
         }
         self.count_traffic();
         thread.ok(name, from, 0, 0);
