@@ -46,7 +46,7 @@ MAY_USE = {
     "submission": "base mime smtp mailauth dns vault directory queue",
     "smtp-session": "base smtp vault directory account auth session queue submission",
     "server": "base files mime smtp mailauth dns delivery push vault queue submission directory account auth session http oauth imap-session jmap jmap-session smtp-session",
-    "bench": "base mailformat",
+    "bench": "base mailformat jmap",
     "rig": "base bench",
     "cli": "base dns files mime imap mailformat vault journal queue directory submission account index mailbox archive bench server",
     "sim": "base vault journal directory account index",
@@ -85,7 +85,7 @@ WIRE = {
         "server/tests/",
     ),
     "sealpost_smtp": ("smtp/", "queue/src/runner/", "submission/src/srs.rs", "submission/src/forwarder", "submission/tests/fuzz/submission_srs.rs", "bench/", "delivery/", "smtp-session/", "server/src/sending/", "server/tests/", "cli/tests/"),
-    "sealpost_jmap": ("jmap/", "jmap-session/", "server/src/http/jmap", "server/tests/"),
+    "sealpost_jmap": ("jmap/", "bench/src/load/", "jmap-session/", "server/src/http/jmap", "server/tests/"),
 }
 
 

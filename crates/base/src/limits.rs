@@ -891,3 +891,7 @@ pub const JMAP_FILTER_WORDS: usize = 256;
 pub const JMAP_SNIPPET_TEXT_BYTES: usize = 256 * 1024;
 /// Ids of one response to Email/query, even if the client requests more.
 pub const JMAP_QUERY_IDS: usize = 8192;
+/// Bytes of one HTTP response that the load generator reads; a longer one ends the connection.
+pub const BENCH_RESPONSE_BYTES: usize = 32 * 1024 * 1024;
+/// Bytes of one event of a server (`text/event-stream`) that the load generator reads.
+pub const BENCH_EVENT_BYTES: usize = 64 * 1024;

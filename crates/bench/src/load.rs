@@ -1,11 +1,11 @@
-//! The load generator: any IMAP, SMTP or LMTP server, ours or not, driven by a scenario.
+//! The load generator: any IMAP, JMAP, SMTP or LMTP server, ours or not, driven by a scenario.
 //!
 //! A [`Scenario`] is read ([`scenario`]), mail is generated for it ([`data`]), clients follow it
 //! ([`client`]) on separate threads, each with its part of the connections ([`engine`]), and their
 //! measurements become a [`crate::result::ServerRun`].
 //!
 //! - Every response is read to its end and checked; literals are skipped without being kept
-//!   ([`scan`]).
+//!   ([`scan`]), and of JMAP only ids, states and errors are kept ([`client::jmap`]).
 //! - A waiting client costs its socket and a few hundred bytes, so that ten thousand fit
 //!   ([`wire`]).
 //! - In an open loop, latency counts from when a command was due ([`schedule`]).

@@ -66,6 +66,9 @@ pub struct Ready {
     pub submissions: Option<Endpoint>,
     /// LMTP.
     pub lmtp: Endpoint,
+    /// HTTP, in the clear.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub http: Option<Endpoint>,
 }
 
 /// A running server.
@@ -82,6 +85,8 @@ pub struct Server {
     pub smtp: Option<SocketAddr>,
     /// Where mail is submitted, in the clear, if it is.
     pub submission: Option<SocketAddr>,
+    /// Where HTTP is served, in the clear, if it is.
+    pub http: Option<SocketAddr>,
     /// Its processes.
     pub tree: Tree,
     child: Child,
@@ -130,6 +135,7 @@ async fn spawn(what: &impl Start, mut command: Command, dir: &Path, accounts: &[
         lmtp: address(&ready.lmtp)?,
         smtp: ready.smtp.as_ref().map(address).transpose()?,
         submission: ready.submission.as_ref().map(address).transpose()?,
+        http: ready.http.as_ref().map(address).transpose()?,
         tree: Tree::new(pid),
         child,
     })

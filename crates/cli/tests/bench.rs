@@ -30,7 +30,7 @@ fn scenarios_are_listed_shown_and_run_again_from_a_file() {
     assert_eq!(status, 0);
     let names: Vec<_> =
         list["scenarios"].as_array().unwrap().iter().map(|s| s["name"].as_str().unwrap()).collect();
-    assert!(names.len() == 21 && names.contains(&"thunderbird"), "{names:?}");
+    assert!(names.len() == 24 && names.contains(&"thunderbird"), "{names:?}");
     assert!(home.ok(&["bench", "list"]).contains("mailbox-100"));
     let (shown, _) = home.json(&["bench", "show", "refresh"]);
     assert_eq!(shown["toml"].as_str().unwrap().trim_end(), home.ok(&["bench", "show", "refresh"]).trim_end());
@@ -73,6 +73,19 @@ fn mistakes_are_explained() {
         (vec!["run", "fetch", "--imap", "here:99999", "--users-file", "users"], "is written HOST:PORT"),
         (vec!["run", "fetch", "--imap", ":143", "--users-file", "users"], "is written HOST:PORT"),
         (vec!["run", "fetch", "--null", "--set", "data=tini"], "there is no data set tini; is it tiny?"),
+        (
+            [&["run", "jmap-sync"][..], &here].concat(),
+            "jmap-sync speaks JMAP: where is the server? --jmap URL",
+        ),
+        ([&["run", "jmap-sync", "--jmap", "127.0.0.1:9"][..], &here].concat(), "is written https://HOST or"),
+        (
+            [&["run", "jmap-sync", "--jmap", "http://192.0.2.1:9"][..], &here].concat(),
+            "the password would cross the network in the clear",
+        ),
+        (
+            [&["run", "jmap-webmail", "--jmap", "http://127.0.0.1:9"][..], &here].concat(),
+            "Email/set + EmailSubmission/set",
+        ),
         (vec!["compare", "users", "users"], "users: not the result of a benchmark"),
         (vec!["compare", "a,", "b"], "\"a,\": a file without a name"),
         (vec!["show", "nothing"], "there is no scenario nothing"),
@@ -283,6 +296,36 @@ fn a_server_of_its_own_is_measured_and_thrown_away() {
     assert!(count(&mix, "people", "LOGIN") >= 4);
 }
 
+/// JMAP clients, over the server's HTTP; emails are sent where the server sends.
+#[test]
+fn jmap_clients_measure_a_server_of_its_own() {
+    let home = Home::new();
+    let run = |args: &[&str]| {
+        let (document, status) =
+            home.json(&[&["bench", "run"], args, &["--sealpost", "--users", "2"]].concat());
+        assert_eq!(status, 0, "{document}");
+        document
+    };
+    let set = ["--set", "count=25", "--set", "page=10"];
+    let sync = run(&[&["jmap-sync", "--duration", "2s"], &set[..]].concat());
+    assert_eq!(phase(&sync, "first sync")["messages"], 50);
+    assert_eq!(count(&sync, "first sync", "Email/query + Email/get"), 6, "three pages of two accounts");
+    assert!(count(&sync, "changes", "Email/changes + Email/get") > 0);
+    assert!(count(&sync, "changes", "APPEND, other client") + count(&sync, "changes", "Email/query") > 0);
+    let webmail = run(&[&["jmap-webmail", "--set", "repeat=2"], &set[..]].concat());
+    for name in
+        ["Mailbox/get", "Thread/get + Email/get", "Email/set, move", "Email/query + Email/get, search"]
+    {
+        assert_eq!(count(&webmail, "webmail", name), 4, "{name}");
+    }
+    let sending = "Email/set + EmailSubmission/set";
+    if !webmail.to_string().contains(&format!("{sending} was left out")) {
+        assert_eq!(count(&webmail, "webmail", sending), 4);
+    }
+    let idle = run(&["jmap-idle", "--connections", "4", "--ramp", "0s", "--set", "still=0s"]);
+    assert_eq!(count(&idle, "deliver", "notification"), 4, "two accounts, each with two streams");
+}
+
 /// All that real clients were seen to send, beside a writer; and every client's first synchronization.
 #[test]
 fn what_clients_send_is_answered_completely() {
@@ -384,6 +427,10 @@ fn a_server_that_runs_is_left_as_it_was() {
     ];
     // LMTP has no logins.
     assert_eq!(home.json(&[&args[..], &account[..2]].concat()).1, 0);
+    let jmap = format!("http://127.0.0.1:{}", server.port("http"));
+    let args = ["bench", "run", "jmap-sync", "--jmap", &jmap, "--set", "count=10", "--duration", "0.5s"];
+    let (document, status) = home.json(&[&args[..], &account].concat());
+    assert_eq!(status, 0, "{document}");
     let login = [
         "bench",
         "run",

@@ -260,14 +260,22 @@ mod tests {
         assert!(!object.windows(6).any(|bytes| bytes == b"secret"));
         let unchanged = one.change(ME, |_| Ok(())).await.unwrap();
         assert_eq!(unchanged.0, 2);
-        one.change(ME, |note| Ok(note.subscriptions.clear())).await.unwrap();
+        let clear = |note: &mut Note| {
+            note.subscriptions.clear();
+            Ok(())
+        };
+        one.change(ME, clear).await.unwrap();
         assert_eq!(other.read(ME).await.unwrap().0, 3, "versions go on");
     }
 
     #[tokio::test]
     async fn notes_of_another_mail_key_are_unreadable() {
         let store = Store::memory();
-        notes(&store).change(ME, |note| Ok(note.name.push('x'))).await.unwrap();
+        let rename = |note: &mut Note| {
+            note.name.push('x');
+            Ok(())
+        };
+        notes(&store).change(ME, rename).await.unwrap();
         let key = notes(&store).signing_key(Timestamp(0)).await.unwrap();
         let again = notes(&store).signing_key(Timestamp(0)).await.unwrap();
         assert_eq!(key.public(), again.public());

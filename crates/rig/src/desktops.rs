@@ -107,6 +107,7 @@ pub fn reached(server: &Server, accounts: &[String]) -> load::Target {
         smtp: server.smtp.map(at),
         lmtp: Some(at(server.lmtp)),
         submission: server.submission.map(at),
+        jmap: server.http.map(at),
         users: accounts.iter().map(user).collect(),
     }
 }

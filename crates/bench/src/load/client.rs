@@ -1,23 +1,31 @@
 //! Clients: the commands of a connection and the handling of the answers.
 
 pub mod imap;
+pub mod jmap;
 pub mod smtp;
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::io;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use sealpost_base::SeededRandom;
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use super::engine::Shared;
+use super::notice::Announced;
 use super::scenario::template::Values;
 use super::target::Endpoint;
 use crate::result::Recorder;
+
+/// How long the server may take to notify a waiting client of a delivery.
+const NOTICE_TIMEOUT: Duration = Duration::from_secs(10);
+/// After so many deliveries in a row without a notification, the run stops waiting for them.
+const UNTOLD: u32 = 5;
 
 /// Why a client cannot continue as it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,6 +115,12 @@ impl Thread {
         let latency = self.now().saturating_sub(from);
         self.recorder.borrow_mut().ok(name, latency, sent, received);
         self.shared.done.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// `name` was not sent: the server lacks a capability.
+    pub fn leave_out(&self, name: &str, capability: &str) {
+        let text = format!("{name} was left out: the server does not announce {capability}");
+        self.shared.left_out.lock().unwrap_or_else(PoisonError::into_inner).insert(text);
     }
 
     /// `name` failed.
@@ -215,6 +229,23 @@ impl Client {
         // The sender is gone, and with it the run.
         let _ = stop.wait_for(|stop| *stop).await;
     }
+}
+
+/// Waits until all clients were notified of a delivery; returns whether they were.
+async fn notified(thread: &Thread, announced: &[Announced]) -> bool {
+    let mut all = true;
+    for one in announced {
+        if timeout(NOTICE_TIMEOUT, one.told()).await.is_err() {
+            all = false;
+            let left = thread.shared.notices.retract(one);
+            for _ in 0..left {
+                thread.error("notification", "timeout", || {
+                    format!("the server did not notify a waiting client within {NOTICE_TIMEOUT:?}")
+                });
+            }
+        }
+    }
+    all
 }
 
 /// Counts bytes for the progress line.

@@ -10,9 +10,9 @@ mod drive;
 mod job;
 mod worker;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
@@ -147,6 +147,8 @@ pub struct Shared {
     pub open: AtomicU64,
     /// The most connections that were open at once.
     pub most_open: AtomicU64,
+    /// What the server lacks for some commands, as text.
+    pub left_out: Mutex<BTreeSet<String>>,
     names: OnceLock<Names>,
 }
 
@@ -176,6 +178,7 @@ impl Shared {
             received: AtomicU64::new(0),
             open: AtomicU64::new(0),
             most_open: AtomicU64::new(0),
+            left_out: Mutex::default(),
             names: OnceLock::new(),
         })
     }
@@ -208,7 +211,7 @@ pub async fn run(
     let shared = Arc::new(Shared::new(scenario, target, options, Arc::new(SystemClock::new()))?);
     let workers = Workers::start(&shared, options.threads.max(1))?;
     let mut run = Run::new(scenario, shared, workers, sampler, stop, observer);
-    if scenario.has_mailboxes() {
+    if scenario.has_mailboxes(Protocol::Imap) {
         let mut stop = run.stop.clone();
         tokio::select! {
             learned = run.learn_names() => learned?,
@@ -217,8 +220,10 @@ pub async fn run(
     }
     let cpu = own_cpu();
     run.phases().await;
-    if scenario.has_mailboxes() && !options.keep {
-        run.clean().await;
+    for protocol in [Protocol::Imap, Protocol::Jmap] {
+        if scenario.has_mailboxes(protocol) && !options.keep {
+            run.clean(protocol).await;
+        }
     }
     let mut outcome = run.finish().await?;
     outcome.cpu_seconds = own_cpu().saturating_sub(cpu).as_secs_f64();
@@ -228,7 +233,8 @@ pub async fn run(
 fn check(scenario: &Scenario, target: &Target) -> Result<()> {
     if let Some(protocol) = scenario.protocols().into_iter().find(|p| target.endpoint(*p).is_none()) {
         let (name, upper) = (protocol.name(), protocol.name().to_uppercase());
-        let wrong = format!("{} speaks {upper}: where is the server? --{name} HOST:PORT", scenario.name);
+        let at = if protocol == Protocol::Jmap { "URL" } else { "HOST:PORT" };
+        let wrong = format!("{} speaks {upper}: where is the server? --{name} {at}", scenario.name);
         return Err(UsageError(wrong).into());
     }
     if target.users.is_empty() {
@@ -424,6 +430,11 @@ impl<'a> Run<'a> {
         if let Some(text) = bottleneck(busy, wall) {
             warn(text);
         }
+        for left_out in
+            std::mem::take(&mut *self.shared.left_out.lock().unwrap_or_else(PoisonError::into_inner))
+        {
+            warn(left_out);
+        }
         let unreachable = recorder.only_failed("CONNECT");
         match unreachable {
             Some(("closed", failure)) => warn(format!("the server cannot be reached: {}", failure.example)),
@@ -472,14 +483,16 @@ impl<'a> Run<'a> {
     }
 
     /// Removes the bench's mailboxes from every account that may have some.
-    async fn clean(&mut self) {
+    async fn clean(&mut self, protocol: Protocol) {
         let most =
-            self.scenario.phases.iter().filter(|p| p.protocol == Protocol::Imap).map(|p| p.connections).max();
+            self.scenario.phases.iter().filter(|p| p.protocol == protocol).map(|p| p.connections).max();
         let accounts = most.unwrap_or(0).min(self.shared.target.users.len() as u64);
+        let login = (protocol == Protocol::Imap).then(|| Step::plain(Action::Login));
         let phase = Phase {
             // Not all at once: logins are expensive for a server.
             at_once: Some(16 * self.workers.count() as u64),
-            first: vec![Step::plain(Action::Login)],
+            protocol,
+            first: login.into_iter().collect(),
             steps: vec![Step::plain(Action::Clean)],
             ..Phase::bare("clean up", accounts)
         };
@@ -568,7 +581,7 @@ pub async fn run_here(
     let workers = Workers::here(&shared);
     let stop = watch::channel(false);
     let mut run = Run::new(scenario, shared, workers, None, stop.1, observer);
-    if scenario.has_mailboxes() {
+    if scenario.has_mailboxes(Protocol::Imap) {
         run.learn_names().await?;
     }
     run.phases().await;

@@ -1,9 +1,11 @@
 //! A server that does nothing: it answers at once and stores nothing. To measure the bench itself,
 //! and to test it.
 //!
-//! It implements as much of IMAP, SMTP and LMTP as a client of the bench needs: every command is
+//! It implements as much of IMAP, SMTP, LMTP and JMAP as a client of the bench needs: every command is
 //! answered OK, every mailbox has the given number of messages, [`MESSAGES`] by default, FETCH
 //! returns a canned response for each requested one.
+
+mod jmap;
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -39,9 +41,16 @@ pub fn listen(protocol: Protocol, messages: u32) -> io::Result<SocketAddr> {
     std::thread::Builder::new().name(format!("null {}", protocol.name())).spawn(move || {
         runtime.block_on(async move {
             let Ok(listener) = TcpListener::from_std(listener) else { return };
+            let created = jmap::Created::default();
             while let Ok((stream, _)) = listener.accept().await {
                 let _ = stream.set_nodelay(true);
-                tokio::spawn(serve(stream, protocol, messages));
+                let created = created.clone();
+                tokio::spawn(async move {
+                    match protocol {
+                        Protocol::Jmap => jmap::serve(stream, created, messages).await,
+                        _ => serve(stream, protocol, messages).await,
+                    }
+                });
             }
         });
     })?;
@@ -50,9 +59,16 @@ pub fn listen(protocol: Protocol, messages: u32) -> io::Result<SocketAddr> {
 
 /// One within the process, over pipes; its sessions run on the present `LocalSet`.
 pub fn inside(protocol: Protocol) -> Endpoint {
+    let created = jmap::Created::default();
     let connect = move || {
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
-        tokio::task::spawn_local(serve(theirs, protocol, MESSAGES));
+        let created = created.clone();
+        tokio::task::spawn_local(async move {
+            match protocol {
+                Protocol::Jmap => jmap::serve(theirs, created, MESSAGES).await,
+                _ => serve(theirs, protocol, MESSAGES).await,
+            }
+        });
         Box::new(ours) as Box<dyn Io>
     };
     Endpoint { addr: TargetAddr::Inside(Arc::new(connect)), tls: None }

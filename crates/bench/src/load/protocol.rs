@@ -11,6 +11,8 @@ pub enum Protocol {
     Lmtp,
     /// RFC 6409.
     Submission,
+    /// RFC 8620, RFC 8621.
+    Jmap,
 }
 
 impl Protocol {
@@ -21,6 +23,7 @@ impl Protocol {
             Protocol::Smtp => "smtp",
             Protocol::Lmtp => "lmtp",
             Protocol::Submission => "submission",
+            Protocol::Jmap => "jmap",
         }
     }
 }

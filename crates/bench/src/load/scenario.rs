@@ -8,6 +8,7 @@
 mod bar;
 mod builtin;
 mod read;
+mod request;
 mod safety;
 mod step;
 pub mod template;
@@ -21,6 +22,7 @@ use crate::load::protocol::Protocol;
 pub use bar::Bar;
 pub use builtin::{BUILT_IN, BuiltIn, find};
 pub use read::{Overrides, PHASE_KEYS};
+pub use request::{Piece, Request};
 pub use step::{Action, Batch, Expect, Fill, Step, VERBS};
 pub use value::{Pause, count, duration, exponential, uniform};
 
@@ -149,6 +151,11 @@ impl Phase {
         self.first.iter().chain(&self.steps).chain(&self.last)
     }
 
+    /// Whether it uses the bench's own mailboxes.
+    pub fn has_mailboxes(&self) -> bool {
+        self.actions().flat_map(Action::templates).any(|template| template.mailboxes() > 0)
+    }
+
     /// All actions.
     pub fn actions(&self) -> impl Iterator<Item = &Action> {
         self.all_steps().flat_map(|step| &step.actions)
@@ -184,15 +191,15 @@ impl Scenario {
         most
     }
 
-    /// Whether it uses the bench's own mailboxes.
-    pub fn has_mailboxes(&self) -> bool {
-        let mut actions = self.phases.iter().flat_map(Phase::actions);
-        actions.any(|action| action.templates().any(|template| template.mailboxes() > 0))
+    /// Whether it uses the bench's own mailboxes with `protocol`.
+    pub fn has_mailboxes(&self, protocol: Protocol) -> bool {
+        self.phases.iter().filter(|phase| phase.protocol == protocol).any(Phase::has_mailboxes)
     }
 
     /// Whether clients log in.
     pub fn logs_in(&self) -> bool {
-        self.phases.iter().any(|phase| phase.protocol == Protocol::Imap || phase.auth)
+        let always = [Protocol::Imap, Protocol::Jmap];
+        self.phases.iter().any(|phase| always.contains(&phase.protocol) || phase.auth)
     }
 
     /// Names of the data sets that it sends.

@@ -27,6 +27,8 @@ pub struct Target {
     pub lmtp: Option<Endpoint>,
     /// Submission.
     pub submission: Option<Endpoint>,
+    /// JMAP, over HTTP/1.1.
+    pub jmap: Option<Endpoint>,
     /// Accounts. Client `n` is the n-th of them, and from the first again after the last.
     pub users: Vec<User>,
 }
@@ -82,12 +84,13 @@ impl Target {
             Protocol::Smtp => self.smtp.as_ref(),
             Protocol::Lmtp => self.lmtp.as_ref(),
             Protocol::Submission => self.submission.as_ref(),
+            Protocol::Jmap => self.jmap.as_ref(),
         }
     }
 
     /// Its addresses, for reports.
     pub fn reached(&self) -> String {
-        let all = [Protocol::Imap, Protocol::Smtp, Protocol::Lmtp, Protocol::Submission];
+        let all = [Protocol::Imap, Protocol::Smtp, Protocol::Lmtp, Protocol::Submission, Protocol::Jmap];
         let each = all.iter().filter_map(|p| Some(format!("{} {}", p.name(), self.endpoint(*p)?)));
         each.collect::<Vec<_>>().join(", ")
     }

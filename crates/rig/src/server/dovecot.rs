@@ -110,6 +110,7 @@ impl Start for Dovecot {
             submission: None,
             submissions: None,
             lmtp: local(lmtp),
+            http: None,
         };
         fs::write(dir.join("ready.json"), serde_json::to_vec(&ready)?)?;
         let mut command = Command::new("dovecot");

@@ -239,7 +239,7 @@ async fn listeners_hear_of_submissions_and_identities() {
     let mut types = std::collections::BTreeSet::new();
     while !(types.contains("EmailSubmission") && types.contains("Identity")) {
         let change = tokio::time::timeout(TIMEOUT, changes.next()).await.expect("no change").unwrap();
-        types.extend(change.changed.into_values().flat_map(|types| types.into_iter().map(|(name, _)| name)));
+        types.extend(change.changed.into_values().flat_map(|types| types.into_keys()));
     }
     me.submission_that(&made["id"], is_final).await;
     node.stop().await;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::{Client, Fail, OpenCount, count};
+use super::{Client, Fail, OpenCount, UNTOLD, count, notified};
 use crate::dots::dot;
 use crate::load::data::Message;
 use crate::load::notice::Announced;
@@ -20,11 +20,6 @@ use crate::load::scan::{Line, Syntax};
 use crate::load::target::Endpoint;
 use crate::load::wire::{Sink, Wire};
 use crate::mail::base64_line;
-
-/// How long the server may take to notify a client in IDLE of a delivery.
-const NOTICE_TIMEOUT: Duration = Duration::from_secs(10);
-/// After so many deliveries in a row without a notification, the run stops waiting for them.
-const UNTOLD: u32 = 5;
 
 /// A connection to an SMTP or LMTP server.
 pub struct Smtp {
@@ -175,7 +170,7 @@ impl Smtp {
         };
         let announced = timeout(command_timeout, delivered).await.map_err(|_| Fail::Timeout)??;
         if delivery.notified && !announced.is_empty() {
-            let told = self.notified(&announced).await;
+            let told = notified(&self.client.thread, &announced).await;
             self.untold = if told { 0 } else { self.untold + 1 };
         }
         if self.untold >= UNTOLD { Err(Fail::Untold) } else { Ok(()) }
@@ -320,24 +315,6 @@ impl Smtp {
             .iter()
             .filter_map(|account| thread.shared.notices.announce(*account, now))
             .collect()
-    }
-
-    /// Waits until all clients were notified; returns whether they were.
-    async fn notified(&self, announced: &[Announced]) -> bool {
-        let thread = &self.client.thread;
-        let mut all = true;
-        for one in announced {
-            if timeout(NOTICE_TIMEOUT, one.told()).await.is_err() {
-                all = false;
-                let left = thread.shared.notices.retract(one);
-                for _ in 0..left {
-                    thread.error("notification", "timeout", || {
-                        format!("the server did not notify a client in IDLE within {NOTICE_TIMEOUT:?}")
-                    });
-                }
-            }
-        }
-        all
     }
 
     async fn hello(&mut self) -> Result<(), Fail> {

@@ -10,6 +10,7 @@ use sealpost_base::{Random, SeededRandom};
 
 use super::job::RunningPhase;
 use crate::load::client::imap::Imap;
+use crate::load::client::jmap::Jmap;
 use crate::load::client::smtp::{Delivery, Smtp};
 use crate::load::client::{Client, Fail, Thread};
 use crate::load::protocol::Protocol;
@@ -65,6 +66,7 @@ fn names_of(step: &Step) -> Vec<Rc<str>> {
 enum Session {
     Imap(Box<Imap>),
     Smtp(Box<Smtp>),
+    Jmap(Box<Jmap>),
 }
 
 struct Driver {
@@ -334,8 +336,9 @@ impl Driver {
         let Some(batch) = step.batch else { return self.once(step, names, from).await };
         // The number of messages is known once SELECT is answered.
         self.drained().await?;
-        let exists = match &self.session {
+        let exists = match &mut self.session {
             Some(Session::Imap(imap)) => imap.exists(),
+            Some(Session::Jmap(jmap)) => jmap.exists(step).await?,
             _ => 0,
         };
         let mut from = Some(from);
@@ -368,6 +371,7 @@ impl Driver {
                 }
                 Ok(())
             }
+            Some(Session::Jmap(jmap)) => jmap.step(step, names, from).await,
             Some(Session::Smtp(_)) => {
                 for (action, name) in step.actions.iter().zip(names) {
                     match action {
@@ -408,6 +412,10 @@ impl Driver {
         let phase = &job.phase;
         self.session = Some(match phase.protocol {
             Protocol::Imap => Session::Imap(Box::new(Imap::connect(&self.client, from).await?)),
+            Protocol::Jmap => {
+                let small = phase.actions().any(|action| *action == Action::Events);
+                Session::Jmap(Box::new(Jmap::connect(&self.client, small, from).await?))
+            }
             protocol => {
                 Session::Smtp(Box::new(Smtp::connect(&self.client, protocol, phase.auth, from).await?))
             }
@@ -440,6 +448,7 @@ impl Driver {
                 }
             }
             // Each of them was counted already.
+            Some(Session::Jmap(_)) => {}
             Some(Session::Smtp(_)) if *fail == Fail::Untold => {}
             Some(Session::Smtp(_)) => thread.error("(connection)", fail.kind(), || fail.to_string()),
             None => thread.error("CONNECT", fail.kind(), || fail.to_string()),

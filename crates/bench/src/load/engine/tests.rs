@@ -62,6 +62,7 @@ fn null_target() -> Target {
         smtp: Some(null::inside(Protocol::Smtp)),
         lmtp: Some(null::inside(Protocol::Lmtp)),
         submission: Some(null::inside(Protocol::Submission)),
+        jmap: Some(null::inside(Protocol::Jmap)),
         users: vec![user("a@localhost"), user("b@localhost")],
     }
 }
@@ -218,8 +219,8 @@ fn clients_of_a_silent_server_time_out_and_give_up() {
 #[test]
 fn every_built_in_scenario_succeeds_against_the_null_server() {
     for built_in in super::super::scenario::BUILT_IN {
-        if built_in.name == "idle" {
-            // The null server sends no notifications in IDLE.
+        if ["idle", "jmap-idle"].contains(&built_in.name) {
+            // The null server sends no notifications.
             continue;
         }
         // Paused time advances only when all tasks wait: a closed loop would run forever in it.
@@ -305,5 +306,6 @@ fn no_more_clients_than_are_wanted_are_there_at_once() {
 
 mod ends;
 mod foreign;
+mod jmap;
 mod syncs;
 mod waits;

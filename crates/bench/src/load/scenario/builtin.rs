@@ -39,6 +39,9 @@ built_in!(
     "lmtp",
     "smtp",
     "submission",
+    "jmap-sync",
+    "jmap-webmail",
+    "jmap-idle",
 );
 
 /// The scenario of that name.

@@ -7,7 +7,8 @@ use sealpost_base::suggest;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::template::{PLACEHOLDERS, Template};
+use super::request;
+use super::template::PLACEHOLDERS;
 use super::{
     Action, Arrivals, Bar, Batch, CONNECTIONS, Expect, Extent, PHASES, Pause, Phase, STEPS, Scenario, Step,
     count, duration,
@@ -26,7 +27,7 @@ pub struct Overrides {
 /// The keys of a phase, and what they mean.
 pub const PHASE_KEYS: [(&str, &str); 22] = [
     ("name", "its name in the report"),
-    ("protocol", "imap (the default), smtp or lmtp"),
+    ("protocol", "imap (the default), smtp, lmtp, submission or jmap"),
     ("setup", "true: it prepares what the next phases measure"),
     ("connections", "how many clients [1]"),
     ("repeat", "rounds of every client [1]"),
@@ -157,7 +158,10 @@ impl<'t> Reader<'t> {
                             name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_' || b.is_ascii_digit());
                         if !is_name
                             || ["users", "accounts"].contains(&&*name)
-                            || PLACEHOLDERS.iter().any(|(taken, _)| *taken == name)
+                            || PLACEHOLDERS
+                                .iter()
+                                .chain(&request::PLACEHOLDERS)
+                                .any(|(taken, _)| *taken == name)
                         {
                             self.fail(line, format!("{name} cannot be the name of a parameter"));
                         }
@@ -211,6 +215,7 @@ impl<'t> Reader<'t> {
                 ("smtp", Protocol::Smtp),
                 ("lmtp", Protocol::Lmtp),
                 ("submission", Protocol::Submission),
+                ("jmap", Protocol::Jmap),
             ],
         );
         let protocol = protocol.unwrap_or(Protocol::Imap);
@@ -275,8 +280,13 @@ impl<'t> Reader<'t> {
             );
         }
         let walks = phase.all_steps().filter(|step| step.batch.is_none());
-        if walks.flat_map(|step| &step.actions).flat_map(Action::templates).any(Template::asks_for_batch) {
-            self.fail(line, "{batch} needs the step's key batch, such as batch = 200");
+        if walks.flat_map(|step| &step.actions).any(Action::asks_for_batch) {
+            let what = if phase.protocol == Protocol::Jmap {
+                "{position} and {limit} need"
+            } else {
+                "{batch} needs"
+            };
+            self.fail(line, format!("{what} the step's key batch, such as batch = 200"));
         }
         let counted = phase.rate.is_none() && !matches!(phase.extent, Extent::Time(_));
         if phase.at_once.is_some() && (!counted || phase.hold || phase.alongside) {
@@ -288,8 +298,16 @@ impl<'t> Reader<'t> {
         if phase.rate.is_some() && phase.think != Pause::NONE {
             self.fail(line, "a rate says when rounds begin, and so does think: only one of them");
         }
+        if phase.pipeline > 1 && phase.protocol != Protocol::Imap {
+            self.fail(line, "pipeline is for protocol = \"imap\"");
+        }
         if phase.auth && !matches!(phase.protocol, Protocol::Smtp | Protocol::Submission) {
             self.fail(line, "auth is for protocol = \"smtp\"");
+        }
+        let events = phase.actions().any(|action| *action == Action::Events);
+        let last = phase.steps.last().and_then(|step| step.actions.last());
+        if events && (!phase.hold || phase.is_weighted() || last != Some(&Action::Events)) {
+            self.fail(line, "EVENTS never ends: it is the last of the `steps` of a phase with `hold = true`");
         }
         let waits = |action: &Action| matches!(action, Action::Idle { limit: None, until_notified: false });
         if !phase.hold && !phase.alongside && phase.actions().any(waits) {

@@ -73,6 +73,7 @@ fn writes(action: &Action, elsewhere: bool) -> Option<String> {
             let own = action.templates().all(|template| template.mailboxes() == 1);
             (!own).then(|| format!("{} into a mailbox that is not the bench's", action.name()))
         }
+        Action::Request(request) => request.changes_elsewhere().then(|| request.name().to_owned()),
         Action::Command(template, text) => command_writes(template, text, elsewhere).then(|| text.clone()),
         _ => None,
     }

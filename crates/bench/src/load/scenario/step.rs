@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use sealpost_base::suggest;
 
+use super::request::{Request, own_mailbox};
 use super::template::{Template, closing};
 use super::{Pause, count, duration, value};
 use crate::load::protocol::Protocol;
@@ -109,6 +110,10 @@ pub enum Action {
     },
     /// Delivers the next message of a data set to the next account.
     Deliver(String),
+    /// With JMAP: sends a request.
+    Request(Request),
+    /// With JMAP: receives events until the end (RFC 8620 §7.3).
+    Events,
     /// Sends a command as written.
     Command(Template, String),
     /// Removes the bench's own mailboxes. Not available in scenarios: it runs after all of them.
@@ -129,7 +134,7 @@ pub struct Fill {
 }
 
 /// The keywords of steps besides IMAP commands, and their meaning.
-pub const VERBS: [(&str, &str); 10] = [
+pub const VERBS: [(&str, &str); 12] = [
     ("LOGIN", "log in as the client's account"),
     ("LOGOUT", "say goodbye and close"),
     ("RECONNECT", "close, connect again, repeat the first steps"),
@@ -150,6 +155,8 @@ pub const VERBS: [(&str, &str); 10] = [
         "with SMTP, LMTP and submission: deliver the next message of a data set to the next account",
     ),
     ("any other", "an IMAP command, sent as it is"),
+    ("[[\"Email/query\", {…}]]", "with JMAP: a request with these calls; accountId and call ids are added"),
+    ("EVENTS", "with JMAP: receive events until the end, as IDLE does with IMAP"),
 ];
 
 /// Commands that need more than a line, so that they cannot be sent as written.
@@ -212,6 +219,9 @@ impl Action {
     /// The mistake.
     pub fn parse(text: &str, protocol: Protocol) -> Result<Self, String> {
         let text = text.trim();
+        if text.starts_with('[') && protocol == Protocol::Jmap {
+            return Request::parse(text).map(Action::Request);
+        }
         let (verb, rest) = text.split_once(' ').unwrap_or((text, ""));
         let rest = rest.trim();
         let upper = verb.to_ascii_uppercase();
@@ -222,11 +232,28 @@ impl Action {
             "" => Err("a step that does nothing".into()),
             "WAIT" => Pause::parse(rest).map(Action::Wait),
             "RECONNECT" => alone(Action::Reconnect),
-            "DELIVER" if protocol == Protocol::Imap => {
-                Err("DELIVER needs `protocol = \"lmtp\"`, \"smtp\" or \"submission\"; with IMAP it is APPEND"
-                    .into())
-            }
+            "DELIVER" if matches!(protocol, Protocol::Imap | Protocol::Jmap) => Err(
+                "DELIVER needs `protocol = \"lmtp\"`, \"smtp\" or \"submission\"; with IMAP and JMAP it is APPEND"
+                    .into(),
+            ),
             "DELIVER" => data(rest).map(Action::Deliver),
+            "FILL" if protocol == Protocol::Jmap => match fill(rest)? {
+                Fill { count, distinct, .. } if distinct < count => {
+                    Err("JMAP cannot copy an email within an account: no `distinct`".into())
+                }
+                fill => Ok(Action::Fill(Fill { mailbox: own_mailbox(fill.mailbox)?, ..fill })),
+            },
+            "APPEND" if protocol == Protocol::Jmap => match append(rest)? {
+                Action::Append { mailbox, data, flags } => {
+                    Ok(Action::Append { mailbox: own_mailbox(mailbox)?, data, flags })
+                }
+                action => Ok(action),
+            },
+            "EVENTS" if protocol == Protocol::Jmap => alone(Action::Events),
+            _ if protocol == Protocol::Jmap => Err(format!(
+                "{upper} is nothing a client of jmap does here: [[\"Email/get\", {{…}}]], FILL, APPEND, EVENTS, \
+                 WAIT, RECONNECT"
+            )),
             _ if protocol != Protocol::Imap => Err(format!(
                 "{upper} is nothing a client of {} does here: DELIVER, WAIT, RECONNECT",
                 protocol.name()
@@ -251,7 +278,19 @@ impl Action {
             Action::Command(template, _) => Some(template),
             _ => None,
         };
-        template.into_iter()
+        let request = match self {
+            Action::Request(request) => Some(request),
+            _ => None,
+        };
+        template.into_iter().chain(request.into_iter().flat_map(Request::mailboxes))
+    }
+
+    /// Whether it is about one batch of the mailbox.
+    pub fn asks_for_batch(&self) -> bool {
+        match self {
+            Action::Request(request) => request.asks_for_batch(),
+            action => action.templates().any(Template::asks_for_batch),
+        }
     }
 
     /// The data set that it sends.
@@ -276,6 +315,8 @@ impl Action {
             Action::Idle { .. } => "IDLE",
             Action::Deliver(_) => "DELIVER",
             Action::Command(_, text) => text,
+            Action::Request(request) => request.name(),
+            Action::Events => "EVENTS",
             Action::Clean => "DELETE",
         }
     }

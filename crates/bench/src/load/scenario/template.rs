@@ -129,6 +129,22 @@ impl Template {
         }
     }
 
+    /// The name of a mailbox of the bench below its root, as it is; the empty text for any other
+    /// template.
+    pub fn below_root(&self, values: &Values<'_>) -> String {
+        let mut name = Vec::new();
+        if let [Piece::Mailbox(pieces)] = &self.0[..] {
+            pieces.iter().for_each(|piece| piece.render(values, &mut name));
+        }
+        String::from_utf8_lossy(&name).into_owned()
+    }
+
+    /// Whether it is one of the bench's own mailboxes and has no levels: a mailbox of JMAP.
+    pub fn is_own_without_levels(&self) -> bool {
+        let plain = |piece: &Piece| !matches!(piece, Piece::Text(text) if text.contains('/'));
+        matches!(&self.0[..], [Piece::Mailbox(pieces)] if pieces.iter().all(plain))
+    }
+
     /// How many of the bench's own mailboxes it names.
     pub fn mailboxes(&self) -> usize {
         self.0.iter().filter(|piece| matches!(piece, Piece::Mailbox(_))).count()

@@ -27,7 +27,7 @@ fn the_built_in_ones_are_sound() {
         let known = |data: &String| NAMES.iter().any(|(name, _)| name == data);
         assert!(scenario.data().iter().all(known), "{name}");
         let writes = scenario.writes_elsewhere();
-        let delivers = ["fill-lmtp", "lmtp", "smtp", "submission", "idle"].contains(name);
+        let delivers = ["fill-lmtp", "lmtp", "smtp", "submission", "idle", "jmap-webmail"].contains(name);
         assert_eq!(!writes.is_empty(), delivers, "{name}: {writes:?}");
     }
 }
@@ -94,6 +94,7 @@ fn every_mistake_is_reported_with_its_line() {
 fn each_mistake_has_its_message() {
     let phase = |lines: &str| format!("name = \"x\"\n[[phase]]\n{lines}\n");
     let step = |step: &str| phase(&format!("steps = ['{step}']"));
+    let jmap = |step: &str| phase(&format!("protocol = \"jmap\"\nsteps = ['{step}']"));
     for (text, why) in [
         ("name = ".to_owned(), "x.toml:1: "),
         ("name = \"x\"\n".to_owned(), "at least one [[phase]]"),
@@ -126,6 +127,17 @@ fn each_mistake_has_its_message() {
         (step("a1 NOOP"), "A1 is no command"),
         (step("SELECT {5}"), "literal"),
         (phase("protocol = \"lmtp\"\nsteps = [\"NOOP\"]"), "NOOP is nothing a client of lmtp does"),
+        (jmap("FILL INBOX 1 tiny"), "one of the bench's own"),
+        (jmap("APPEND {Bench/a/b} tiny"), "without levels: {Bench/x}"),
+        (jmap("FILL {Bench/a} 10 tiny distinct 5"), "no `distinct`"),
+        (jmap("NOOP"), "NOOP is nothing a client of jmap does here"),
+        (jmap("DELIVER tiny"), "with IMAP and JMAP it is APPEND"),
+        (jmap("EVENTS"), "EVENTS never ends"),
+        (
+            jmap(r#"[["Email/query", {"limit": {limit}}]]"#),
+            "{position} and {limit} need the step's key batch",
+        ),
+        (phase("protocol = \"jmap\"\npipeline = 2"), "pipeline is for"),
         ("name = \"x\"\n[set]\nuid = 3\n[[phase]]\n".to_owned(), "uid cannot be the name of a parameter"),
         ("name = \"x\"\n[[phase]]\nname = \"a\"\n[[phase]]\nname = \"a\"\n".to_owned(), "two phases"),
     ] {

@@ -38,6 +38,7 @@ Examples:
   sealpost bench run thunderbird --imaps mail.example.org:993 \\
       --user-pattern 'user{}@example.org' --users 100 --password-file password \\
       --duration 10m --out report
+  sealpost bench run jmap-webmail --jmap https://mail.example.org --users-file users --write-inbox
   sealpost bench run my-scenario.toml --lmtp-socket /run/lmtp --user me@localhost --write-inbox"
 )]
 pub struct Args {

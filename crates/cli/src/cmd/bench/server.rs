@@ -61,6 +61,9 @@ pub struct Options {
     /// LMTP on a Unix socket
     #[arg(long, value_name = "PATH", conflicts_with = "lmtp")]
     lmtp_socket: Option<PathBuf>,
+    /// JMAP: http://HOST:PORT or https://HOST
+    #[arg(long, value_name = "URL")]
+    jmap: Option<String>,
     /// When TLS starts [default: after STARTTLS; never for this machine]
     #[arg(long, value_enum)]
     tls: Option<TlsMode>,
@@ -77,14 +80,14 @@ pub struct Options {
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
     /// Start a Sealpost of this version with --users accounts, measure it and remove it
-    #[arg(long, conflicts_with_all = ["start", "imap", "imaps", "smtp", "smtps", "submission", "submissions", "lmtp", "lmtp_socket", "pid", "null"])]
+    #[arg(long, conflicts_with_all = ["start", "imap", "imaps", "smtp", "smtps", "submission", "submissions", "lmtp", "lmtp_socket", "jmap", "pid", "null"])]
     sealpost: bool,
     /// Start a server with a shell command that prints a line like `sealpost try --json`, and stop
     /// it afterwards
-    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["imap", "imaps", "smtp", "smtps", "submission", "submissions", "lmtp", "lmtp_socket", "pid", "null"])]
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["imap", "imaps", "smtp", "smtps", "submission", "submissions", "lmtp", "lmtp_socket", "jmap", "pid", "null"])]
     start: Option<String>,
     /// Measure the load generator itself, against a server that does nothing
-    #[arg(long, conflicts_with_all = ["imap", "imaps", "smtp", "smtps", "submission", "submissions", "lmtp", "lmtp_socket", "pid"])]
+    #[arg(long, conflicts_with_all = ["imap", "imaps", "smtp", "smtps", "submission", "submissions", "lmtp", "lmtp_socket", "jmap", "pid"])]
     null: bool,
 }
 
@@ -105,7 +108,7 @@ pub struct Running {
 
 /// A server of our own, and where its data is: killed, then removed.
 enum Process {
-    Sealpost { server: server::Server, dir: tempfile::TempDir },
+    Sealpost { server: Box<server::Server>, dir: tempfile::TempDir },
     Other(Group),
 }
 
@@ -192,9 +195,10 @@ impl Options {
             (None, Some(path)) => Some(Endpoint { addr: TargetAddr::Unix(path.clone()), tls: None }),
             (None, None) => None,
         };
+        let jmap = self.jmap.as_ref().map(|url| self.url(url, &trust)).transpose()?;
         let name = self.name.clone().or_else(|| self.place());
         let name = name.unwrap_or_else(|| "server".into());
-        let target = Target { name, imap, smtp, lmtp, submission, users };
+        let target = Target { name, imap, smtp, lmtp, submission, jmap, users };
         if let Some(pid) = self.pid.filter(|pid| Tree::new(*pid).pids().is_empty()) {
             return Err(Usage(format!("--pid {pid}: there is no such process")).into());
         }
@@ -213,7 +217,7 @@ impl Options {
         let relays = [&self.smtp, &self.smtps, &self.submission, &self.submissions, &self.lmtp];
         let mut tcp = [&self.imap, &self.imaps].into_iter().chain(relays).flatten();
         let socket = self.lmtp_socket.as_ref().map(|path| path.display().to_string());
-        tcp.next().cloned().or(socket)
+        tcp.next().cloned().or(socket).or_else(|| self.jmap.clone())
     }
 
     fn null(&self, users: Vec<User>, messages: u32) -> Result<Running> {
@@ -230,6 +234,7 @@ impl Options {
             smtp: at(Protocol::Smtp)?,
             lmtp: at(Protocol::Lmtp)?,
             submission: at(Protocol::Submission)?,
+            jmap: at(Protocol::Jmap)?,
             users,
         };
         Ok(Running { target, tree: None, version: String::new(), throwaway: true, null: true, process: None })
@@ -255,10 +260,11 @@ impl Options {
             smtp: server.smtp.map(|address| local(address, tls)).transpose()?,
             lmtp: Some(local(server.lmtp, TlsMode::None)?),
             submission: server.submission.map(|address| local(address, tls)).transpose()?,
+            jmap: server.http.map(|address| local(address, TlsMode::None)).transpose()?,
             users,
         };
         let (tree, version) = (Some(server.tree), sealpost.version());
-        let process = Some(Process::Sealpost { server, dir });
+        let process = Some(Process::Sealpost { server: Box::new(server), dir });
         Ok(Running { target, tree, version, throwaway: true, null: false, process })
     }
 
@@ -300,6 +306,7 @@ impl Options {
             smtp: ready.smtp.as_ref().map(|smtp| at(smtp, TlsMode::None)).transpose()?,
             lmtp: Some(at(&ready.lmtp, TlsMode::None)?),
             submission,
+            jmap: ready.http.as_ref().map(|http| at(http, TlsMode::None)).transpose()?,
             users,
         };
         let tree = Some(Tree::new(ready.pid));
@@ -323,6 +330,34 @@ impl Options {
         let system = client::Trust::system();
         let system = system.map_err(|e| Usage(format!("{e}, or give --insecure")))?;
         Ok(Trust::Those(system.config()?))
+    }
+
+    /// `https://HOST` or `http://HOST:PORT`. HTTP knows no STARTTLS: the scheme says whether TLS is
+    /// spoken.
+    fn url(&self, url: &str, trust: &impl Trusts) -> Result<Endpoint> {
+        let written = || Usage(format!("--jmap {url}: is written https://HOST or http://HOST:PORT"));
+        let (scheme, rest) = url.split_once("://").ok_or_else(written)?;
+        let at = rest.strip_suffix('/').unwrap_or(rest);
+        let (tls, port) = match scheme {
+            "https" => (TlsMode::Implicit, 443),
+            "http" => (TlsMode::None, 80),
+            _ => return Err(written().into()),
+        };
+        if at.is_empty() || at.contains(['/', '@', '?', '#']) {
+            return Err(written().into());
+        }
+        let has_port = at.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+        let with_port = if has_port { at.to_owned() } else { format!("{at}:{port}") };
+        let mut endpoint = self.tcp(&with_port, Some(tls), trust)?;
+        if let TargetAddr::Tcp(shown, addresses) = &mut endpoint.addr {
+            let here = addresses.iter().all(|address| address.ip().is_loopback());
+            if tls == TlsMode::None && !here && self.tls != Some(TlsMode::None) {
+                let why = "the password would cross the network in the clear; https, or --tls none";
+                return Err(Usage(format!("--jmap {url}: {why}")).into());
+            }
+            at.clone_into(shown);
+        }
+        Ok(endpoint)
     }
 
     fn tcp(&self, at: &str, tls: Option<TlsMode>, trust: &impl Trusts) -> Result<Endpoint> {

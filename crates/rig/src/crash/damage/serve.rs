@@ -68,6 +68,7 @@ impl Start for Serving {
             submission: None,
             submissions: None,
             lmtp: first(listening.lmtp)?,
+            http: None,
         })
     }
 

@@ -71,7 +71,9 @@ impl Imap {
             Action::Idle { limit, until_notified } => self.idle(*limit, *until_notified, counted).await,
             Action::Clean => self.clean(name).await,
             // Done by the caller, which needs a new connection for it.
-            Action::Reconnect | Action::Deliver(_) => Ok(()),
+            Action::Reconnect => Ok(()),
+            // Not of IMAP.
+            Action::Deliver(_) | Action::Request(_) | Action::Events => Ok(()),
         }
     }
 
