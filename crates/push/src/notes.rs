@@ -260,7 +260,7 @@ mod tests {
         assert!(!object.windows(6).any(|bytes| bytes == b"secret"));
         let unchanged = one.change(ME, |_| Ok(())).await.unwrap();
         assert_eq!(unchanged.0, 2);
-        let clear = |note: &mut Note| {
+        let clear = |note: &mut AccountNote| {
             note.subscriptions.clear();
             Ok(())
         };
@@ -271,7 +271,7 @@ mod tests {
     #[tokio::test]
     async fn notes_of_another_mail_key_are_unreadable() {
         let store = Store::memory();
-        let rename = |note: &mut Note| {
+        let rename = |note: &mut AccountNote| {
             note.name.push('x');
             Ok(())
         };
