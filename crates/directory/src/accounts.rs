@@ -10,6 +10,7 @@ use sealpost_vault::slot::{PasswordParams, Slot, SlotId, SlotKind, SlotList, Slo
 use sealpost_vault::{EarlierKeys, Epoch, RootKey};
 use zeroize::Zeroizing;
 
+use super::logins::take_logins;
 use super::record::is_revocable;
 use super::{AccountName, AccountRecord, AppPassword, Directory, Role, Secret, SlotInfo, path};
 
@@ -50,6 +51,8 @@ pub struct Rekeyed {
     pub removed: Vec<SlotInfo>,
     /// Slots that the key was sealed to.
     pub kept: Vec<SlotInfo>,
+    /// How many OAuth grants and web logins ended.
+    pub ended: usize,
 }
 
 impl Directory {
@@ -300,14 +303,18 @@ impl Directory {
         }
     }
 
-    /// Replaces the password. The mail, the tokens and the recovery code stay as they are.
+    /// Replaces the password, and ends the OAuth grants and web logins: a thief of the password may
+    /// have made them. Returns how many. The mail, the app passwords and the recovery code stay as
+    /// they are.
     ///
     /// # Errors
     /// `NotFound` if there is no such account, `Denied` if `root` is not its key.
-    pub async fn set_password(&self, name: &AccountName, root: &RootKey, password: Secret) -> Result<()> {
+    pub async fn set_password(&self, name: &AccountName, root: &RootKey, password: Secret) -> Result<usize> {
         let id = self.get(name).await?.id;
         let slot = self.password_slot(root, id, password).await?;
-        self.replace(name, root, id, slot).await
+        let ended = self.replace(name, root, id, slot, take_logins).await?;
+        self.forget_login_uses(id, &ended).await;
+        Ok(ended.len())
     }
 
     /// Gives `slot`, which its secret has just opened and which publishes the key of that secret, a
@@ -370,10 +377,11 @@ impl Directory {
     }
 
     /// Gives the account a new root key and a new key pair for later deliveries: an attacker with
-    /// an earlier copy and a password of that time cannot open it. Passwords, tokens and the
-    /// recovery code stay as they are; earlier mail stays readable by its own keys. The new key is
-    /// sealed to verified slots alone: the others may be planted. Sessions that use the account
-    /// with the old key have to log in again.
+    /// an earlier copy and a password of that time cannot open it. Passwords, app passwords and the
+    /// recovery code stay as they are; earlier mail stays readable by its own keys. OAuth grants and
+    /// web logins end: a thief of the password may have made them. The new key is sealed to verified
+    /// slots alone: the others may be planted. Sessions that use the account with the old key have
+    /// to log in again.
     ///
     /// # Errors
     /// As [`Directory::set_password`]; `Limit` if that was done too often; `Conflict` if there are
@@ -392,6 +400,7 @@ impl Directory {
             (next.delivery_key(id), EarlierKeys::of(&next, id, &*self.random).map(Box::new));
         let removed = self.update(name, |record| {
             owned(record, id, root)?;
+            let ended = take_logins(record);
             let removed: Vec<_> = record.unverified(root).map(SlotInfo::of).collect();
             if unverified == UnverifiedSlots::Refuse && !removed.is_empty() {
                 return Err(refused(name, &removed));
@@ -409,11 +418,12 @@ impl Directory {
             (record.public, record.earlier) = (public, earlier.clone());
             record.slot_list = None;
             let list = record.list_slots(&next, None);
-            Ok((removed, record.slots.iter().map(SlotInfo::of).collect(), list))
+            Ok((removed, record.slots.iter().map(SlotInfo::of).collect(), ended, list))
         });
-        let (removed, kept, list) = removed.await?;
+        let (removed, kept, ended, list) = removed.await?;
         self.saw_slot_list(id, list);
-        Ok(Rekeyed { root: next, removed, kept })
+        self.forget_login_uses(id, &ended).await;
+        Ok(Rekeyed { root: next, removed, kept, ended: ended.len() })
     }
 
     /// Makes a recovery code, which replaces the one before, and returns it.
@@ -423,7 +433,8 @@ impl Directory {
     pub async fn set_recovery(&self, name: &AccountName, root: &RootKey) -> Result<Zeroizing<String>> {
         let id = self.get(name).await?.id;
         let (slot, code) = Slot::recovery(root, id, &*self.random);
-        self.replace(name, root, id, slot.labelled(None, self.clock.now()).tagged(root, id)).await?;
+        let slot = slot.labelled(None, self.clock.now()).tagged(root, id);
+        self.replace(name, root, id, slot, |_| ()).await?;
         Ok(code)
     }
 
@@ -475,21 +486,30 @@ impl Directory {
         });
         let (account, kind) = revoked.await?;
         if kind != SlotKind::Token {
-            self.forget_login_use(account, id).await;
+            self.forget_login_uses(account, &[id]).await;
         }
         Ok(())
     }
 
-    /// Puts `slot` in the place of all of its kind.
-    async fn replace(&self, name: &AccountName, root: &RootKey, id: AccountId, slot: Slot) -> Result<()> {
-        let listed = self.update(name, |record| {
+    /// Puts `slot` in the place of all of its kind; `also` changes the same version of the record.
+    async fn replace<T>(
+        &self,
+        name: &AccountName,
+        root: &RootKey,
+        id: AccountId,
+        slot: Slot,
+        also: impl Fn(&mut AccountRecord) -> T,
+    ) -> Result<T> {
+        let replaced = self.update(name, |record| {
             owned(record, id, root)?;
+            let outcome = also(record);
             record.slots.retain(|other| other.kind() != slot.kind());
             record.slots.push(slot.clone());
-            Ok(record.list_slots(root, Some(slot.id())))
+            Ok((outcome, record.list_slots(root, Some(slot.id()))))
         });
-        self.saw_slot_list(id, listed.await?);
-        Ok(())
+        let (outcome, list) = replaced.await?;
+        self.saw_slot_list(id, list);
+        Ok(outcome)
     }
 
     async fn password_slot(&self, root: &RootKey, id: AccountId, password: Secret) -> Result<Slot> {
