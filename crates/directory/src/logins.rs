@@ -163,9 +163,3 @@ impl Directory {
 fn of_kind(record: &AccountRecord, kind: SlotKind) -> impl Iterator<Item = &Slot> {
     record.slots.iter().filter(move |slot| slot.kind() == kind)
 }
-
-/// Removes all OAuth grants and web logins from a record; which.
-pub(super) fn take_logins(record: &mut AccountRecord) -> Vec<SlotId> {
-    let is_login = |slot: &Slot| matches!(slot.kind(), SlotKind::Grant | SlotKind::WebLogin);
-    record.slots.extract_if(.., |slot| is_login(slot)).map(|slot| slot.id()).collect()
-}

@@ -88,7 +88,7 @@ async fn unused_logins_end_and_leave_nothing() {
 }
 
 #[tokio::test]
-async fn a_new_password_or_root_key_ends_grants_and_web_logins() {
+async fn a_new_password_or_key_ends_grants_and_web_logins() {
     let (world, directory, record, root) = world().await;
     let (_, phone) = directory.add_app_password(&record.name, &root, "phone").await.unwrap();
     directory.set_recovery(&record.name, &root).await.unwrap();
