@@ -3,7 +3,32 @@
 #[path = "support/run.rs"]
 mod run;
 
-use run::{ACCOUNT, Home};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use run::{ACCOUNT, Home, Server};
+
+/// The answer to an HTTP request on a connection of its own.
+fn http(server: &Server, line: &str, fields: &str, body: &str) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", u16::try_from(server.port("http")).unwrap())).unwrap();
+    stream.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+    let length = body.len();
+    let head =
+        format!("{line} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n");
+    write!(stream, "{head}{fields}\r\n{body}").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// Logs a browser in; its field with the cookie.
+fn web_login(server: &Server, password: &str) -> String {
+    let body = format!("{{\"username\":\"{ACCOUNT}\",\"password\":\"{password}\"}}");
+    let answer = http(server, "POST /login", "Content-Type: application/json\r\n", &body);
+    let lower = answer.to_lowercase();
+    let start = lower.find("set-cookie: ").unwrap_or_else(|| panic!("{answer}")) + "set-cookie: ".len();
+    format!("Cookie: {}\r\n", answer[start..].split(';').next().unwrap())
+}
 
 #[test]
 fn an_account_is_made_removed_and_brought_back() {
@@ -406,6 +431,38 @@ fn the_server_key_is_replaced() {
 }
 
 #[test]
+fn a_changed_password_and_a_new_key_end_web_logins() {
+    let home = Home::with_account();
+    let code = home.json(&["account", "recovery", ACCOUNT, "--password-file", "password"]).0;
+    home.file("code", code["recovery_code"].as_str().unwrap());
+    home.file("new", "three");
+    home.file("newer", "four");
+    let server = home.serve();
+    let status = |cookie: &str| http(&server, "GET /login", cookie, "")[9..12].to_owned();
+    let passwd = ["account", "passwd", ACCOUNT];
+    for (args, password) in [
+        (
+            [&passwd[..], &["--password-file", "password", "--new-password-file", "new"]].concat(),
+            "one and two",
+        ),
+        (vec!["account", "rekey", ACCOUNT, "--password-file", "new"], "three"),
+        (
+            [&passwd[..], &["--recovery", "--password-file", "code", "--new-password-file", "newer"]]
+                .concat(),
+            "three",
+        ),
+    ] {
+        let cookies = [web_login(&server, password), web_login(&server, password)];
+        assert_eq!(cookies.each_ref().map(|cookie| status(cookie)), ["200", "200"]);
+        let (done, failed) = home.json(&args);
+        assert_eq!((&done["ended"], failed), (&2.into(), 0), "{args:?} {done}");
+        assert_eq!(cookies.each_ref().map(|cookie| status(cookie)), ["401", "401"], "{args:?}");
+    }
+    let args = ["--password-file", "newer", "--new-password-file", "new"];
+    assert!(home.ok(&[&passwd[..], &args].concat()).contains("OAuth grants and web logins ended: 0"));
+}
+
+#[test]
 fn a_rekeyed_account_keeps_its_mail_and_its_secrets() {
     let home = Home::with_account();
     let token =
@@ -417,6 +474,7 @@ fn a_rekeyed_account_keeps_its_mail_and_its_secrets() {
     for epoch in 2..4 {
         let rekeyed = home.json(&["account", "rekey", run::ACCOUNT, "--password-file", "password"]);
         assert_eq!((rekeyed.1, &rekeyed.0["epoch"]), (0, &epoch.into()));
+        assert_eq!(rekeyed.0["ended"], 0, "OAuth grants and web logins");
         server.deliver(run::ACCOUNT, "Subject: after\r\n\r\ntwo\r\n");
         // The server has it loaded with the key before.
         server.commands(&[

@@ -6,8 +6,8 @@
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use sealpost_base::{AccountId, Error, Kind, Result, Timestamp, limits};
+use sealpost_vault::RootKey;
 use sealpost_vault::slot::{PasswordParams, Slot, SlotId, SlotKind, SlotList, SlotTrust};
-use sealpost_vault::{EarlierKeys, Epoch, RootKey};
 use zeroize::Zeroizing;
 
 use super::record::is_revocable;
@@ -50,6 +50,8 @@ pub struct Rekeyed {
     pub removed: Vec<SlotInfo>,
     /// Slots that the key was sealed to.
     pub kept: Vec<SlotInfo>,
+    /// How many OAuth grants and web logins ended.
+    pub ended: usize,
 }
 
 impl Directory {
@@ -300,14 +302,18 @@ impl Directory {
         }
     }
 
-    /// Replaces the password. The mail, the tokens and the recovery code stay as they are.
+    /// Replaces the password, and ends the OAuth grants and web logins: a thief of the password may
+    /// have made them. Returns how many. The mail, the app passwords and the recovery code stay as
+    /// they are.
     ///
     /// # Errors
     /// `NotFound` if there is no such account, `Denied` if `root` is not its key.
-    pub async fn set_password(&self, name: &AccountName, root: &RootKey, password: Secret) -> Result<()> {
+    pub async fn set_password(&self, name: &AccountName, root: &RootKey, password: Secret) -> Result<usize> {
         let id = self.get(name).await?.id;
         let slot = self.password_slot(root, id, password).await?;
-        self.replace(name, root, id, slot).await
+        let ended = self.replace(name, root, id, slot, AccountRecord::take_logins).await?;
+        self.forget_login_uses(id, &ended).await;
+        Ok(ended.len())
     }
 
     /// Gives `slot`, which its secret has just opened and which publishes the key of that secret, a
@@ -369,53 +375,6 @@ impl Directory {
         self.versions.watermarks.wrote();
     }
 
-    /// Gives the account a new root key and a new key pair for later deliveries: an attacker with
-    /// an earlier copy and a password of that time cannot open it. Passwords, tokens and the
-    /// recovery code stay as they are; earlier mail stays readable by its own keys. The new key is
-    /// sealed to verified slots alone: the others may be planted. Sessions that use the account
-    /// with the old key have to log in again.
-    ///
-    /// # Errors
-    /// As [`Directory::set_password`]; `Limit` if that was done too often; `Conflict` if there are
-    /// slots without a right tag and they are not to be removed.
-    pub async fn rekey(
-        &self,
-        name: &AccountName,
-        root: &RootKey,
-        unverified: UnverifiedSlots,
-    ) -> Result<Rekeyed> {
-        let next = root.next(&*self.random);
-        let next =
-            next.ok_or_else(|| Error::limit(format!("{name} was given {} keys already", Epoch::LAST.0)))?;
-        let id = self.get(name).await?.id;
-        let (public, earlier) =
-            (next.delivery_key(id), EarlierKeys::of(&next, id, &*self.random).map(Box::new));
-        let removed = self.update(name, |record| {
-            owned(record, id, root)?;
-            let removed: Vec<_> = record.unverified(root).map(SlotInfo::of).collect();
-            if unverified == UnverifiedSlots::Refuse && !removed.is_empty() {
-                return Err(refused(name, &removed));
-            }
-            let verified: Vec<_> =
-                record.slots.iter().filter(|slot| record.is_verified(root, slot)).cloned().collect();
-            record.slots = verified;
-            if record.slots.is_empty() {
-                let why =
-                    "no slot of it is verified: log in once, or change the password, and repeat the command";
-                return Err(Error::conflict(format!("{name}: {why}")));
-            }
-            let resealed = |slot: &Slot| Ok(slot.reseal(&next, id, &*self.random)?.tagged(&next, id));
-            record.slots = record.slots.iter().map(resealed).collect::<Result<_>>()?;
-            (record.public, record.earlier) = (public, earlier.clone());
-            record.slot_list = None;
-            let list = record.list_slots(&next, None);
-            Ok((removed, record.slots.iter().map(SlotInfo::of).collect(), list))
-        });
-        let (removed, kept, list) = removed.await?;
-        self.saw_slot_list(id, list);
-        Ok(Rekeyed { root: next, removed, kept })
-    }
-
     /// Makes a recovery code, which replaces the one before, and returns it.
     ///
     /// # Errors
@@ -423,7 +382,8 @@ impl Directory {
     pub async fn set_recovery(&self, name: &AccountName, root: &RootKey) -> Result<Zeroizing<String>> {
         let id = self.get(name).await?.id;
         let (slot, code) = Slot::recovery(root, id, &*self.random);
-        self.replace(name, root, id, slot.labelled(None, self.clock.now()).tagged(root, id)).await?;
+        let slot = slot.labelled(None, self.clock.now()).tagged(root, id);
+        self.replace(name, root, id, slot, |_| ()).await?;
         Ok(code)
     }
 
@@ -475,21 +435,30 @@ impl Directory {
         });
         let (account, kind) = revoked.await?;
         if kind != SlotKind::Token {
-            self.forget_login_use(account, id).await;
+            self.forget_login_uses(account, &[id]).await;
         }
         Ok(())
     }
 
-    /// Puts `slot` in the place of all of its kind.
-    async fn replace(&self, name: &AccountName, root: &RootKey, id: AccountId, slot: Slot) -> Result<()> {
-        let listed = self.update(name, |record| {
+    /// Puts `slot` in the place of all of its kind; `also` changes the same version of the record.
+    async fn replace<T>(
+        &self,
+        name: &AccountName,
+        root: &RootKey,
+        id: AccountId,
+        slot: Slot,
+        also: impl Fn(&mut AccountRecord) -> T,
+    ) -> Result<T> {
+        let replaced = self.update(name, |record| {
             owned(record, id, root)?;
+            let outcome = also(record);
             record.slots.retain(|other| other.kind() != slot.kind());
             record.slots.push(slot.clone());
-            Ok(record.list_slots(root, Some(slot.id())))
+            Ok((outcome, record.list_slots(root, Some(slot.id()))))
         });
-        self.saw_slot_list(id, listed.await?);
-        Ok(())
+        let (outcome, list) = replaced.await?;
+        self.saw_slot_list(id, list);
+        Ok(outcome)
     }
 
     async fn password_slot(&self, root: &RootKey, id: AccountId, password: Secret) -> Result<Slot> {
@@ -538,16 +507,6 @@ pub(super) fn owned(record: &mut AccountRecord, id: AccountId, root: &RootKey) -
         record.public = public;
     }
     Ok(())
-}
-
-fn refused(name: &AccountName, slots: &[SlotInfo]) -> Error {
-    let named: Vec<_> = slots.iter().map(SlotInfo::to_string).collect();
-    Error::conflict(format!(
-        "{name} has slots that may have been planted: {}. No new key is sealed to them. Log in once with each app password that you use, \
-         make a new recovery code (sealpost account recovery), revoke what you do not know, and repeat the command; or repeat it \
-         with --remove-unverified, which removes them",
-        named.join(", ")
-    ))
 }
 
 fn directory(name: &AccountName) -> String {

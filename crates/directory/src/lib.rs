@@ -33,6 +33,7 @@ mod noise;
 mod path;
 mod punycode;
 mod record;
+mod rekey;
 mod remembered;
 mod resolve;
 mod retire;

@@ -68,10 +68,12 @@ impl Directory {
         self.versions.put_after(&directory, before.map_or(0, |before| before.version), &hidden).await
     }
 
-    /// Removes what was written down of a slot that was revoked. What stays says nothing any more.
-    pub(super) async fn forget_login_use(&self, account: AccountId, slot: SlotId) {
-        if let Err(error) = self.delete_below(&directory(account, slot)).await {
-            tracing::debug!(%error, "the record of a revoked login is still there");
+    /// Removes what was written down of slots that were revoked. What stays says nothing any more.
+    pub(super) async fn forget_login_uses(&self, account: AccountId, slots: &[SlotId]) {
+        for slot in slots {
+            if let Err(error) = self.delete_below(&directory(account, *slot)).await {
+                tracing::debug!(%error, "the record of a revoked login is still there");
+            }
         }
     }
 }

@@ -7,7 +7,7 @@ use sealpost_vault::slot::{Slot, SlotId, SlotKind, SlotSecret};
 use zeroize::Zeroizing;
 
 use super::accounts::owned;
-use super::{AccountName, AccountRecord, Directory};
+use super::{AccountRecord, Directory};
 
 /// A login of an account, and when it was used last.
 struct Used {
@@ -18,19 +18,20 @@ struct Used {
 
 impl Directory {
     /// Makes a grant for the client that is called `label`; its secret belongs into sealed tokens.
+    /// `opened` is the account as the password has opened it.
     ///
     /// # Errors
-    /// As [`Directory::set_password`]; `Limit` beyond [`limits::ACCOUNT_GRANTS`].
+    /// As [`Directory::set_password`]; `Denied` also if that password is not its own any more;
+    /// `Limit` beyond [`limits::ACCOUNT_GRANTS`].
     pub async fn add_grant(
         &self,
-        name: &AccountName,
+        opened: &AccountRecord,
         root: &RootKey,
         label: &str,
     ) -> Result<(AccountId, SlotId, SlotSecret)> {
-        let record = self.get(name).await?;
-        let (slot, secret) = Slot::grant(root, record.id, &*self.random);
-        let id = self.add_login(&record, root, slot, label).await?;
-        Ok((record.id, id, secret))
+        let (slot, secret) = Slot::grant(root, opened.id, &*self.random);
+        let id = self.add_login(opened, root, slot, label).await?;
+        Ok((opened.id, id, secret))
     }
 
     /// Makes a web login for the browser that is called `label`, and returns its slot and the value of
@@ -38,34 +39,39 @@ impl Directory {
     /// least lately.
     ///
     /// # Errors
-    /// As [`Directory::set_password`].
+    /// As [`Directory::add_grant`], without `Limit`.
     pub async fn add_web_login(
         &self,
-        name: &AccountName,
+        opened: &AccountRecord,
         root: &RootKey,
         label: &str,
     ) -> Result<(SlotId, Zeroizing<String>)> {
-        let record = self.get(name).await?;
-        let (slot, cookie) = Slot::web_login(root, record.id, name.as_str(), &*self.random);
-        Ok((self.add_login(&record, root, slot, label).await?, cookie))
+        let (slot, cookie) = Slot::web_login(root, opened.id, opened.name.as_str(), &*self.random);
+        Ok((self.add_login(opened, root, slot, label).await?, cookie))
     }
 
     async fn add_login(
         &self,
-        record: &AccountRecord,
+        opened: &AccountRecord,
         root: &RootKey,
         slot: Slot,
         label: &str,
     ) -> Result<SlotId> {
-        let (id, kind, name) = (record.id, slot.kind(), &record.name);
+        let (id, kind, name) = (opened.id, slot.kind(), &opened.name);
+        let record = self.get(name).await?;
         let slot = slot.labelled(Some(label.to_owned()), self.clock.now()).tagged(root, id);
         let most = if kind == SlotKind::Grant { limits::ACCOUNT_GRANTS } else { limits::ACCOUNT_WEB_LOGINS };
         let mut removed = Vec::new();
-        if of_kind(record, kind).count() >= most {
-            removed = self.to_make_room(record, kind).await?;
+        if of_kind(&record, kind).count() >= most {
+            removed = self.to_make_room(&record, kind).await?;
         }
         let listed = self.update(name, |record| {
             owned(record, id, root)?;
+            // A password change ends these logins: none may come after it by the password before.
+            let is_left = |slot: &Slot| record.slots.iter().any(|other| other.id() == slot.id());
+            if !of_kind(opened, SlotKind::Password).all(is_left) {
+                return Err(Error::denied(format!("the password of {name} has just changed")));
+            }
             record.slots.retain(|slot| !removed.contains(&slot.id()));
             if of_kind(record, kind).count() >= most {
                 let why = "an account has at most so many OAuth grants and web logins; revoke one first";
@@ -75,9 +81,7 @@ impl Directory {
             Ok(record.list_slots(root, Some(slot.id())))
         });
         self.saw_slot_list(id, listed.await?);
-        for removed in removed {
-            self.forget_login_use(id, removed).await;
-        }
+        self.forget_login_uses(id, &removed).await;
         Ok(slot.id())
     }
 
@@ -118,9 +122,8 @@ impl Directory {
             Ok(())
         })
         .await?;
-        for login in &over {
-            self.forget_login_use(record.id, login.id).await;
-        }
+        let over: Vec<SlotId> = over.iter().map(|login| login.id).collect();
+        self.forget_login_uses(record.id, &over).await;
         Ok(over.len())
     }
 

@@ -315,6 +315,12 @@ impl AccountRecord {
         number
     }
 
+    /// Removes all OAuth grants and web logins; which.
+    pub(super) fn take_logins(&mut self) -> Vec<SlotId> {
+        let is_login = |slot: &Slot| matches!(slot.kind(), SlotKind::Grant | SlotKind::WebLogin);
+        self.slots.extract_if(.., |slot| is_login(slot)).map(|slot| slot.id()).collect()
+    }
+
     /// Its app passwords, oldest first.
     pub fn app_passwords(&self) -> impl Iterator<Item = AppPassword> + '_ {
         self.revocable().filter(|login| login.kind == SlotKind::Token)

@@ -69,7 +69,7 @@ impl OAuth {
             Err(denied) => return Err(self.refused(name, &denied, peer).await),
         };
         let label = request.client.name.as_deref().unwrap_or("unnamed program");
-        let made = self.ctx.directory.add_grant(&entered.record.name, &entered.root, label).await;
+        let made = self.ctx.directory.add_grant(&entered.record, &entered.root, label).await;
         let (_, slot, secret) = made.map_err(|error| match error.kind() {
             Kind::Limit => ConsentRefused::TooMany,
             _ => {

@@ -28,11 +28,13 @@ impl OAuth {
         if !same(&digest(&[client]), &token.client) {
             return Err(OAuthError::invalid_grant("the token belongs to another client"));
         }
-        match self.ctx.auth.grant(peer, &token).await {
+        // Also of a suspended account: the grant must not be back when that is resumed.
+        match self.ctx.auth.grant_to_end(peer, &token).await {
             Ok(Entered { record, slot, .. }) => self.end(record.id, &record.name, slot).await,
             Err(Denied::Busy) => Err(OAuthError::busy()),
             Err(Denied::Unavailable(error)) => Err(OAuthError::unavailable(&error)),
-            Err(_) => Ok(()),
+            // The grant is gone. Of an authentic token there is no other refusal.
+            Err(Denied::Expired | Denied::Credentials | Denied::Scope | Denied::Suspended) => Ok(()),
         }
     }
 }

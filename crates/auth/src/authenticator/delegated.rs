@@ -49,8 +49,13 @@ impl Authenticator {
     /// The account that a grant's token opens, which [`GrantToken::open`] has shown to be authentic.
     ///
     /// # Errors
-    /// `Expired` if the grant was revoked.
+    /// `Expired` if the grant was revoked, `Suspended` if the account is.
     pub async fn grant(&self, peer: Option<IpAddr>, token: &GrantToken) -> Result<Entered, Denied> {
+        self.grant_to_end(peer, token).await.and_then(let_in)
+    }
+
+    /// As [`Authenticator::grant`], also of a suspended account: to end the grant, and for nothing else.
+    pub async fn grant_to_end(&self, peer: Option<IpAddr>, token: &GrantToken) -> Result<Entered, Denied> {
         let (_, record) = self.find(&token.account).await?;
         let record = record.ok_or(Denied::Expired)?;
         let is_it = |slot: &&Slot| slot.kind() == SlotKind::Grant && slot.id() == token.slot;
@@ -58,7 +63,7 @@ impl Authenticator {
         let opened = record.opener()(slot, token.secret.bytes()).ok_or(Denied::Expired)?;
         let (root, slot) = (self.authentic(&record, opened, slot).await?, slot.id());
         self.known.note(record.id, peer.map(Network::of));
-        let_in(Entered { record, root, slot, scopes: token.scopes })
+        Ok(Entered { record, root, slot, scopes: token.scopes })
     }
 
     /// Counts a token that this installation has not made, as a wrong password of no account, and
@@ -104,6 +109,11 @@ impl Authenticator {
     /// The account that the cookie of a web login opens.
     pub async fn web_login(&self, peer: Option<IpAddr>, cookie: &[u8]) -> Result<Entered, Denied> {
         self.count(self.check_web_login(peer, cookie).await.and_then(let_in))
+    }
+
+    /// As [`Authenticator::web_login`], also of a suspended account: to end the login, and for nothing else.
+    pub async fn web_login_to_end(&self, peer: Option<IpAddr>, cookie: &[u8]) -> Result<Entered, Denied> {
+        self.count(self.check_web_login(peer, cookie).await)
     }
 
     async fn check_web_login(&self, peer: Option<IpAddr>, cookie: &[u8]) -> Result<Entered, Denied> {

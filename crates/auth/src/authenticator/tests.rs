@@ -380,8 +380,9 @@ async fn failing_bearer_logins_are_delayed_too() {
 async fn forged_tokens_are_delayed_and_expired_ones_are_not() {
     let world = Fixture::new(Login::default()).await;
     let (name, root) = world.account("me@x", "pw").await;
-    let (_, slot, secret) = world.directory.add_grant(&name, &root, "client").await.unwrap();
-    let (cookie_slot, cookie) = world.directory.add_web_login(&name, &root, "browser").await.unwrap();
+    let record = world.directory.get(&name).await.unwrap();
+    let (_, slot, secret) = world.directory.add_grant(&record, &root, "client").await.unwrap();
+    let (cookie_slot, cookie) = world.directory.add_web_login(&record, &root, "browser").await.unwrap();
     let token = |lifetime| {
         let (account, at) = (name.to_string(), world.clock.now().after(lifetime));
         let (secret, scopes) = (secret.clone(), Scopes::NONE.with(Scope::Mail));

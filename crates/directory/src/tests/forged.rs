@@ -122,7 +122,10 @@ async fn a_replaced_delivery_key_is_named_and_put_right() {
         let refused = record.check_forgeries(&victim.root, &record.slots[0], true).unwrap_err();
         assert_eq!(refused.kind(), Kind::Corrupt);
         match n {
-            0 => victim.directory.set_password(&victim.me, &victim.root, secret("two")).await.unwrap(),
+            0 => assert_eq!(
+                victim.directory.set_password(&victim.me, &victim.root, secret("two")).await.unwrap(),
+                0
+            ),
             1 => drop(victim.directory.add_app_password(&victim.me, &victim.root, "laptop").await.unwrap()),
             _ => {
                 let rekeyed = victim.rekey(UnverifiedSlots::Refuse).await.unwrap();
@@ -276,7 +279,8 @@ async fn a_record_without_a_list_gets_one() {
         },
         &|directory| {
             let (me, root) = (me.clone(), root.clone());
-            async move { directory.set_password(&me, &root, secret("two")).await.unwrap() }.boxed()
+            async move { assert_eq!(directory.set_password(&me, &root, secret("two")).await.unwrap(), 0) }
+                .boxed()
         },
         &|directory| {
             let (me, root) = (me.clone(), root.clone());

@@ -88,7 +88,7 @@ enum Change {
 async fn make(change: Change, fixture: &Fixture) -> Result<()> {
     let (directory, name) = (fixture.directory(), &fixture.name);
     match change {
-        Change::Password => directory.set_password(name, &fixture.root, secret("two")).await,
+        Change::Password => directory.set_password(name, &fixture.root, secret("two")).await.map(drop),
         Change::Revoke => directory.revoke_app_password(name, fixture.phone.id).await,
         Change::Recovery => directory.set_recovery(name, &fixture.root).await.map(drop),
         Change::Purge => directory.purge(name, Timestamp(i64::MAX)).await.map(drop),

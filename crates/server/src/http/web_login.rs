@@ -85,7 +85,7 @@ async fn login(logins: Arc<WebLogins>, request: Request) -> Response {
         Ok(entered) => entered,
         Err(denied) => return refused(ctx, &head, &given.username, &denied).await,
     };
-    let made = ctx.directory.add_web_login(&entered.record.name, &entered.root, &label(&head)).await;
+    let made = ctx.directory.add_web_login(&entered.record, &entered.root, &label(&head)).await;
     match made {
         Ok((_, cookie)) => {
             described(&entered).with(header::SET_COOKIE, head.set_cookie(&cookie, WEB_LOGIN_IDLE))
@@ -103,7 +103,7 @@ async fn info(logins: Arc<WebLogins>, request: Request) -> Response {
     if head.sender().is_foreign() {
         return foreign();
     }
-    match entered(&logins.ctx, &head).await {
+    match entered(&logins.ctx, &head, For::Using).await {
         Ok((entered, cookie)) => {
             described(&entered).with(header::SET_COOKIE, head.set_cookie(&cookie, WEB_LOGIN_IDLE))
         }
@@ -111,7 +111,7 @@ async fn info(logins: Arc<WebLogins>, request: Request) -> Response {
     }
 }
 
-/// Answers POST: the login ends, here and on all nodes.
+/// Answers POST: the login ends, here and on all nodes, also that of a suspended account.
 async fn logout(logins: Arc<WebLogins>, request: Request) -> Response {
     let head = request.head;
     if !head.sender().is_own_page() {
@@ -119,13 +119,14 @@ async fn logout(logins: Arc<WebLogins>, request: Request) -> Response {
     }
     let done =
         Response::empty(StatusCode::NO_CONTENT).with(header::SET_COOKIE, head.set_cookie("", Duration::ZERO));
-    let entered = match entered(&logins.ctx, &head).await {
+    let ctx = &logins.ctx;
+    let entered = match entered(ctx, &head, For::Ending).await {
         Ok((entered, _)) => entered,
         // It is over already.
         Err(refusal) if refusal.status == StatusCode::UNAUTHORIZED => return done,
         Err(refusal) => return refusal,
     };
-    let (record, ctx) = (&entered.record, &logins.ctx);
+    let record = &entered.record;
     match ctx.directory.revoke_app_password(&record.name, entered.slot).await {
         Ok(()) => {}
         Err(error) if error.kind() == sealpost_base::Kind::NotFound => {}
@@ -139,13 +140,30 @@ async fn logout(logins: Arc<WebLogins>, request: Request) -> Response {
     done
 }
 
+/// What a request shows its cookie for.
+enum For {
+    Using,
+    /// Also of a suspended account: the login must not be back when that is resumed.
+    Ending,
+}
+
 /// The login that the cookie of a request opens, and the cookie.
-async fn entered(ctx: &Context, head: &RequestHead) -> Result<(Entered, Zeroizing<String>), Response> {
+async fn entered(
+    ctx: &Context,
+    head: &RequestHead,
+    what_for: For,
+) -> Result<(Entered, Zeroizing<String>), Response> {
     let Some(cookie) = head.cookie() else {
         return Err(unauthorized("there is no web login"));
     };
+    let check = async {
+        match what_for {
+            For::Using => ctx.auth.web_login(head.client, cookie.as_bytes()).await,
+            For::Ending => ctx.auth.web_login_to_end(head.client, cookie.as_bytes()).await,
+        }
+    };
     let checked = tokio::select! {
-        checked = ctx.auth.web_login(head.client, cookie.as_bytes()) => checked,
+        checked = check => checked,
         () = ctx.shutdown.wait() => Err(Denied::Busy),
     };
     match checked {

@@ -78,7 +78,8 @@ async fn an_access_token_submits_until_its_grant_is_revoked() {
     let mut world = world().await;
     let me = AccountName::parse("me@localhost").unwrap();
     let root = &world.owner("me@localhost").1;
-    let (_, slot, secret) = world.ctx.directory.add_grant(&me, root, "client").await.unwrap();
+    let record = world.ctx.directory.get(&me).await.unwrap();
+    let (_, slot, secret) = world.ctx.directory.add_grant(&record, root, "client").await.unwrap();
     let token = |scope| {
         let at = world.ctx.clock.now().after(limits::OAUTH_ACCESS_LIFETIME);
         let (account, secret, scopes) = (me.to_string(), secret.clone(), Scopes::NONE.with(scope));

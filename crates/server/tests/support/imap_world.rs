@@ -149,7 +149,7 @@ impl TestServer {
     /// A new grant of the account, and an access token for these scopes.
     #[allow(dead_code, reason = "not all of those who share this use it")]
     pub async fn access_token(&self, scopes: Scopes) -> (SlotId, String) {
-        let added = self.ctx.directory.add_grant(&self.record.name, &self.root, "test").await;
+        let added = self.ctx.directory.add_grant(&self.record, &self.root, "test").await;
         let (_, slot, secret) = added.unwrap();
         let at = self.clock.now().after(OAUTH_ACCESS_LIFETIME);
         let (account, client, binding) = (self.record.name.to_string(), [0; 32], [0; 32]);

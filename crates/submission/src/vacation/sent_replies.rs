@@ -1,7 +1,8 @@
 //! [`SentReplies`]: to whom an account has replied within the last week.
 //!
 //! Senders are held as tags, an HMAC under the mail key, and the list is sealed under that key
-//! besides: a reader of the store learns neither the senders nor, within steps, how many they are.
+//! besides: a reader of the store does not learn the senders. It learns how many replies there
+//! were, and when: each of them writes a version, and the last two versions stay.
 //! The list bounds everything: an entry is added before its reply is queued, so no sender gets a second
 //! reply within the week, whatever crashes, and the limits of an account hold over restarts and on
 //! all nodes together.

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use serde::Serialize;
 
-use super::done::Done;
 use super::name_args::NameArgs;
 use super::unlock::{Accept, unlock};
 use crate::data_dir::DataDir;
@@ -14,11 +14,15 @@ use crate::secret::{self, PasswordArgs};
 
 /// Arguments of `sealpost account passwd`.
 #[derive(clap::Args)]
-#[command(after_help = "Examples:
+#[command(
+    after_help = "OAuth grants and web logins end with the old password; app passwords and the recovery code stay valid.
+
+Examples:
   sealpost account passwd jane@example.org
   sealpost account passwd jane@example.org --recovery
   printf '%s\\n' \"$OLD\" \"$NEW\" | sealpost account passwd jane@example.org --password-stdin
-  sealpost account passwd jane@example.org --password-file old --new-password-file new")]
+  sealpost account passwd jane@example.org --password-file old --new-password-file new"
+)]
 pub(super) struct Args {
     #[command(flatten)]
     account: NameArgs,
@@ -36,6 +40,14 @@ pub(super) struct Args {
     new_password_stdin: bool,
 }
 
+#[derive(Serialize)]
+struct Changed {
+    account: String,
+    done: &'static str,
+    /// OAuth grants and web logins that ended.
+    ended: usize,
+}
+
 pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let data_dir = DataDir::open(global).await?;
     let accept = if args.recovery { Accept::Recovery } else { Accept::Password };
@@ -46,9 +58,15 @@ pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         None if args.new_password_stdin || args.password.password_stdin => secret::from_stdin()?,
         None => secret::ask_twice(&format!("New password of {name}"), "--new-password-file").await?,
     };
-    data_dir.directory.set_password(&name, &root, new).await?;
+    let ended = data_dir.directory.set_password(&name, &root, new).await?;
     data_dir.tell_of_record(record.id).await;
-    let done = Done { account: name.to_string(), done: "changed" };
-    global.output().done(&done, |_| format!("changed the password of {name}"))?;
+    let done = Changed { account: name.to_string(), done: "changed", ended };
+    let text = |done: &Changed| format!("changed the password of {name}; {}", logins_ended(done.ended));
+    global.output().done(&done, text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// How reports say it.
+pub(super) fn logins_ended(count: usize) -> String {
+    format!("OAuth grants and web logins ended: {count}")
 }

@@ -12,6 +12,7 @@ use sealpost_vault::RootKey;
 use serde::Serialize;
 
 use super::NameArgs;
+use super::passwd::logins_ended;
 use super::unlock::{Accept, unlock};
 use crate::data_dir::DataDir;
 use crate::global::Global;
@@ -23,7 +24,7 @@ use crate::secret::PasswordArgs;
 #[command(
     after_help = "A password change keeps the key of the account: an old backup and a password of that time open later mail, \
                         too. This command makes a new key for new mail. Passwords, app passwords and the recovery code stay valid, mail \
-                        stays readable, and sessions end within a minute and log in again. Change the password first if it has \
+                        stays readable, OAuth grants and web logins end, and sessions end within a minute and log in again. Change the password first if it has \
                         leaked. Mailboxes that the account shares get a new key too; those that others share with it get one when \
                         their owner next opens them. On several nodes, update all of them first.
 
@@ -49,6 +50,8 @@ struct Rekeyed {
     kept: Vec<String>,
     /// Slots that were not verified.
     removed: Vec<String>,
+    /// OAuth grants and web logins that ended.
+    ended: usize,
     /// Shared mailboxes with a new key.
     mailboxes: Vec<String>,
     /// Shared mailboxes that get one when a user who administers them opens them.
@@ -75,12 +78,14 @@ pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         epoch: rekeyed.root.epoch().0,
         kept: rekeyed.kept.iter().map(SlotInfo::to_string).collect(),
         removed: rekeyed.removed.iter().map(SlotInfo::to_string).collect(),
+        ended: rekeyed.ended,
         mailboxes,
         mailboxes_due,
     };
     global.output().done(&done, |done| {
-        let Rekeyed { account, epoch, kept, mailboxes, mailboxes_due, .. } = done;
+        let Rekeyed { account, epoch, kept, ended, mailboxes, mailboxes_due, .. } = done;
         let mut text = format!("{account} has a new key (epoch {epoch}) for: {}", kept.join(", "));
+        text.push_str(&format!("\n{}", logins_ended(*ended)));
         for (names, what) in
             [(mailboxes, "new keys"), (mailboxes_due, "new keys when their owners open them")]
         {

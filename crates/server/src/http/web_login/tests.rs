@@ -68,6 +68,19 @@ async fn a_browser_logs_in_and_out() {
 }
 
 #[tokio::test]
+async fn a_browser_of_a_suspended_account_logs_out() {
+    let node = TestNode::of_browser().await;
+    let (cookie, name) = (node.log_in().await, node.record().await.name);
+    node.ctx.directory.suspend(&name).await.unwrap();
+    assert_eq!(node.info(&cookie).await.status, 403);
+    let out = node.ask("POST /logout", &format!("Cookie: {cookie}\r\n{OWN}"), "").await;
+    assert_eq!((out.status, out.field("set-cookie").contains("Max-Age=0")), (204, true));
+    assert_eq!(node.record().await.revocable().count(), 0);
+    node.ctx.directory.resume(&name).await.unwrap();
+    assert_eq!(node.info(&cookie).await.status, 401);
+}
+
+#[tokio::test]
 async fn forms_and_programs_log_in_too() {
     let node = TestNode::of_browser().await;
     let form = "username=me%40localhost&password=secret";
@@ -201,7 +214,7 @@ async fn one_login_more_ends_the_least_used() {
     let first = node.log_in().await;
     node.advance(Duration::from_secs(1));
     for _ in 1..ACCOUNT_WEB_LOGINS {
-        node.ctx.directory.add_web_login(&record.name, &root, "x").await.unwrap();
+        node.ctx.directory.add_web_login(&record, &root, "x").await.unwrap();
     }
     assert_eq!(node.info(&first).await.status, 200);
     let last = node.log_in().await;

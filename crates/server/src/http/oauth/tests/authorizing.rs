@@ -131,7 +131,7 @@ async fn codes_that_no_client_claims_give_way() {
     let node = TestNode::new();
     let (record, root) = node.account("me@localhost").await;
     for n in 0..ACCOUNT_GRANTS {
-        node.ctx.directory.add_grant(&record.name, &root, &n.to_string()).await.unwrap();
+        node.ctx.directory.add_grant(&record, &root, &n.to_string()).await.unwrap();
     }
     let client = node.client().await;
     let refused = node.consent(&authorization(&client), "me@localhost", "secret").await;

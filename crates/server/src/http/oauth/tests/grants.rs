@@ -111,10 +111,43 @@ async fn a_grant_ends_with_its_account_or_when_unused() {
 }
 
 #[tokio::test]
+async fn a_grant_of_a_suspended_account_is_revoked_permanently() {
+    let node = TestNode::with_account().await;
+    let name = node.record().await.name;
+    for which in 0..2 {
+        let (client, access, refresh) = node.granted().await;
+        node.ctx.directory.suspend(&name).await.unwrap();
+        let token = [&access, &refresh][which];
+        assert_eq!(error(&revoke(&node, "another", token).await), "invalid_grant");
+        assert_eq!(node.record().await.revocable().count(), 1);
+        assert_eq!(revoke(&node, &client, token).await.status, 200);
+        assert_eq!(node.record().await.revocable().count(), 0);
+        node.ctx.directory.resume(&name).await.unwrap();
+        assert_eq!(node.session(&access).await.status, 401);
+        assert_eq!(error(&node.refresh(&client, &refresh).await), "invalid_grant");
+    }
+}
+
+#[tokio::test]
+async fn a_new_password_ends_grants_and_open_sessions() {
+    let node = TestNode::new();
+    let (record, root) = node.account("me@localhost").await;
+    let (client, access, refresh) = node.granted().await;
+    let standing = node.ctx.auth.bearer_alone(None, access.as_bytes()).await.unwrap();
+    let standing = node.ctx.auth.standing(&standing);
+    let new = sealpost_directory::Secret::new(b"another").unwrap();
+    assert_eq!(node.ctx.directory.set_password(&record.name, &root, new).await.unwrap(), 1);
+    node.ctx.auth.standings().look(record.id);
+    tokio::time::timeout(Duration::from_secs(10), standing.lost()).await.unwrap();
+    assert_eq!(node.another(7).session(&access).await.status, 401);
+    assert_eq!(error(&node.refresh(&client, &refresh).await), "invalid_grant");
+}
+
+#[tokio::test]
 async fn a_scope_opens_what_it_names_and_no_more() {
     let node = TestNode::new();
     let (record, root) = node.account("me@localhost").await;
-    let (_, slot, secret) = node.ctx.directory.add_grant(&record.name, &root, "x").await.unwrap();
+    let (_, slot, secret) = node.ctx.directory.add_grant(&record, &root, "x").await.unwrap();
     let token = |scopes: Scopes| {
         let at = sealpost_base::Clock::now(&*node.clock).after(OAUTH_ACCESS_LIFETIME);
         let (account, client, binding) = (record.name.to_string(), [0; 32], [0; 32]);
