@@ -29,7 +29,7 @@ async fn vacation_replies_begin_and_go_on_beside_noise() {
 }
 
 #[tokio::test]
-async fn a_list_of_replies_that_was_seen_is_not_begun_anew() {
+async fn a_list_of_replies_that_was_seen_must_return() {
     let (world, id) = (Fixture::new(), AccountId([7; 16]));
     let directory = world.directory();
     directory.put_vacation_replies(id, 0, b"first").await.unwrap();
