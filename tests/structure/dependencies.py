@@ -48,7 +48,7 @@ MAY_USE = {
     "server": "base files mime smtp mailauth dns delivery push vault queue submission directory account auth session http oauth imap-session jmap jmap-session smtp-session",
     "bench": "base mailformat jmap",
     "rig": "base bench",
-    "cli": "base dns files mime imap mailformat vault journal queue directory submission account index mailbox archive bench server",
+    "cli": "base dns files mime imap mailformat vault journal queue push directory submission account index mailbox archive bench server",
     "sim": "base vault journal directory account index",
     "testkit": "base",
 }

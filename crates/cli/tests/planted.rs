@@ -215,6 +215,25 @@ fn planted_records_stop_neither_logins_nor_starts() {
     assert!(home.serve().logs_in("one and two"));
 }
 
+/// Without the mail key only names tell what is noise below `push/`.
+#[test]
+fn noise_among_push_subscriptions_is_named() {
+    let home = home();
+    let folder = "push/accounts/0123456789abcdef0123456789abcdef";
+    let strange = "push/keys/ffffffffffffffff".to_owned();
+    let mut planted =
+        vec![format!("{folder}/ffffffffffffffff"), "push/key".to_owned(), "push/keys/01".to_owned()];
+    plant_all(&home, &planted);
+    plant_all(&home, std::slice::from_ref(&strange));
+    let (report, status) = home.json(&["check"]);
+    assert_eq!((status, named(&report)), (1, vec![strange.clone()]), "{report}");
+    let random = sealpost_base::SeededRandom::new(1);
+    sealpost_vault::mail_key::MailKeys::load_or_create(&home.path("data/mail.key"), &random).unwrap();
+    planted.push(strange);
+    let (report, status) = home.json(&["check"]);
+    assert_eq!((status, named(&report)), (1, planted), "{report}");
+}
+
 /// The record of an account is there twice: its key survives the damage of one.
 #[test]
 fn one_damaged_object_of_a_record_costs_nothing() {

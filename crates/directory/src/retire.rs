@@ -61,6 +61,9 @@ impl Directory {
         deleted += self.delete_below(&super::usage::directory(id)).await?;
         deleted += self.delete_below(&super::path::vacation_replies(id)).await?;
         deleted += self.delete_below(&super::login_use::below(id)).await?;
+        // What pushes to devices keep; a node that has not heard of the end may write an empty note once more,
+        // which the next run deletes.
+        deleted += self.delete_below(&format!("push/accounts/{id}")).await?;
         let own = self.delete_below(&format!("acct/{id}")).await;
         Ok(deleted + own.map_err(|e: Error| e.context(format!("the objects of {name}")))?)
     }

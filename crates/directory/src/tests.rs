@@ -16,6 +16,7 @@ use super::*;
 mod forged;
 mod grants;
 mod logins;
+mod noise_alone;
 mod withheld;
 
 struct Fixture {

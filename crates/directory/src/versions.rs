@@ -186,6 +186,26 @@ impl Versions {
         Ok((None, if is_conditional { known } else { found }))
     }
 
+    /// As [`Versions::newest`], of a record that others begin, and whose content is worth less than waiting:
+    /// with noise alone, and no version that this node has seen, it has none.
+    ///
+    /// # Errors
+    /// As [`Versions::newest`].
+    pub(super) async fn newest_behind_noise(&self, directory: &str) -> Result<Option<Newest>> {
+        match self.newest(directory).await {
+            Err(e)
+                if e.kind() == Kind::Corrupt
+                    && self.store.append_mode() == AppendMode::Conditional
+                    && self.watermarks.version_of(directory).is_none()
+                    && self.is_any_authentic(directory).await? == Some(false) =>
+            {
+                self.note_noise(directory, 0);
+                Ok(None)
+            }
+            newest => newest,
+        }
+    }
+
     async fn read_newest(&self, directory: &str) -> Result<Option<Newest>> {
         if directory.starts_with(MADE_ANEW) {
             return Ok(self.newest_unless_back(directory).await?.0);

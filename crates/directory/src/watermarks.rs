@@ -13,6 +13,9 @@
 //! - an append to a log that ends before a position that was read ([`Watermarks::may_follow`]). The
 //!   rest of the log can be read.
 //!
+//! Records of logins and shared mailboxes are not among them, because they end by being deleted; nor is what
+//! is sealed under the mail key.
+//!
 //! It also keeps the authentic mark of a bucket that this node has read last
 //! ([`Watermarks::store_mark`]), because the attacker can remove that, too.
 //!

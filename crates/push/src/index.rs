@@ -108,6 +108,11 @@ impl Index {
         self.accounts.get(&account).map(|known| known.version)
     }
 
+    /// The versions that are known, of all accounts.
+    pub(crate) fn versions(&self) -> Vec<(AccountId, u64)> {
+        self.accounts.iter().map(|(account, known)| (*account, known.version)).collect()
+    }
+
     /// All accounts.
     pub(crate) fn accounts(&self) -> Vec<AccountId> {
         self.accounts.keys().copied().collect()

@@ -1,51 +1,41 @@
-//! Reads and writes notes: `push/accounts/{account}/{version:016x}`, and the key that signs.
+//! Reads and writes notes: `push/accounts/{account}/{version:016x}`.
 //!
 //! A change writes the next version, which only one of several writers can create; the others read
 //! it and decide again. An account without subscriptions keeps an empty note, so that versions never
 //! begin again. Earlier versions are removed at once: they have URLs and keys of subscriptions that
 //! ended (RFC 8620 §7.2).
+//!
+//! An attacker with write access to the store can plant objects beside a note. Without the mail key
+//! none of them opens: readers pass them over ([`Noise`]), and the next version is written behind
+//! them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::TryStreamExt;
-use minicbor::{Decode, Encode};
-use sealpost_base::{AccountId, Error, Kind, Random, Result, Timestamp};
+use sealpost_base::{AccountId, Clock, Error, Kind, Random, Result, limits};
 use sealpost_vault::mail_key::MailKeys;
-use sealpost_vault::{Put, Store};
+use sealpost_vault::{ListedObject, Put, Store};
 use zeroize::Zeroizing;
 
 use crate::ROOT;
-use crate::crypto::SigningKey;
+use crate::noise::Noise;
+use crate::signing_key::{is_key, read_key};
 use crate::subscription::AccountNote;
 
 /// What notes of accounts are sealed for.
 const ACCOUNT: &str = "push account";
-/// What the key that signs is sealed for.
-const KEY: &str = "push key";
-/// Versions of one note that are tried, newest first: others may have planted objects.
-const VERSIONS: usize = 8;
 /// How often a change that another writer crossed is decided again.
 const ATTEMPTS: usize = 16;
 
 /// The notes in one store. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Notes {
-    store: Store,
-    keys: MailKeys,
-    random: Arc<dyn Random>,
-}
-
-/// The key that signs pushes.
-#[derive(Encode, Decode)]
-#[cbor(map)]
-struct KeyNote<'a> {
-    /// In PKCS #8, DER.
-    #[cbor(b(0), with = "minicbor::bytes")]
-    pkcs8: &'a [u8],
-    #[n(1)]
-    created: Timestamp,
+    pub(crate) store: Store,
+    pub(crate) keys: MailKeys,
+    pub(crate) random: Arc<dyn Random>,
+    noise: Arc<Noise>,
 }
 
 fn accounts() -> String {
@@ -70,16 +60,19 @@ pub(crate) fn parse_path(path: &str) -> Option<(AccountId, u64)> {
 }
 
 impl Notes {
-    pub(crate) fn new(store: Store, keys: MailKeys, random: Arc<dyn Random>) -> Self {
-        Notes { store, keys, random }
+    pub(crate) fn new(store: Store, keys: MailKeys, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
+        Notes { store, keys, random, noise: Arc::new(Noise::new(clock)) }
     }
 
-    /// The newest version of each account's note, as the paths tell.
+    /// The newest version of each account's note, as the paths tell, without known noise.
     pub(crate) async fn list(&self) -> Result<BTreeMap<AccountId, u64>> {
         let mut found = BTreeMap::new();
         let mut listed = self.store.list(&accounts(), None);
         while let Some(object) = listed.try_next().await? {
-            if let Some((account, version)) = parse_path(&object.path) {
+            if let Some((account, version)) = parse_path(&object.path)
+                && Self::may_open(version, &object)
+                && !self.noise.is_known(&object)
+            {
                 let newest = found.entry(account).or_insert(version);
                 *newest = version.max(*newest);
             }
@@ -87,34 +80,39 @@ impl Notes {
         Ok(found)
     }
 
-    /// The note of an account with its version; version 0 if there is none.
+    /// The note of an account with its version: the newest that opens. Version 0 if there is none.
+    ///
+    /// # Errors
+    /// `Retry` if another writer replaces it meanwhile; `Corrupt` behind more than
+    /// [`limits::RECORD_NOISE`] objects that do not open; what the store says.
     pub(crate) async fn read(&self, account: AccountId) -> Result<(u64, AccountNote)> {
-        let mut unreadable = None;
-        for version in self.versions(account).await?.into_iter().rev().take(VERSIONS) {
-            match self.open(account, version).await {
-                Ok(note) => return Ok((version, note)),
-                // Another writer has replaced it.
-                Err(e) if e.kind() == Kind::NotFound => {
-                    return Err(Error::retry("push subscriptions changed while they were read; retry"));
-                }
-                Err(e) if e.kind() == Kind::Corrupt => {
-                    tracing::error!(path = path(account, version), error = %e, "push subscriptions cannot be read");
-                    unreadable = Some(version);
-                }
-                Err(e) => return Err(e),
+        let mut noise = 0;
+        for (version, object) in self.objects(account).await?.into_iter().rev() {
+            if self.noise.is_known(&object) {
+                continue;
             }
+            if noise > limits::RECORD_NOISE {
+                return Err(too_many(account));
+            }
+            if let Some(note) = self.opened(account, version, &object).await? {
+                return Ok((version, note));
+            }
+            noise += 1;
         }
         // Damaged subscriptions end: their clients make new ones.
-        Ok((unreadable.unwrap_or(0), AccountNote::default()))
+        Ok((0, AccountNote::default()))
     }
 
     /// Changes the note of an account; what `decide` returns. Nothing is written if it changes nothing.
+    /// What is written has a later version than `known`, which this process has seen: the store may have
+    /// gone back.
     ///
     /// # Errors
     /// Those of `decide`; `Retry` if other writers change it all the time; what the store says.
     pub(crate) async fn change<T>(
         &self,
         account: AccountId,
+        known: u64,
         decide: impl Fn(&mut AccountNote) -> Result<T>,
     ) -> Result<(u64, AccountNote, T)> {
         for _ in 0..ATTEMPTS {
@@ -127,82 +125,150 @@ impl Notes {
             if note == before {
                 return Ok((version, note, value));
             }
-            if let Some(version) = self.write(account, version, &note).await? {
+            if let Some(version) = self.write(account, version.max(known), &note).await? {
                 return Ok((version, note, value));
             }
         }
         Err(Error::retry("push subscriptions are changed too often; retry"))
     }
 
-    /// Writes the version after `version`, and removes those before it; `None` if another writer was
-    /// first.
+    /// Writes the version after `version`, behind noise in its place, and removes those before it; `None`
+    /// if another writer was first.
     async fn write(&self, account: AccountId, version: u64, note: &AccountNote) -> Result<Option<u64>> {
-        let Some(next) = version.checked_add(1) else {
-            return Err(Error::corrupt(format!("{} has no next version", path(account, version))));
-        };
-        let path = path(account, next);
         let mut plain = Zeroizing::new(Vec::with_capacity(16 * 1024));
         minicbor::encode(note, &mut *plain).map_err(|_| Error::internal("a note cannot be encoded"))?;
-        let sealed = self.keys.seal_note(ACCOUNT, &path, &plain, &*self.random);
-        if self.store.put_new(&path, sealed).await? == Put::Exists {
-            return Ok(None);
+        for next in
+            (version..limits::RECORD_VERSIONS).map(|version| version + 1).take(limits::RECORD_NOISE + 1)
+        {
+            let path = path(account, next);
+            let sealed = self.keys.seal_note(ACCOUNT, &path, &plain, &*self.random);
+            if self.store.put_new(&path, sealed).await? == Put::Created {
+                return self.settle(account, next).await;
+            }
+            match self.open(account, next).await {
+                Ok(_) => return Ok(None),
+                Err(e) if e.kind() == Kind::NotFound && !self.store.withholds(&path).await? => {
+                    return Ok(None);
+                }
+                Err(e) if matches!(e.kind(), Kind::Corrupt | Kind::NotFound) => {}
+                Err(e) => return Err(e),
+            }
         }
-        let versions = self.versions(account).await?;
-        if versions.iter().any(|other| *other > next) {
-            // This writer was suspended for so long that others removed the version it followed.
-            self.store.delete(&path).await?;
-            return Ok(None);
-        }
-        let old = versions.into_iter().filter(|other| *other < next);
-        let old: Vec<String> = old.map(|version| self::path(account, version)).collect();
-        self.store.delete_in_order(old).await?;
-        Ok(Some(next))
+        Err(too_many(account))
     }
 
-    /// The versions of a note, in order.
-    async fn versions(&self, account: AccountId) -> Result<Vec<u64>> {
-        let listed = self.store.list(&folder(account), None);
-        let mut versions: Vec<u64> = listed
-            .try_filter_map(async |object| Ok(parse_path(&object.path).map(|(_, version)| version)))
-            .try_collect()
-            .await?;
-        versions.sort_unstable();
-        Ok(versions)
+    /// Removes the versions before `written`; `None`, and removes that, if another writer has written a
+    /// later one: this one was suspended for so long that others removed the version it followed.
+    async fn settle(&self, account: AccountId, written: u64) -> Result<Option<u64>> {
+        let objects = self.objects(account).await?;
+        let later =
+            objects.iter().filter(|(version, object)| *version > written && !self.noise.is_known(object));
+        for (version, object) in later.take(limits::RECORD_NOISE) {
+            let is_passed = match self.opened(account, *version, object).await {
+                // Replaced meanwhile by one that is later still, unless the store fails.
+                Err(e) if e.kind() == Kind::Retry => true,
+                opened => opened?.is_some(),
+            };
+            if is_passed {
+                self.store.delete(&path(account, written)).await?;
+                return Ok(None);
+            }
+        }
+        let old = objects.into_iter().filter(|(version, _)| *version < written);
+        self.store.delete_in_order(old.map(|(_, object)| object.path).collect()).await?;
+        Ok(Some(written))
+    }
+
+    /// The objects of a note with their versions, in order: the last of them. Those that no version has
+    /// are noise, and left out.
+    async fn objects(&self, account: AccountId) -> Result<VecDeque<(u64, ListedObject)>> {
+        let mut listed = self.store.list(&folder(account), None);
+        let mut objects = VecDeque::new();
+        while let Some(object) = listed.try_next().await? {
+            let Some((_, version)) = parse_path(&object.path) else { continue };
+            if !Self::may_open(version, &object) {
+                self.noise.note(&object, &impossible(&object));
+                continue;
+            }
+            // By path, and so by version.
+            objects.push_back((version, object));
+            if objects.len() > limits::RECORD_NOISE_REMEMBERED {
+                objects.pop_front();
+            }
+        }
+        Ok(objects)
+    }
+
+    /// Whether a writer can have written it, as number and size tell.
+    fn may_open(version: u64, object: &ListedObject) -> bool {
+        version <= limits::RECORD_VERSIONS && !object.is_too_large()
+    }
+
+    /// The note in a listed object; `None` if it is noise.
+    async fn opened(
+        &self,
+        account: AccountId,
+        version: u64,
+        object: &ListedObject,
+    ) -> Result<Option<AccountNote>> {
+        match self.open(account, version).await {
+            Ok(note) => Ok(Some(note)),
+            Err(e) if e.kind() == Kind::NotFound && !self.store.withholds(&object.path).await? => {
+                Err(Error::retry("push subscriptions changed while they were read; retry"))
+            }
+            Err(e) if matches!(e.kind(), Kind::Corrupt | Kind::NotFound) => {
+                self.noise.note(object, &e);
+                Ok(None)
+            }
+            Err(e) => Err(e),
+        }
     }
 
     async fn open(&self, account: AccountId, version: u64) -> Result<AccountNote> {
-        let path = path(account, version);
-        let open = |object: &Bytes| self.keys.open_note(ACCOUNT, &path, object);
-        let plain = self.store.read_opened(&path, open).await?;
-        decode_note(&plain).map_err(|e| e.context(path.clone()))
+        open_account(&self.store, &self.keys, &path(account, version)).await
     }
+}
 
-    /// The key that signs pushes; made if the store has none.
-    pub(crate) async fn signing_key(&self, now: Timestamp) -> Result<SigningKey> {
-        let path = format!("{ROOT}/key");
-        match self.read_key(&path).await {
-            Err(e) if e.kind() == Kind::NotFound => {}
-            read => return read,
-        }
-        let pkcs8 = SigningKey::generate()?;
-        let mut plain = Zeroizing::new(Vec::with_capacity(1024));
-        let note = KeyNote { pkcs8: &pkcs8, created: now };
-        minicbor::encode(&note, &mut *plain).map_err(|_| Error::internal("a key cannot be encoded"))?;
-        let sealed = self.keys.seal_note(KEY, &path, &plain, &*self.random);
-        match self.store.put_new(&path, sealed).await? {
-            Put::Created => SigningKey::from_pkcs8(&pkcs8),
-            // Another node was first.
-            Put::Exists => self.read_key(&path).await,
-        }
-    }
+fn too_many(account: AccountId) -> Error {
+    Error::corrupt(format!(
+        "more than {} objects of {} open under no mail key; \"sealpost check\" names them: remove them",
+        limits::RECORD_NOISE,
+        folder(account)
+    ))
+}
 
-    async fn read_key(&self, path: &str) -> Result<SigningKey> {
-        let open = |object: &Bytes| self.keys.open_note(KEY, path, object);
-        let plain = self.store.read_opened(path, open).await?;
-        let note: KeyNote<'_> =
-            minicbor::decode(&plain).map_err(|e| Error::corrupt(path).with_source(e.to_string()))?;
-        SigningKey::from_pkcs8(note.pkcs8)
+fn impossible(object: &ListedObject) -> Error {
+    Error::corrupt(format!("{} has a number or size that no version has", object.path))
+}
+
+/// The objects below [`ROOT`] that these keys do not open, and why; for `sealpost check`.
+///
+/// # Errors
+/// What the store says of the listing.
+pub async fn unopened(store: &Store, keys: &MailKeys) -> Result<Vec<(String, Error)>> {
+    let mut found = Vec::new();
+    let mut listed = store.list(ROOT, None);
+    while let Some(object) = listed.try_next().await? {
+        let opened = match parse_path(&object.path) {
+            Some((_, version)) if !Notes::may_open(version, &object) => Err(impossible(&object)),
+            Some(_) => open_account(store, keys, &object.path).await.map(drop),
+            None if is_key(&object.path) => read_key(store, keys, &object.path).await.map(drop),
+            // The name is reported.
+            None => continue,
+        };
+        match opened {
+            // Replaced since it was listed.
+            Err(e) if e.kind() != Kind::NotFound => found.push((object.path, e)),
+            _ => {}
+        }
     }
+    Ok(found)
+}
+
+async fn open_account(store: &Store, keys: &MailKeys, path: &str) -> Result<AccountNote> {
+    let open = |object: &Bytes| keys.open_note(ACCOUNT, path, object);
+    let plain = store.read_opened(path, open).await?;
+    decode_note(&plain).map_err(|e| e.context(path.to_owned()))
 }
 
 /// Reads the plaintext of an account's note.
@@ -212,7 +278,10 @@ pub(crate) fn decode_note(plain: &[u8]) -> Result<AccountNote> {
 
 #[cfg(test)]
 mod tests {
-    use sealpost_base::SeededRandom;
+    use std::time::Duration;
+
+    use sealpost_base::{FakeClock, SeededRandom, Timestamp};
+    use sealpost_vault::Sealed;
     use sealpost_vault::slot::SlotId;
 
     use super::*;
@@ -221,7 +290,31 @@ mod tests {
     const ME: AccountId = AccountId([7; 16]);
 
     fn notes(store: &Store) -> Notes {
-        Notes::new(store.clone(), MailKeys::generate(&SeededRandom::new(1)), Arc::new(SeededRandom::new(2)))
+        of_key(store, 1, &Arc::new(FakeClock::new(Timestamp(0))))
+    }
+
+    fn of_key(store: &Store, key: u64, clock: &Arc<FakeClock>) -> Notes {
+        let keys = MailKeys::generate(&SeededRandom::new(key));
+        Notes::new(store.clone(), keys, clock.clone(), Arc::new(SeededRandom::new(key + 1)))
+    }
+
+    async fn plant(store: &Store, versions: impl IntoIterator<Item = u64>) {
+        for version in versions {
+            store.put_new(&path(ME, version), Sealed::marker()).await.unwrap();
+        }
+    }
+
+    async fn add(notes: &Notes, number: u8) -> Result<u64> {
+        let added = notes.change(ME, 0, |note| {
+            note.subscriptions.push(subscription(number));
+            Ok(())
+        });
+        added.await.map(|(version, ..)| version)
+    }
+
+    async fn count(notes: &Notes) -> (u64, usize) {
+        let (version, note) = notes.read(ME).await.unwrap();
+        (version, note.subscriptions.len())
     }
 
     fn subscription(number: u8) -> Subscription {
@@ -248,7 +341,7 @@ mod tests {
                 Ok(())
             }
         };
-        let (a, b) = tokio::join!(one.change(ME, add(1)), other.change(ME, add(2)));
+        let (a, b) = tokio::join!(one.change(ME, 0, add(1)), other.change(ME, 0, add(2)));
         assert_eq!(a.unwrap().0 + b.unwrap().0, 3);
         let (version, note) = one.read(ME).await.unwrap();
         assert_eq!((version, note.subscriptions.len()), (2, 2));
@@ -258,32 +351,104 @@ mod tests {
         assert_eq!(objects.len(), 1);
         let object = store.read(&objects[0].path).await.unwrap();
         assert!(!object.windows(6).any(|bytes| bytes == b"secret"));
-        let unchanged = one.change(ME, |_| Ok(())).await.unwrap();
+        let unchanged = one.change(ME, 0, |_| Ok(())).await.unwrap();
         assert_eq!(unchanged.0, 2);
         let clear = |note: &mut AccountNote| {
             note.subscriptions.clear();
             Ok(())
         };
-        one.change(ME, clear).await.unwrap();
+        one.change(ME, 0, clear).await.unwrap();
         assert_eq!(other.read(ME).await.unwrap().0, 3, "versions go on");
     }
 
     #[tokio::test]
-    async fn notes_of_another_mail_key_are_unreadable() {
+    async fn notes_of_another_mail_key_are_passed_over() {
         let store = Store::memory();
-        let rename = |note: &mut AccountNote| {
-            note.name.push('x');
+        add(&notes(&store), 1).await.unwrap();
+        let foreign = of_key(&store, 9, &Arc::new(FakeClock::new(Timestamp(0))));
+        assert_eq!(count(&foreign).await, (0, 0));
+        assert_eq!(add(&foreign, 2).await.unwrap(), 2, "behind it");
+    }
+
+    #[tokio::test]
+    async fn planted_objects_beside_a_note_stop_nothing() {
+        let store = Store::memory();
+        let (one, other) = (notes(&store), notes(&store));
+        plant(&store, [1, u64::MAX]).await;
+        assert_eq!(add(&one, 1).await.unwrap(), 2, "noise has the first number");
+        plant(&store, [3, 4, 7, limits::RECORD_VERSIONS]).await;
+        assert_eq!((count(&one).await, count(&other).await), ((2, 1), (2, 1)));
+        assert_eq!(add(&other, 2).await.unwrap(), 5);
+        assert_eq!(count(&one).await, (5, 2));
+        assert_eq!(one.list().await.unwrap(), BTreeMap::from([(ME, 5)]), "known noise is not looked at");
+        let clear = |note: &mut AccountNote| {
+            note.subscriptions.clear();
             Ok(())
         };
-        notes(&store).change(ME, rename).await.unwrap();
-        let key = notes(&store).signing_key(Timestamp(0)).await.unwrap();
-        let again = notes(&store).signing_key(Timestamp(0)).await.unwrap();
-        assert_eq!(key.public(), again.public());
-        let keys = MailKeys::generate(&SeededRandom::new(9));
-        let foreign = Notes::new(store.clone(), keys, Arc::new(SeededRandom::new(9)));
-        assert!(foreign.signing_key(Timestamp(0)).await.is_err_and(|e| e.kind() == Kind::Corrupt));
-        let (version, note) = foreign.read(ME).await.unwrap();
-        assert_eq!((version, note.name.as_str()), (1, ""));
+        assert_eq!(one.change(ME, 0, clear).await.unwrap().0, 6);
+        assert_eq!(count(&notes(&store)).await, (6, 0), "for a node that starts, too");
+        // What is named, and what an earlier version was.
+        let named = unopened(&store, &one.keys).await.unwrap();
+        let named: Vec<String> = named.into_iter().map(|(path, _)| path).collect();
+        assert_eq!(named, [7, limits::RECORD_VERSIONS, u64::MAX].map(|version| path(ME, version)));
+    }
+
+    #[tokio::test]
+    async fn nodes_that_change_a_note_beside_noise_lose_nothing() {
+        let store = Store::memory();
+        plant(&store, [1, 2, 4, u64::MAX]).await;
+        let (one, other, third) = (notes(&store), notes(&store), notes(&store));
+        let (a, b, c) = tokio::join!(add(&one, 1), add(&other, 2), add(&third, 3));
+        for added in [a, b, c] {
+            added.unwrap();
+        }
+        assert_eq!(count(&one).await.1, 3);
+    }
+
+    #[tokio::test]
+    async fn more_planted_objects_than_are_read_are_named() {
+        let store = Store::memory();
+        let node = notes(&store);
+        add(&node, 1).await.unwrap();
+        let most = limits::RECORD_NOISE as u64;
+        plant(&store, 2..2 + most).await;
+        assert_eq!(count(&notes(&store)).await, (1, 1));
+        plant(&store, 2 + most..4 + most).await;
+        let refused = notes(&store).read(ME).await.err().unwrap();
+        assert!(refused.to_string().contains("sealpost check"), "{refused}");
+        assert_eq!(add(&node, 2).await.unwrap_err().kind(), Kind::Corrupt);
+    }
+
+    #[tokio::test]
+    async fn damage_of_the_newest_version_ends_subscriptions_only() {
+        let store = Store::memory();
+        let node = notes(&store);
+        plant(&store, [7]).await;
+        let added = node.change(ME, 7, |note| {
+            note.name.push('x');
+            Ok(())
+        });
+        assert_eq!(added.await.unwrap().0, 8, "this process has seen version 7");
+        assert_eq!(count(&notes(&store)).await, (8, 0));
+    }
+
+    #[tokio::test]
+    async fn noise_is_reported_once_an_hour() {
+        let store = Store::memory();
+        let clock = Arc::new(FakeClock::new(Timestamp(0)));
+        let node = of_key(&store, 1, &clock);
+        plant(&store, [1]).await;
+        let (_, object) = node.objects(ME).await.unwrap().remove(0).unwrap();
+        let error = impossible(&object);
+        assert!(!node.noise.is_known(&object));
+        assert!(node.noise.note(&object, &error) && node.noise.is_known(&object));
+        clock.advance(Duration::from_secs(61));
+        assert!(!node.noise.is_known(&object), "it is read again");
+        assert!(!node.noise.note(&object, &error), "and not reported");
+        clock.advance(Duration::from_secs(3600));
+        assert!(node.noise.note(&object, &error));
+        let replaced = ListedObject { size: object.size + 1, ..object };
+        assert!(!node.noise.is_known(&replaced) && node.noise.note(&replaced, &error));
     }
 
     #[test]

@@ -100,9 +100,10 @@ impl Pusher {
     /// Begins to push. Must be called inside a tokio runtime.
     ///
     /// # Errors
-    /// `Corrupt` if the mail key does not open the key that signs; what the store says.
+    /// `Corrupt` if there is no place left for a key that signs; what the store says.
     pub async fn start(parts: Parts) -> Result<Self> {
-        let notes = Notes::new(parts.store.clone(), parts.mail_keys.clone(), parts.random.clone());
+        let (clock, random) = (parts.clock.clone(), parts.random.clone());
+        let notes = Notes::new(parts.store.clone(), parts.mail_keys.clone(), clock, random);
         let vapid = Vapid::new(notes.signing_key(parts.clock.now()).await?, parts.contact.clone());
         let recent = NonZeroUsize::new(PUSH_APPENDS_REMEMBERED).unwrap_or(NonZeroUsize::MIN);
         let inner = Arc::new(Inner {
@@ -251,7 +252,8 @@ impl Inner {
         account: AccountId,
         decide: impl Fn(&mut AccountNote) -> Result<T>,
     ) -> Result<T> {
-        let (version, note, value) = self.notes.change(account, decide).await?;
+        let known = self.index().version(account).unwrap_or(0);
+        let (version, note, value) = self.notes.change(account, known, decide).await?;
         self.install(account, version, &note);
         Ok(value)
     }

@@ -67,14 +67,16 @@ async fn refresh(inner: &Inner, is_first: bool) {
     if inner.parts.store.tells() && !is_first {
         return;
     }
+    let before: Vec<(AccountId, u64)> = inner.index().versions();
     let listed = match inner.notes.list().await {
         Ok(listed) => listed,
         Err(error) => return tracing::warn!(%error, "cannot list push subscriptions"),
     };
     let changed: Vec<AccountId> = {
         let mut index = inner.index();
-        for account in index.accounts() {
-            if !listed.contains_key(&account) {
+        for (account, version) in before {
+            // It is gone, or an attacker brought an earlier one back.
+            if listed.get(&account).is_none_or(|listed| *listed < version) {
                 index.forget(account);
             }
         }
@@ -83,6 +85,8 @@ async fn refresh(inner: &Inner, is_first: bool) {
     };
     let read = |account: AccountId| async move {
         match inner.notes.read(account).await {
+            // Noise alone takes no place in the tables.
+            Ok((0, _)) => {}
             Ok((version, note)) => inner.install(account, version, &note),
             Err(error) => tracing::warn!(%account, %error, "cannot read push subscriptions"),
         }

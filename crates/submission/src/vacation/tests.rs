@@ -412,3 +412,20 @@ async fn a_purged_account_leaves_nothing() {
     fixture.add(ME).await;
     assert_eq!(fixture.mark().await, None);
 }
+
+#[tokio::test]
+async fn planted_objects_stop_no_vacation_response() {
+    let fixture = Fixture::new().await;
+    let id = fixture.directory.get(&name()).await.unwrap().id;
+    let texts =
+        ["0000000000000001", "ffffffffffffffff"].map(|number| format!("acct/{id}/vacation/{number}{number}"));
+    let replies = ["0000000000000001", "ffffffffffffffff"].map(|version| format!("vacations/{id}/{version}"));
+    for path in texts.iter().chain(&replies) {
+        fixture.store.put_new(path, Sealed::marker()).await.unwrap();
+    }
+    fixture.enable().await;
+    fixture.arrive(JOE, &to(ME)).await;
+    fixture.arrive(JOE, &to(ME)).await;
+    assert_eq!(fixture.replies().await, 1);
+    assert!(fixture.other_node().await.vacations.get(&name()).await.unwrap().settings.is_enabled);
+}

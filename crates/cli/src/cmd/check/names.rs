@@ -18,10 +18,15 @@ pub fn is_known(path: &str) -> bool {
         ("queue", [node, rest @ ..]) => node.parse::<AccountId>().is_ok() && is_of_queue(rest),
         ("domains", [_, kind, _]) => matches!(*kind, "dkim" | "active" | "retired"),
         ("push", ["key"]) => true,
-        ("push", ["accounts", id, version]) => id.parse::<AccountId>().is_ok() && version.len() == 16,
+        ("push", ["keys", number]) => is_hex(number, 2),
+        ("push", ["accounts", id, version]) => id.parse::<AccountId>().is_ok() && is_hex(version, 16),
         (top, [_, ..]) => FOLDERS.contains(&top),
         _ => false,
     }
+}
+
+fn is_hex(name: &str, digits: usize) -> bool {
+    name.len() == digits && name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 fn is_of_kind(kind: &str, rest: &[&str]) -> bool {
@@ -71,6 +76,7 @@ mod tests {
             format!("queue/{id}/copy"),
             "domains/example.org/dkim/rsa-20261126bcdf".to_owned(),
             "push/key".to_owned(),
+            "push/keys/0f".to_owned(),
             format!("push/accounts/{id}/0000000000000001"),
             "accounts/jane@example.org/0000000000000001".to_owned(),
             "store/appends/conditional".to_owned(),
@@ -86,6 +92,9 @@ mod tests {
             format!("queue/{id}/msg/{id}"),
             "domains/example.org/dkin/rsa-20261126bcdf".to_owned(),
             "push/kex".to_owned(),
+            "push/keys/0F".to_owned(),
+            "push/keys/ffffffffffffffff".to_owned(),
+            format!("push/accounts/{id}/00000000000000zz"),
             format!("push/accountr/{id}/0000000000000001"),
             format!("aCct/{id}/log/0000000000000001"),
             format!("salvaged/7/acct/{id}/log/0000000000000001"),

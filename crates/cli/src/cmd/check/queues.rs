@@ -1,4 +1,4 @@
-//! Queues of outbound mail, and the keys of domains: what is sealed under the mail key.
+//! Queues of outbound mail, the keys of domains, and push subscriptions: what is sealed under the mail key.
 
 use anyhow::Result;
 use futures::TryStreamExt;
@@ -8,9 +8,9 @@ use sealpost_vault::entry::LogKey;
 
 use super::report::{Location as At, Report, Trouble};
 use crate::data_dir::DataDir;
-use crate::queues::{Queues, domain_keys};
+use crate::queues::{Queues, domain_keys, stored_mail_keys};
 
-/// Reads queues back, and opens the keys of domains.
+/// Reads queues back, and opens push subscriptions and the keys of domains.
 ///
 /// # Errors
 /// Never; what is wrong is reported.
@@ -43,7 +43,18 @@ pub async fn check(data_dir: &DataDir, report: &mut Report) -> Result<()> {
             }
         }
     }
+    pushes(data_dir, report).await;
     domains(data_dir, report).await
+}
+
+/// Names what the mail key does not open below `push/`. Without the key only names are checked.
+async fn pushes(data_dir: &DataDir, report: &mut Report) {
+    // A file that cannot be read is reported with the keys of domains.
+    let Ok(Some(keys)) = stored_mail_keys(data_dir) else { return };
+    let unopened = sealpost_push::unopened(&data_dir.store, &keys).await;
+    for (path, e) in report.note(At::Object(sealpost_push::ROOT.to_owned()), unopened).unwrap_or_default() {
+        report.found(At::Object(path), e);
+    }
 }
 
 async fn domains(data_dir: &DataDir, report: &mut Report) -> Result<()> {
