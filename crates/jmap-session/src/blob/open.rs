@@ -10,6 +10,7 @@ use sealpost_account::decoded::Span;
 use sealpost_account::{Account, Message};
 use sealpost_base::{Error, Kind, ObjectId, Result};
 use sealpost_jmap::GivenId;
+use sealpost_jmap::capability::Capability;
 use sealpost_mailbox::emails::Email;
 use sealpost_mailbox::shared_accounts::Reach;
 use sealpost_mime::decode::Encoding;
@@ -35,8 +36,8 @@ enum Object {
     Upload(Upload),
 }
 
-/// Opens a blob. `None` if it does not exist, or if no email of this account contains it: a response must not
-/// reveal which blobs other accounts have.
+/// Opens a blob. `None` if it does not exist, if no email of this account contains it, or if the login's
+/// scopes do not grant what it belongs to: a response must not reveal which blobs there are.
 ///
 /// # Errors
 /// Store errors; `Corrupt` if the message is damaged.
@@ -50,7 +51,9 @@ pub(crate) async fn open(scope: &Scope<'_>, id: &GivenId) -> Result<Option<Blob>
 
 async fn open_named(scope: &Scope<'_>, name: &BlobName) -> Result<Option<Blob>> {
     let mut blob = match &name.base {
-        BlobBase::Message(object) => open_message(scope, *object).await?,
+        BlobBase::Message(object) => open_stored(scope, *object).await?,
+        // An upload is of no type: any scope opens it.
+        _ if !scope.user().grants(Capability::Blob) => None,
         upload => match upload.upload_for(scope.reach()) {
             Some(text) => open_upload(scope, text).await?,
             None => None,
@@ -65,6 +68,17 @@ async fn open_named(scope: &Scope<'_>, name: &BlobName) -> Result<Option<Blob>> 
     Ok(blob)
 }
 
+/// The message or card medium that this object holds, if the login's scopes grant mail or contacts.
+async fn open_stored(scope: &Scope<'_>, object: ObjectId) -> Result<Option<Blob>> {
+    if scope.user().grants(Capability::Mail)
+        && let Some(message) = open_message(scope, object).await?
+    {
+        return Ok(Some(message));
+    }
+    let has_contacts = scope.user().grants(Capability::Contacts);
+    Ok(if has_contacts { open_card_medium(scope, object) } else { None })
+}
+
 /// The message that this object first held, from any log of the account.
 async fn open_message(scope: &Scope<'_>, object: ObjectId) -> Result<Option<Blob>> {
     let logs = scope.logs().await?;
@@ -73,7 +87,7 @@ async fn open_message(scope: &Scope<'_>, object: ObjectId) -> Result<Option<Blob
         Some((email.stored.0, email.message(states)?))
     });
     let found = found.await?;
-    let Some((log, message)) = found else { return Ok(open_card_medium(scope, object)) };
+    let Some((log, message)) = found else { return Ok(None) };
     let Some(account) = logs.iter().find(|account| account.id() == log) else { return Ok(None) };
     Ok(Some(Blob::message(account.clone(), message)))
 }
