@@ -51,7 +51,7 @@ pub(crate) async fn open(scope: &Scope<'_>, id: &GivenId) -> Result<Option<Blob>
 
 async fn open_named(scope: &Scope<'_>, name: &BlobName) -> Result<Option<Blob>> {
     let mut blob = match &name.base {
-        BlobBase::Message(object) => open_stored(scope, *object).await?,
+        BlobBase::Message(object) => open_message(scope, *object).await?,
         // An upload is of no type: any scope opens it.
         _ if !scope.user().grants(Capability::Blob) => None,
         upload => match upload.upload_for(scope.reach()) {
@@ -68,33 +68,26 @@ async fn open_named(scope: &Scope<'_>, name: &BlobName) -> Result<Option<Blob>> 
     Ok(blob)
 }
 
-/// The message or card medium that this object holds, if the login's scopes grant mail or contacts.
-async fn open_stored(scope: &Scope<'_>, object: ObjectId) -> Result<Option<Blob>> {
-    if scope.user().grants(Capability::Mail)
-        && let Some(message) = open_message(scope, object).await?
-    {
-        return Ok(Some(message));
-    }
-    let has_contacts = scope.user().grants(Capability::Contacts);
-    Ok(if has_contacts { open_card_medium(scope, object) } else { None })
-}
-
-/// The message that this object first held, from any log of the account.
+/// The message that this object first held, from any log of the account, or the medium of a card: what the
+/// login's scopes grant.
 async fn open_message(scope: &Scope<'_>, object: ObjectId) -> Result<Option<Blob>> {
+    if !scope.user().grants(Capability::Mail) {
+        return Ok(open_card_medium(scope, object));
+    }
     let logs = scope.logs().await?;
     let found = logs.look(|states| {
         let email = Email::find(states, object)?;
         Some((email.stored.0, email.message(states)?))
     });
     let found = found.await?;
-    let Some((log, message)) = found else { return Ok(None) };
+    let Some((log, message)) = found else { return Ok(open_card_medium(scope, object)) };
     let Some(account) = logs.iter().find(|account| account.id() == log) else { return Ok(None) };
     Ok(Some(Blob::message(account.clone(), message)))
 }
 
 /// The picture or sound of a contact card that this object holds.
 fn open_card_medium(scope: &Scope<'_>, object: ObjectId) -> Option<Blob> {
-    if scope.reach() != Reach::Own {
+    if scope.reach() != Reach::Own || !scope.user().grants(Capability::Contacts) {
         return None;
     }
     let medium = scope.account().state().card_medium(object)?;
