@@ -47,6 +47,7 @@ mod state_changes;
 mod state_string;
 mod submission;
 mod thread;
+mod type_capabilities;
 mod upload;
 mod usable_capabilities;
 mod user;

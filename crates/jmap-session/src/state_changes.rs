@@ -13,6 +13,7 @@ use sealpost_auth::fair_scheduler;
 use sealpost_base::limits::{HTTP_EVENT_BYTES, JMAP_CHANGES, JMAP_PUSH_INTERVAL};
 use sealpost_base::{AccountId, ObjectId, Position, Result};
 use sealpost_jmap::State;
+use sealpost_jmap::capability::Capability;
 use sealpost_jmap::push::{StateChange, TypeState};
 use sealpost_mailbox::account_changes::{AccountChanges, LogPositions, logs_of, positions, since};
 use sealpost_mailbox::lease::LogWatchers;
@@ -23,11 +24,13 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::caller::Caller;
 use crate::logs::{Logs, OpenLogs};
+use crate::mailbox;
 use crate::record_state::state_at;
 use crate::session_object::account_id;
 use crate::share_notification;
 use crate::shared_accounts;
 use crate::state_string::{Head, state_of};
+use crate::type_capabilities::is_type_granted;
 use crate::user::User;
 
 /// How long to wait before another attempt if the account cannot be read.
@@ -146,7 +149,7 @@ impl StateChanges {
 
     /// How the accounts differ from what the client knows, if they do.
     async fn compare(&mut self) -> Result<Option<StateChange>> {
-        let known = &self.known;
+        let (known, scopes) = (&self.known, self.caller.user().scopes);
         let (watchers, seen) = {
             let work = pin!(look(self.caller.user(), |account, logs| {
                 let now = KnownAccount::now(logs);
@@ -156,13 +159,15 @@ impl StateChanges {
                 }
                 let found = before.map(|before| since::<ObjectId>(logs, &before.positions, JMAP_CHANGES));
                 let (found, state) = (found.flatten(), now.state());
-                let types = changed_types(found.as_ref()).chain(changed_contacts(logs, before));
+                let has_mailbox = has_changed_mailbox(logs, before);
+                let types = changed_types(found.as_ref(), has_mailbox).chain(changed_contacts(logs, before));
                 let mut types: TypeState = types.map(|name| (name.to_owned(), state.clone())).collect();
                 if before.map_or(0, |before| before.notices) != now.notices {
                     types.insert("ShareNotification".to_owned(), share_notification::state_of(now.notices));
                 }
                 types.extend(changed_records(logs, before));
-                (account, now, Some(types))
+                types.retain(|name, _| is_type_granted(scopes, name));
+                (account, now, (!types.is_empty()).then_some(types))
             }));
             fair_scheduler::run(self.caller.queue(), work).await?
         };
@@ -219,15 +224,27 @@ fn changed_contacts(logs: &Logs<'_>, before: Option<&KnownAccount>) -> impl Iter
 }
 
 /// The types that may have changed with these emails; `None`: more than the server can list.
-fn changed_types(emails: Option<&AccountChanges<ObjectId>>) -> impl Iterator<Item = &'static str> {
+fn changed_types(
+    emails: Option<&AccountChanges<ObjectId>>,
+    has_mailbox: bool,
+) -> impl Iterator<Item = &'static str> {
     let is_all = emails.is_none_or(|found| found.more);
     let is_any = |of: fn(&AccountChanges<ObjectId>) -> bool| is_all || emails.is_some_and(of);
     let has_email = is_any(|it| !(it.created.is_empty() && it.updated.is_empty() && it.destroyed.is_empty()));
     // RFC 8621 §1.5.
     let has_delivery = is_any(|it| !it.created.is_empty());
-    [("Email", has_email), ("EmailDelivery", has_delivery), ("Mailbox", true), ("Thread", has_email)]
+    let has_mailbox = has_mailbox || has_email;
+    [("Email", has_email), ("EmailDelivery", has_delivery), ("Mailbox", has_mailbox), ("Thread", has_email)]
         .into_iter()
         .filter_map(|(name, has_changed)| has_changed.then_some(name))
+}
+
+/// Whether mailboxes changed, or may have. They did not if contacts did, and Mailbox/changes has nothing.
+fn has_changed_mailbox(logs: &Logs<'_>, before: Option<&KnownAccount>) -> bool {
+    let Some(before) = before.filter(|_| changed_contacts(logs, before).next().is_some()) else {
+        return true;
+    };
+    mailbox::changes_since(logs, &before.state()).is_none_or(|changes| !changes.is_empty())
 }
 
 /// The types with states of their own that have changed since the client knew the caller's own log, with
@@ -251,7 +268,11 @@ async fn look<T>(user: &User, look: impl Fn(AccountId, &Logs<'_>) -> T) -> Resul
     let own = accounts.open(user.id, &user.root).await?;
     let resolver = resolve::User { accounts, account: &own };
     let logs = logs_of(resolver).await?;
-    let mailboxes = shared_accounts::mailboxes(user, &own).await?;
+    // Other owners share mail alone.
+    let mailboxes = match user.grants(Capability::Mail) {
+        true => shared_accounts::mailboxes(user, &own).await?,
+        false => Vec::new(),
+    };
     // Made before the states are read: what comes in between is looked at again. Also of mailboxes
     // that the user may not look up now.
     let others = mailboxes.iter().map(|mailbox| mailbox.log.log_watcher());

@@ -33,7 +33,12 @@ impl User {
     /// Capabilities whose methods the login may use.
     pub(crate) fn usable(&self) -> Vec<Capability> {
         let usable = usable(self.shared.outbox.is_some()).into_iter();
-        usable.filter(|capability| is_granted(self.scopes, *capability)).collect()
+        usable.filter(|capability| self.grants(*capability)).collect()
+    }
+
+    /// Whether the login's scopes grant a capability.
+    pub(crate) fn grants(&self, capability: Capability) -> bool {
+        is_granted(self.scopes, capability)
     }
 
     /// Memory for so many bytes, unless they are few.

@@ -12,6 +12,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::{URL_SAFE, URL_SAFE_NO_PAD};
 use push_service::PushService;
+use sealpost_auth::{Scope, Scopes};
 use sealpost_base::limits::{PUSH_CREATED_PER_HOUR, PUSH_SUBSCRIPTIONS};
 use sealpost_jmap_session::{Caller, JmapShared};
 use sealpost_push::Pusher;
@@ -288,6 +289,75 @@ async fn subscriptions_of_a_user_are_bounded_in_number_and_rate() {
     }
     assert_eq!(refused["a"]["type"], "rateLimit");
     assert_eq!(list(&caller).await.as_array().map(Vec::len), Some(PUSH_SUBSCRIPTIONS));
+}
+
+/// The names of types.
+fn names(states: &Value) -> Vec<&str> {
+    states.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+#[tokio::test]
+async fn a_subscription_keeps_the_types_of_its_scopes() {
+    let world = World::new().await;
+    let of_contacts = ["AddressBook", "ContactCard", "Principal", "ShareNotification"];
+    let contacts = world.server.scoped_caller(Scopes::NONE.with(Scope::Contacts)).await;
+    let mail = world.server.scoped_caller(Scopes::NONE.with(Scope::Mail)).await;
+    let with = |types: Value| {
+        let mut object = world.subscription("one");
+        object["types"] = types;
+        json!({"create": {"a": object}})
+    };
+    for (caller, wanted, kept) in [
+        (&contacts, json!(null), json!(of_contacts)),
+        (&contacts, json!(["Email", "ContactCard"]), json!(["ContactCard"])),
+        (&contacts, json!(["Email", "EmailDelivery", "Mailbox", "Thread"]), json!([])),
+        (&mail, json!(["Email", "ContactCard", "VacationResponse"]), json!(["Email", "VacationResponse"])),
+    ] {
+        let created = set(caller, with(wanted.clone())).await;
+        // RFC 8620 §5.3: the response has what is not as the client said.
+        assert_eq!(created["created"]["a"]["types"], kept, "{wanted}");
+        assert_eq!(list(caller).await[0]["types"], kept, "{wanted}");
+    }
+    let created = set(&contacts, json!({"create": {"a": world.subscription("two")}})).await;
+    assert_eq!(created["created"]["a"]["types"], json!(of_contacts), "no types are all that are granted");
+    let id = created["created"]["a"]["id"].as_str().unwrap().to_owned();
+    for (wanted, kept) in [(json!(["Email"]), json!([])), (json!(null), json!(of_contacts))] {
+        let updated = set(&contacts, json!({"update": {&id: {"types": wanted}}})).await;
+        assert_eq!(updated["updated"][&id], json!({"types": kept}));
+    }
+    let updated = set(&contacts, json!({"update": {&id: {"types": ["ContactCard"]}}})).await;
+    assert_eq!(updated["updated"], json!({&id: null}));
+    // A login that may do everything keeps what it names, and null.
+    let caller = world.server.caller().await;
+    let created = set(&caller, with(json!(["Email", "Todo"]))).await;
+    assert_eq!(created["created"]["a"].get("types"), None, "{created}");
+    let created = set(&caller, with(json!(null))).await;
+    assert_eq!(created["created"]["a"]["types"], json!(null), "{created}");
+}
+
+#[tokio::test]
+async fn a_device_hears_of_the_types_of_its_scopes() {
+    for scope in [Scope::Contacts, Scope::Mail] {
+        let mut world = World::new().await;
+        let caller = world.server.scoped_caller(Scopes::NONE.with(scope)).await;
+        world.subscribe(&caller, &json!({})).await;
+        let all = world.server.caller().await;
+        let book = json!([["AddressBook/set", {"create": {"a": {"name": "Work"}},
+            "accountId": format!("A{}", world.server.record.id)}, "0"]]);
+        let request = json!({"using": [CORE, "urn:ietf:params:jmap:contacts"], "methodCalls": book});
+        // What the scope does not grant comes first: it is in no push, alone or with the next change.
+        if scope == Scope::Contacts {
+            world.server.deliver("INBOX", MESSAGE).await;
+            api(&all, &request).await.unwrap();
+            assert_eq!(names(&world.states().await), ["AddressBook"]);
+        } else {
+            api(&all, &request).await.unwrap();
+            world.server.deliver("INBOX", MESSAGE).await;
+            let states = world.states().await;
+            assert_eq!(names(&states), ["Email", "EmailDelivery", "Mailbox", "Thread"]);
+        }
+        assert!(world.service.is_quiet());
+    }
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ use sealpost_account::decoded::Span;
 use sealpost_account::{Account, Message};
 use sealpost_base::{Error, Kind, ObjectId, Result};
 use sealpost_jmap::GivenId;
+use sealpost_jmap::capability::Capability;
 use sealpost_mailbox::emails::Email;
 use sealpost_mailbox::shared_accounts::Reach;
 use sealpost_mime::decode::Encoding;
@@ -35,8 +36,8 @@ enum Object {
     Upload(Upload),
 }
 
-/// Opens a blob. `None` if it does not exist, or if no email of this account contains it: a response must not
-/// reveal which blobs other accounts have.
+/// Opens a blob. `None` if it does not exist, if no email of this account contains it, or if the login's
+/// scopes do not grant what it belongs to: a response must not reveal which blobs there are.
 ///
 /// # Errors
 /// Store errors; `Corrupt` if the message is damaged.
@@ -51,6 +52,8 @@ pub(crate) async fn open(scope: &Scope<'_>, id: &GivenId) -> Result<Option<Blob>
 async fn open_named(scope: &Scope<'_>, name: &BlobName) -> Result<Option<Blob>> {
     let mut blob = match &name.base {
         BlobBase::Message(object) => open_message(scope, *object).await?,
+        // An upload is of no type: any scope opens it.
+        _ if !scope.user().grants(Capability::Blob) => None,
         upload => match upload.upload_for(scope.reach()) {
             Some(text) => open_upload(scope, text).await?,
             None => None,
@@ -65,8 +68,12 @@ async fn open_named(scope: &Scope<'_>, name: &BlobName) -> Result<Option<Blob>> 
     Ok(blob)
 }
 
-/// The message that this object first held, from any log of the account.
+/// The message that this object first held, from any log of the account, or the medium of a card: what the
+/// login's scopes grant.
 async fn open_message(scope: &Scope<'_>, object: ObjectId) -> Result<Option<Blob>> {
+    if !scope.user().grants(Capability::Mail) {
+        return Ok(open_card_medium(scope, object));
+    }
     let logs = scope.logs().await?;
     let found = logs.look(|states| {
         let email = Email::find(states, object)?;
@@ -80,7 +87,7 @@ async fn open_message(scope: &Scope<'_>, object: ObjectId) -> Result<Option<Blob
 
 /// The picture or sound of a contact card that this object holds.
 fn open_card_medium(scope: &Scope<'_>, object: ObjectId) -> Option<Blob> {
-    if scope.reach() != Reach::Own {
+    if scope.reach() != Reach::Own || !scope.user().grants(Capability::Contacts) {
         return None;
     }
     let medium = scope.account().state().card_medium(object)?;

@@ -21,7 +21,7 @@ use crate::scope::{Logs, Scope};
 
 /// The changes of mailboxes; each mailbox is in at most one set.
 #[derive(Debug, Default)]
-pub(super) struct MailboxChanges {
+pub(crate) struct MailboxChanges {
     pub(super) created: BTreeSet<MailboxId>,
     /// Mailboxes with changed properties.
     pub(super) changed: BTreeSet<MailboxId>,
@@ -80,7 +80,7 @@ fn response(
 
 /// The changes of mailboxes since `state`. `None` if the state is unknown or too old, or if a mailbox became
 /// shared or ceased to be since then, which changes its id.
-pub(super) fn since(logs: &Logs<'_>, state: &State) -> Option<MailboxChanges> {
+pub(crate) fn since(logs: &Logs<'_>, state: &State) -> Option<MailboxChanges> {
     let known = logs.known(state)?;
     if known.iter().count() < logs.len() || !logs.has_same_tree(state) {
         return None;
@@ -98,6 +98,12 @@ pub(super) fn since(logs: &Logs<'_>, state: &State) -> Option<MailboxChanges> {
 }
 
 impl MailboxChanges {
+    /// Whether no mailbox changed.
+    pub(crate) fn is_empty(&self) -> bool {
+        let MailboxChanges { created, changed, counts, destroyed } = self;
+        [created, changed, counts, destroyed].into_iter().all(BTreeSet::is_empty)
+    }
+
     /// Adds a change in the account's own log.
     fn own(&mut self, logs: &Logs<'_>, change: MailboxChanged) {
         let shown = |mailbox| place_of(logs, mailbox).map(|placed| placed.id());

@@ -72,15 +72,23 @@ impl Payloads for JmapPayloads {
 
 #[cfg(test)]
 mod tests {
+    use sealpost_auth::{Scope, Scopes};
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::type_capabilities::is_type_granted;
 
     fn changed(touched: Touched, types: Option<&[String]>) -> Option<Value> {
         let (me, share) = (AccountId([7; 16]), AccountId([8; 16]));
         let change =
             JmapPayloads.change(me, &[(me, Position(0x2f)), (share, Position(3))], touched, types)?;
         Some(serde_json::from_slice(&change.body).unwrap())
+    }
+
+    #[test]
+    fn each_pushed_type_has_a_scope() {
+        let all = Scope::ALL.into_iter().fold(Scopes::NONE, Scopes::with);
+        assert!(TYPES.iter().all(|(name, _)| is_type_granted(all, name)));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use sealpost_auth::Scopes;
 use sealpost_base::limits::{PUSH_CREATED_PER_HOUR, PUSH_LIFETIME, PUSH_SUBSCRIPTIONS};
 use sealpost_base::{Error, Timestamp};
 use sealpost_jmap::date::UtcDate;
@@ -20,6 +21,7 @@ use super::get::id_of;
 use crate::method::{Failure, Outcome};
 use crate::responder::Responder;
 use crate::scope::Scope;
+use crate::type_capabilities::granted_types;
 
 /// The time in which created subscriptions are counted.
 const HOUR: Duration = Duration::from_secs(3600);
@@ -31,8 +33,16 @@ struct Owner<'a> {
     account: sealpost_base::AccountId,
     name: &'a str,
     slot: SlotId,
+    /// What the login may do: it hears of no other types.
+    scopes: Scopes,
     shares: Vec<sealpost_base::AccountId>,
     now: Timestamp,
+}
+
+/// What a client wants of a new subscription, and may not get.
+struct Wanted {
+    expires: Option<Timestamp>,
+    types: Option<Option<Vec<String>>>,
 }
 
 /// What became of one object: a `SetError` is for the client, an error ends the method.
@@ -52,6 +62,7 @@ pub(crate) async fn set(
         account: user.id,
         name: &user.name,
         slot: user.standing.slot(),
+        scopes: user.scopes,
         shares: logs.iter().skip(1).map(|log| log.id()).collect(),
         now: user.ctx().clock.now(),
     };
@@ -126,8 +137,9 @@ impl Owner<'_> {
             id: Some(id.clone()),
             keys: subscription.keys.is_none().then_some(None),
             verification_code: Some(None),
-            expires: (wanted != Some(subscription.expires)).then(|| Some(UtcDate::new(subscription.expires))),
-            types: subscription.types.is_none().then_some(None),
+            expires: (wanted.expires != Some(subscription.expires))
+                .then(|| Some(UtcDate::new(subscription.expires))),
+            types: (wanted.types.as_ref() != Some(&subscription.types)).then(|| subscription.types.clone()),
             ..PushSubscription::default()
         };
         // RFC 8620 §7.2.2: immediately.
@@ -135,12 +147,12 @@ impl Owner<'_> {
         Ok(Ok((id, created)))
     }
 
-    /// The new subscription, and the end that the client wants.
+    /// The new subscription, and what the client wants.
     async fn read(
         &self,
         object: ObjectMap,
         random: &dyn sealpost_base::Random,
-    ) -> Result<(Subscription, Option<Timestamp>), SetError> {
+    ) -> Result<(Subscription, Wanted), SetError> {
         let given = PushSubscription::new(object)?;
         let keys = given.keys.flatten().map(|keys| client_keys(&keys)).transpose()?;
         let text = given.url.unwrap_or_default();
@@ -152,7 +164,7 @@ impl Owner<'_> {
                 Err(problem) => return Err(wrong("url", problem.text())),
             }
         }
-        let wanted = given.expires.flatten().map(UtcDate::timestamp);
+        let wanted = Wanted { expires: given.expires.flatten().map(UtcDate::timestamp), types: given.types };
         let subscription = Subscription {
             id: SubscriptionId::random(random),
             device: given.device_client_id.unwrap_or_default(),
@@ -160,8 +172,8 @@ impl Owner<'_> {
             keys,
             code: Subscription::new_code(random),
             is_verified: false,
-            expires: self.expires(wanted)?,
-            types: given.types.flatten(),
+            expires: self.expires(wanted.expires)?,
+            types: granted_types(self.scopes, wanted.types.clone().flatten()),
             slot: self.slot,
         };
         Ok((subscription, wanted))
@@ -231,20 +243,20 @@ impl Owner<'_> {
             // RFC 8620 §7.2.2.
             Some(_) => return Err(wrong("verificationCode", "not the code that was sent to the URL")),
         }
-        let mut told = None;
+        let mut told = PushSubscription::default();
         if let Some(wanted) = changed.expires {
             let wanted = wanted.map(UtcDate::timestamp);
             next.expires = self.expires(wanted)?;
             if wanted != Some(next.expires) {
-                let expires = Some(Some(UtcDate::new(next.expires)));
-                told = Some(PushSubscription { expires, ..PushSubscription::default() });
+                told.expires = Some(Some(UtcDate::new(next.expires)));
             }
         }
         if let Some(types) = &changed.types {
-            next.types.clone_from(types);
+            next.types = granted_types(self.scopes, types.clone());
+            told.types = (next.types != *types).then(|| next.types.clone());
         }
         *found = next;
-        Ok(told)
+        Ok((told != PushSubscription::default()).then_some(told))
     }
 
     /// Whether there was such a subscription.

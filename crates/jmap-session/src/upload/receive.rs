@@ -7,6 +7,7 @@ use sealpost_base::limits::JMAP_UPLOAD_BYTES;
 use sealpost_base::{Error, Kind};
 use sealpost_jmap::Problem;
 use sealpost_jmap::blob::UploadResponse;
+use sealpost_jmap::capability::Capability;
 use sealpost_jmap::error::ProblemType;
 use sealpost_jmap::id::CreatedIds;
 
@@ -33,6 +34,9 @@ pub(crate) async fn receive(
     media_type: &str,
     mut body: UploadBody<'_>,
 ) -> Result<UploadResponse, ApiError> {
+    if !user.grants(Capability::Blob) {
+        return Err(Problem::new(ProblemType::About, 403, "the login has no scope").into());
+    }
     let opened = async {
         let mut scope = Scope::open(user, Vec::new(), CreatedIds::default()).await?;
         scope.select(Some(account)).await?;

@@ -8,7 +8,10 @@ use sealpost_account::acl::Acl;
 use sealpost_account::rights::Rights;
 use sealpost_account::submission::{Delivered, SubmissionNews};
 use sealpost_account::{Account, AccountState, Event, FlagAction, Flags, SpecialUses, SystemFlags, ops};
-use sealpost_base::{FakeClock, MailboxId, Position, SeededRandom, Timestamp, Uid, UidSet};
+use sealpost_auth::Scopes;
+use sealpost_auth::grant_token::GrantToken;
+use sealpost_base::limits::OAUTH_ACCESS_LIFETIME;
+use sealpost_base::{Clock as _, FakeClock, MailboxId, Position, SeededRandom, Timestamp, Uid, UidSet};
 use sealpost_directory::{AccountName, AccountRecord, AliasName, NewAccount, Secret};
 use sealpost_jmap::Request;
 use sealpost_jmap_session::{ApiError, Caller, ClientGone, Credentials, JmapShared, ResponseSink};
@@ -22,7 +25,7 @@ use sealpost_submission::outbox::{Outbox, OutboxParts, SendingLimits};
 use sealpost_vault::entry::LogKey;
 use sealpost_vault::mail_key::MailKeys;
 use sealpost_vault::server_key::ServerKeys;
-use sealpost_vault::{RootKey, Store};
+use sealpost_vault::{RootKey, Store, TokenKind};
 use serde_json::Value;
 
 /// 2026-11-20 12:00:00 UTC.
@@ -150,6 +153,17 @@ impl TestServer {
     pub async fn login(&self, field: &str) -> Result<Caller, sealpost_jmap_session::LoginRefused> {
         let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
         self.jmap.authenticate(&credentials(field), Some(peer)).await
+    }
+
+    /// A caller with an OAuth access token for these scopes.
+    pub async fn scoped_caller(&self, scopes: Scopes) -> Caller {
+        let added = self.ctx.directory.add_grant(&self.record.name, &self.root, "test").await;
+        let (_, slot, secret) = added.unwrap();
+        let at = self.clock.now().after(OAUTH_ACCESS_LIFETIME);
+        let (account, client, binding) = (self.record.name.to_string(), [0; 32], [0; 32]);
+        let token = GrantToken { account, slot, secret, scopes, at, generation: 1, client, binding };
+        let token = token.seal(TokenKind::Access, self.ctx.directory.token_keys(), &*self.ctx.random);
+        self.login(&format!("Bearer {}", *token)).await.unwrap()
     }
 
     pub async fn caller(&self) -> Caller {
