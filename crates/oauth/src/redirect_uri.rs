@@ -34,6 +34,9 @@ impl RedirectUri {
         if text.len() > OAUTH_REDIRECT_URI_BYTES || !text.bytes().all(is_allowed) || text.contains("..") {
             return None;
         }
+        if has_response_parameter(text) {
+            return None;
+        }
         let to = loopback(text).or_else(|| app(text)).or_else(|| of_web(text, web))?;
         Some(RedirectUri { text: text.to_owned(), to })
     }
@@ -89,6 +92,38 @@ impl RedirectUri {
         }
         url
     }
+}
+
+/// Parameters that a response adds (RFC 6749 §4.1.2, RFC 9207 §2).
+const OF_RESPONSE: [&str; 6] = ["code", "state", "iss", "error", "error_description", "error_uri"];
+
+/// Whether the query names a parameter that a response adds: RFC 6749 §3.1 lets none be there twice, and
+/// a client may read the first.
+fn has_response_parameter(uri: &str) -> bool {
+    let Some((_, query)) = uri.split_once('?') else { return false };
+    // Some programs divide a query at semicolons too.
+    let mut names = query.split(['&', ';']).map(|pair| pair.split('=').next().unwrap_or_default());
+    names.any(|name| OF_RESPONSE.iter().any(|of| decoded(name).eq_ignore_ascii_case(of)))
+}
+
+/// Without percent-encoding; what is not UTF-8 then is no name that matters.
+fn decoded(name: &str) -> String {
+    let mut pieces = name.split('%');
+    let mut bytes = pieces.next().unwrap_or_default().as_bytes().to_vec();
+    for piece in pieces {
+        let byte = piece.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        match byte {
+            Some(byte) => {
+                bytes.push(byte);
+                bytes.extend_from_slice(&piece.as_bytes()[2..]);
+            }
+            None => {
+                bytes.push(b'%');
+                bytes.extend_from_slice(piece.as_bytes());
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// RFC 3986 §2.1: all but unreserved characters.
@@ -148,6 +183,7 @@ mod tests {
             ("http://[::1]/a?b=c", "http:"),
             ("com.example.app:/back", "com.example.app:"),
             ("org.example://oauth?x", "org.example:"),
+            ("com.example:/code?codex=code&%=%zz&%e9", "com.example:"),
             ("https://webmail.example.org/back", "https://webmail.example.org"),
             ("https://webmail.example.org:443/back", "https://webmail.example.org"),
         ] {
@@ -188,6 +224,11 @@ mod tests {
             "http://webmail.example.org/",
             "//evil.example/",
             "/relative",
+            "com.example:/?code=y",
+            "com.example:/back?a=b&state",
+            "http://127.0.0.1/?a;error=x",
+            "http://[::1]/?%63o%64e=y",
+            "https://webmail.example.org/back?ISS=https://evil.example",
             &long,
         ] {
             assert!(RedirectUri::parse(uri, &web()).is_none(), "{uri:?}");

@@ -7,6 +7,7 @@ use sealpost_account::state::Identities;
 use sealpost_account::{AccountState, Event};
 use sealpost_base::{IdentityId, Result, limits};
 use sealpost_directory::AccountRecord;
+use sealpost_jmap::email::EmailAddress;
 use sealpost_jmap::error::SetErrorType;
 use sealpost_jmap::id::{CreationId, Id};
 use sealpost_jmap::identity::{Identity as Given, IdentityProperty, IdentitySetResponse};
@@ -90,7 +91,10 @@ impl Wanted {
             let update = match identity_of(&given, &scope.created) {
                 None => Err(SetErrorType::NotFound.into()),
                 Some(id) if destroyed.contains(&id) => Err(SetErrorType::WillDestroy.into()),
-                Some(id) => PatchObject::new(patch).and_then(Given::for_update).map(|update| (id, update)),
+                Some(id) => {
+                    let update = PatchObject::new(patch).and_then(Given::for_update);
+                    update.and_then(|update| check_lines(&update).map(|()| (id, update)))
+                }
             };
             (given, update)
         });
@@ -208,6 +212,26 @@ fn fits(count: usize, bytes: usize, identity: &Identity) -> Result<(), SetError>
     Ok(())
 }
 
+/// Refuses names and addresses with control characters: clients copy them into header fields.
+fn check_lines(given: &Given) -> Result<(), SetError> {
+    let is_line = |text: &str| !text.contains(char::is_control);
+    let are_lines = |list: &Option<Option<Vec<EmailAddress>>>| {
+        let mut all = list.iter().flatten().flatten();
+        all.all(|one| is_line(&one.email) && one.name.as_deref().is_none_or(is_line))
+    };
+    let checks = [
+        ("name", given.name.as_deref().is_none_or(is_line)),
+        ("replyTo", are_lines(&given.reply_to)),
+        ("bcc", are_lines(&given.bcc)),
+    ];
+    let wrong: Vec<String> =
+        checks.into_iter().filter(|(_, is_right)| !is_right).map(|(name, _)| name.to_owned()).collect();
+    match wrong.is_empty() {
+        true => Ok(()),
+        false => Err(SetError::invalid_properties(wrong, "names and addresses have no control characters")),
+    }
+}
+
 /// An identity that a client creates; its address must be one that the account may send as.
 async fn new_identity(
     scope: &Scope<'_>,
@@ -216,7 +240,7 @@ async fn new_identity(
 ) -> Result<Result<NewIdentity, SetError>, Failure> {
     let names = object.keys().cloned();
     let given = names.filter_map(|name| IdentityProperty::from_json(name.into()).ok()).collect();
-    let read = match Given::new(object) {
+    let read = match Given::new(object).and_then(|read| check_lines(&read).map(|()| read)) {
         Ok(read) => read,
         Err(error) => return Ok(Err(error)),
     };

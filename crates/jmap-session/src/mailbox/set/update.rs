@@ -11,7 +11,7 @@ use sealpost_jmap::{Id, SetError};
 use sealpost_mailbox::shared_accounts::Reach;
 
 use super::create::{check_sort_order, full_name, uses_of};
-use super::error::{Refused, exists, forbidden};
+use super::error::{Refused, exists, forbidden, wrong};
 use crate::entries::Entries;
 use crate::mailbox::list::list;
 use crate::mailbox::target::{id_of_name, with_id};
@@ -78,7 +78,12 @@ fn decide(scope: &Scope<'_>, logs: &Logs<'_>, id: &Id, changed: &Mailbox) -> Res
         true => {
             let leaf =
                 changed.name.as_ref().or(current.name.as_ref()).map(String::as_str).unwrap_or_default();
-            Some(full_name(logs, scope, parent, leaf)?).filter(|to| *to != target.name)
+            let to = full_name(logs, scope, parent, leaf)?;
+            // RFC 8621 §2: parents form no loop.
+            if to.strip_prefix(&target.name).is_some_and(|rest| rest.starts_with('/')) {
+                return Err(wrong("parentId", "a mailbox is not below itself"));
+            }
+            Some(to).filter(|to| *to != target.name)
         }
     };
     if target.is_inbox
