@@ -138,7 +138,7 @@ impl Drop for Turn {
             turns.add_permits(1);
         }
         drop(turns);
-        // Nobody takes a copy without the lock, so the only one left is the map's own.
+        // A turn takes its copy with the lock, so the only one left is that of the map.
         if accounts.get(&self.account).is_some_and(|turns| Arc::strong_count(turns) == 1) {
             accounts.remove(&self.account);
         }
