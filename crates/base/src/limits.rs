@@ -239,11 +239,21 @@ pub const HTTP_PIECE_BYTES: usize = 16 * 1024;
 /// Bytes that a request acquires before its handler runs: its head, and three pieces of the response: one in
 /// preparation, one waiting, one in transit.
 pub const HTTP_REQUEST_BYTES: usize = HTTP_REQUEST_HEAD_BYTES + 3 * HTTP_PIECE_BYTES;
-/// The share of the memory budget for all HTTP requests: the common part divided by this. Their held bodies
-/// have another share of the same size. Handlers acquire from the rest.
+/// The share of the memory budget for all HTTP requests: the common part divided by this. Their large held
+/// bodies have another share of the same size. Handlers acquire from the rest.
 pub const HTTP_BUDGET_SHARE: usize = 4;
+/// The part of the requests' share that is for small held bodies: the common part divided by this.
+pub const HTTP_SMALL_BODIES_SHARE: usize = 16;
+/// The most bytes of a small held body. Others are large.
+pub const HTTP_SMALL_BODY_BYTES: usize = 64 * 1024;
+/// Small held bodies of one account at a time, over all its connections and WebSockets.
+pub const HTTP_SMALL_BODIES_PER_ACCOUNT: usize = JMAP_CONCURRENT_REQUESTS;
+/// Large ones.
+pub const HTTP_LARGE_BODIES_PER_ACCOUNT: usize = 1;
+/// How long a body on an HTTP/2 connection waits for other bodies of its account.
+pub const HTTP2_BODY_WAIT: Duration = Duration::from_secs(2);
 /// Concurrent requests of one HTTP/2 connection.
-pub const HTTP_STREAMS: u32 = 32;
+pub const HTTP_STREAMS: u32 = 16;
 /// Bytes of request bodies that an HTTP/2 connection receives before a handler reads them: the minimum of RFC
 /// 9113 §6.9.2.
 pub const HTTP_WINDOW_BYTES: u32 = 65_535;
@@ -257,8 +267,9 @@ pub const HTTP_RESET_STREAMS: usize = 32;
 pub const HTTP_ABANDONED_REQUESTS: usize = 64;
 /// Concurrent requests from one IPv4 address or one IPv6 /64 network; one more is refused.
 pub const HTTP_REQUESTS_PER_ADDRESS: usize = 64;
-/// Concurrent requests of one account; one more is refused.
-pub const HTTP_REQUESTS_PER_ACCOUNT: usize = 64;
+/// Concurrent requests of one account; one more is refused. As many as an HTTP/2 connection has
+/// ([`HTTP_STREAMS`]).
+pub const HTTP_REQUESTS_PER_ACCOUNT: usize = HTTP_REQUESTS_PER_ADDRESS / 4;
 /// Bytes of an `Authorization` field.
 pub const HTTP_AUTHORIZATION_BYTES: usize = 4 * 1024;
 /// Proxies that the fields of a request may name; one more, and the request is refused.
@@ -285,8 +296,12 @@ pub const HTTP_HELD_BODY_BYTES: usize = 10_000_000;
 pub const HTTP_STALLED: Duration = Duration::from_secs(10);
 /// Bytes that a client must transfer in that time.
 pub const HTTP_STALLED_BYTES: usize = 64 * 1024;
-/// How many such periods a held body may take while others wait.
-pub const HTTP_HELD_BODY_PERIODS: usize = 6;
+/// As [`HTTP_STALLED`] for a large held body.
+pub const HTTP_LARGE_BODY_STALLED: Duration = Duration::from_secs(5);
+/// Bytes of such a body that must come in that time at least.
+pub const HTTP_LARGE_BODY_STALLED_BYTES: usize = 32 * 1024;
+/// How many such periods such a body may take while others wait.
+pub const HTTP_LARGE_BODY_PERIODS: usize = 12;
 /// Concurrent connections to `/metrics`, and likewise to the admin socket.
 pub const OPERATOR_CONNECTIONS: usize = 8;
 /// Bytes of one request on the admin socket.

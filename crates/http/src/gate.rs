@@ -39,6 +39,12 @@ impl<K> Gate<K> {
     }
 }
 
+impl<K: Eq + Hash> Place<K> {
+    pub(crate) fn key(&self) -> &K {
+        &self.key
+    }
+}
+
 impl<K: Eq + Hash> Drop for Place<K> {
     fn drop(&mut self) {
         let mut at_work = self.gate.lock();

@@ -18,6 +18,7 @@ mod event_stream;
 mod forwarded;
 pub mod fuzz;
 mod gate;
+mod held_bodies;
 mod io;
 mod pace;
 mod range;

@@ -1,9 +1,14 @@
 //! How long the server waits for a client, and whether the client is too slow while others need memory.
 
+use std::pin::pin;
 use std::time::Duration;
 
-use sealpost_base::limits::{HTTP_STALLED, HTTP_STALLED_BYTES};
+use sealpost_base::limits::{
+    HTTP_LARGE_BODY_PERIODS, HTTP_LARGE_BODY_STALLED, HTTP_LARGE_BODY_STALLED_BYTES, HTTP_STALLED,
+    HTTP_STALLED_BYTES,
+};
 use sealpost_session::settings::Timeouts;
+use tokio::time::{Instant, timeout_at};
 
 /// Timeouts for clients.
 #[derive(Debug, Clone, Copy)]
@@ -51,6 +56,59 @@ impl Pace {
     /// Whether the client moved fewer than [`HTTP_STALLED_BYTES`].
     pub(crate) fn is_too_slow(&mut self, stalled: Duration, others_wait: bool) -> bool {
         self.is_slower_than(HTTP_STALLED_BYTES, stalled, others_wait)
+    }
+}
+
+/// Watches a client that sends a body.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    pace: Pace,
+    /// For each piece.
+    longest: Duration,
+    period: Duration,
+    /// Bytes that must come in each period while others wait for memory.
+    least: usize,
+}
+
+impl Watch {
+    /// The rule for small bodies, and for those that are not held.
+    pub(crate) fn new(timeouts: &ClientTimeouts) -> Self {
+        let (longest, period) = (timeouts.request, timeouts.stalled);
+        Watch { pace: Pace::default(), longest, period, least: HTTP_STALLED_BYTES }
+    }
+
+    /// The rule for a large body of at most `bytes` that is held as a whole.
+    pub(crate) fn large(timeouts: &ClientTimeouts, bytes: usize) -> Self {
+        let least = HTTP_LARGE_BODY_STALLED_BYTES.max(bytes / HTTP_LARGE_BODY_PERIODS);
+        let period = HTTP_LARGE_BODY_STALLED.min(timeouts.stalled);
+        Watch { period, least, ..Self::new(timeouts) }
+    }
+
+    /// Waits for the next piece. `length` is its length, or `None` at the end of the body. `None` if the client
+    /// is too slow.
+    pub(crate) async fn next<T>(
+        &mut self,
+        piece: impl Future<Output = T>,
+        length: impl Fn(&T) -> Option<usize>,
+        others_wait: impl Fn() -> bool,
+    ) -> Option<T> {
+        let mut piece = pin!(piece);
+        let deadline = Instant::now() + self.longest;
+        loop {
+            let began = Instant::now();
+            let look = deadline.min(began + self.period.saturating_sub(self.pace.waited));
+            let came = timeout_at(look, &mut piece).await.ok();
+            let bytes = came.as_ref().map_or(Some(0), &length);
+            let Some(bytes) = bytes else { return came };
+            self.pace.add(began.elapsed(), bytes);
+            let is_too_slow = self.pace.is_slower_than(self.least, self.period, others_wait());
+            if is_too_slow || came.is_none() && Instant::now() >= deadline {
+                return None;
+            }
+            if came.is_some() {
+                return came;
+            }
+        }
     }
 }
 

@@ -46,7 +46,13 @@ pub struct RequestHead {
 
 /// Counts a request in progress for its account; dropping it ends that.
 pub struct AccountPlace {
-    _place: Place<AccountId>,
+    place: Place<AccountId>,
+}
+
+impl AccountPlace {
+    pub(crate) fn account(&self) -> AccountId {
+        *self.place.key()
+    }
 }
 
 /// Which limit of the account a request exceeds.
@@ -116,7 +122,7 @@ impl RequestHead {
     pub fn logged_in(&self, account: AccountId, name: &str) -> Result<AccountPlace, TooMany> {
         let place = self.connection.shared.of_account.enter(account).ok_or(TooMany::Requests)?;
         if self.connection.logged_in(account, name) {
-            Ok(AccountPlace { _place: place })
+            Ok(AccountPlace { place })
         } else {
             Err(TooMany::Connections)
         }

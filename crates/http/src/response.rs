@@ -101,6 +101,7 @@ impl From<BodyError> for Response {
     fn from(error: BodyError) -> Self {
         let status = match error {
             BodyError::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            BodyError::TooMany => StatusCode::TOO_MANY_REQUESTS,
             BodyError::TimedOut => StatusCode::REQUEST_TIMEOUT,
             BodyError::Disconnected => StatusCode::BAD_REQUEST,
         };

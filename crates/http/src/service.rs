@@ -154,7 +154,7 @@ async fn handle(
         return Response::problem(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send the body as it is, not encoded")
             .with(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     }
-    let body = RequestBody::new(incoming, route.body, shared.clone());
+    let body = RequestBody::new(incoming, route.body, &head.connection);
     let answered = AssertUnwindSafe(route.handler.handle(Request { head, body })).catch_unwind().await;
     answered.unwrap_or_else(|_| {
         // The panic hook has logged it.

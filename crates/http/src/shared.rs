@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use sealpost_auth::throttle::Network;
 use sealpost_base::limits::{
-    HTTP_BUDGET_SHARE, HTTP_HELD_BODY_BYTES, HTTP_REQUESTS_PER_ACCOUNT, HTTP_REQUESTS_PER_ADDRESS,
+    HTTP_BUDGET_SHARE, HTTP_REQUESTS_PER_ACCOUNT, HTTP_REQUESTS_PER_ADDRESS, HTTP_SMALL_BODIES_SHARE,
 };
 use sealpost_base::{AccountId, Budget};
 use sealpost_session::Context;
 
 use crate::gate::Gate;
+use crate::held_bodies::HeldBodies;
 use crate::pace::ClientTimeouts;
 use crate::router::Router;
 
@@ -19,8 +20,8 @@ pub struct HttpShared {
     pub(crate) router: Router,
     /// The share from which requests acquire.
     pub(crate) budget: Budget,
-    /// The share for held bodies. A request acquires from it after it has acquired its own memory.
-    pub(crate) bodies: Budget,
+    /// Memory for held bodies. A request acquires from it after it has acquired its own memory.
+    pub(crate) bodies: HeldBodies,
     pub(crate) timeouts: ClientTimeouts,
     pub(crate) of_address: Arc<Gate<Network>>,
     pub(crate) of_account: Arc<Gate<AccountId>>,
@@ -29,9 +30,12 @@ pub struct HttpShared {
 impl HttpShared {
     /// Creates the shared state for connections with these routes.
     pub fn new(ctx: Arc<Context>, router: Router) -> Self {
+        let common = ctx.budget.common();
+        // Small bodies take their share from that of requests.
+        let requests = common / HTTP_BUDGET_SHARE - common / HTTP_SMALL_BODIES_SHARE;
         HttpShared {
-            budget: ctx.budget.share(ctx.budget.common() / HTTP_BUDGET_SHARE),
-            bodies: ctx.budget.share(ctx.budget.common() / HTTP_BUDGET_SHARE),
+            budget: ctx.budget.share(requests),
+            bodies: HeldBodies::new(&ctx.budget),
             timeouts: ClientTimeouts::of(&ctx.settings.timeouts),
             router,
             of_address: Gate::new(HTTP_REQUESTS_PER_ADDRESS),
@@ -40,10 +44,9 @@ impl HttpShared {
         }
     }
 
-    /// The most bytes of a held body, whatever its route allows: the whole share. Only bodies use that share,
-    /// and they acquire in order.
+    /// The most bytes of a held body, whatever its route allows.
     pub fn held_body_bytes(&self) -> usize {
-        self.bodies.total().min(HTTP_HELD_BODY_BYTES)
+        self.bodies.most_bytes()
     }
 
     /// Whether requests or sessions are waiting for memory.

@@ -20,7 +20,7 @@ use crate::connection::Connection;
 use crate::io::Watched;
 use crate::response::Response;
 use crate::response_body::Source;
-use crate::websocket::{Talk, WebSocket};
+use crate::websocket::Talk;
 use crate::work::Work;
 
 /// A response that takes over its connection.
@@ -86,7 +86,7 @@ impl Takeover {
                 (end, Some(stream))
             }
             Sent::Talk(talk) => {
-                let end = talk(WebSocket::new(stream, connection.clone(), came)).await;
+                let end = talk(stream, came).await;
                 work.complete();
                 (end, None)
             }

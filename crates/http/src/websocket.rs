@@ -14,18 +14,17 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::{HeaderValue, StatusCode, header};
-use sealpost_base::Permit;
-use sealpost_base::limits::{
-    HTTP_HELD_BODY_PERIODS, HTTP_PIECE_BYTES, HTTP_REQUEST_BYTES, HTTP_STALLED_BYTES, RESTING_BYTES,
-};
+use sealpost_base::limits::{HTTP_PIECE_BYTES, HTTP_REQUEST_BYTES, RESTING_BYTES};
+use sealpost_base::{AccountId, Permit};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
 use self::frames::{Decoded, Decoder, Outgoing, write};
 use self::handshake::Refused;
 use crate::connection::Connection;
+use crate::held_bodies::{BodyPermit, Turn};
 use crate::io::Watched;
-use crate::pace::Pace;
+use crate::pace::Watch;
 use crate::request::RequestHead;
 use crate::response::Response;
 use crate::response_body::{ResponseBody, Source};
@@ -35,20 +34,23 @@ pub use self::frames::CloseCode;
 /// How long a client has to respond to a close.
 const GOODBYE: Duration = Duration::from_secs(2);
 
-/// Runs on a WebSocket once it is open.
-pub(crate) type Talk = Box<dyn FnOnce(WebSocket) -> BoxFuture<'static, &'static str> + Send>;
+/// Runs on the stream of a WebSocket once it is open, and on the bytes received after the request.
+pub(crate) type Talk = Box<dyn FnOnce(Watched, Bytes) -> BoxFuture<'static, &'static str> + Send>;
 
 /// A WebSocket.
 pub struct WebSocket {
     stream: Watched,
     connection: Arc<Connection>,
+    account: AccountId,
     decoder: Decoder,
     /// Received bytes not yet decoded.
     input: Bytes,
     /// Bytes to send before anything else.
     out: Vec<u8>,
     /// The memory of the message in progress.
-    permit: Option<Permit>,
+    permit: Option<BodyPermit>,
+    /// The account's turn to receive the message.
+    turn: Option<Turn>,
     /// Memory that the message still needs, in bytes.
     wanted: Option<usize>,
     /// Memory for handling the message. It is acquired before that of a large message, as requests acquire
@@ -56,13 +58,13 @@ pub struct WebSocket {
     working: Option<Permit>,
     /// A complete message that waits for `working`.
     complete: Option<Vec<u8>>,
-    pace: Pace,
+    watch: Watch,
 }
 
 /// A text message in UTF-8. It holds a permit for its memory until it is dropped.
 pub struct TextMessage {
     text: Vec<u8>,
-    _permit: Option<Permit>,
+    _permit: Option<BodyPermit>,
 }
 
 impl Deref for TextMessage {
@@ -82,11 +84,12 @@ pub enum WebSocketEnd {
     Gone,
 }
 
-/// The response to a request for a WebSocket with this subprotocol. `talk` runs over the WebSocket until it
+/// The response to a request of an account for a WebSocket with this subprotocol. `talk` runs over the WebSocket until it
 /// ends, and returns the reason for the log. Only HTTP/1.1 clients can open one; others get a refusal that
 /// explains it.
 pub fn websocket<F>(
     head: &RequestHead,
+    account: AccountId,
     protocol: &'static str,
     talk: impl FnOnce(WebSocket) -> F + Send + 'static,
 ) -> Response
@@ -102,7 +105,10 @@ where
     let allowed = &head.connection.shared.ctx.settings.http.allowed_origins;
     match handshake::accept(&head.headers, protocol, head.base_url(), allowed) {
         Ok(headers) => {
-            let talk: Talk = Box::new(|socket| Box::pin(talk(socket)));
+            let connection = head.connection.clone();
+            let talk: Talk = Box::new(move |stream, input| {
+                Box::pin(talk(WebSocket::new(stream, connection, account, input)))
+            });
             let body = ResponseBody { source: Source::Talk(talk), length: None, is_lasting: true };
             Response { status: StatusCode::SWITCHING_PROTOCOLS, headers, body }
         }
@@ -129,10 +135,24 @@ fn refusal(why: Refused) -> Response {
 
 impl WebSocket {
     /// A WebSocket on a connection after the handshake; `input` holds the bytes received after the request.
-    pub(crate) fn new(stream: Watched, connection: Arc<Connection>, input: Bytes) -> Self {
+    fn new(stream: Watched, connection: Arc<Connection>, account: AccountId, input: Bytes) -> Self {
         let decoder = Decoder::new(connection.shared.held_body_bytes());
-        let (out, permit, wanted, working, complete, pace) = Default::default();
-        WebSocket { stream, connection, decoder, input, out, permit, wanted, working, complete, pace }
+        let watch = Watch::new(&connection.shared.timeouts);
+        let (out, permit, turn, wanted, working, complete) = Default::default();
+        WebSocket {
+            stream,
+            connection,
+            account,
+            decoder,
+            input,
+            out,
+            permit,
+            turn,
+            wanted,
+            working,
+            complete,
+            watch,
+        }
     }
 
     /// The next message, with memory for handling it in pieces of a few KiB. Responds to pings meanwhile.
@@ -143,13 +163,11 @@ impl WebSocket {
     pub async fn next(&mut self) -> Result<(TextMessage, Permit), WebSocketEnd> {
         loop {
             self.flush().await.map_err(|_| WebSocketEnd::Gone)?;
-            if self.working.is_none() && (self.wanted.is_some() || self.complete.is_some()) {
-                self.working = Some(self.connection.shared.budget.acquire(HTTP_REQUEST_BYTES).await);
-            }
             if let Some(bytes) = self.wanted {
-                self.permit = Some(self.connection.shared.bodies.acquire_large(bytes).await);
-                self.decoder.reserve(bytes);
-                (self.wanted, self.pace) = (None, Pace::default());
+                self.prepare(bytes).await;
+            }
+            if self.working.is_none() && self.complete.is_some() {
+                self.working = Some(self.connection.shared.budget.acquire(HTTP_REQUEST_BYTES).await);
             }
             if let Some(text) = self.complete.take()
                 && let Some(working) = self.working.take()
@@ -166,6 +184,25 @@ impl WebSocket {
         }
     }
 
+    /// Waits until a message of at most `bytes` may come. Cancel-safe.
+    async fn prepare(&mut self, bytes: usize) {
+        let shared = self.connection.shared.clone();
+        // A WebSocket waits for the turn without memory, and for memory without the turn: many WebSockets of an
+        // account may wait, and requests with memory may wait for the turn.
+        while self.turn.is_none() {
+            drop(shared.bodies.turn(self.account, bytes).await);
+            let working = shared.budget.acquire(HTTP_REQUEST_BYTES).await;
+            self.turn = shared.bodies.try_turn(self.account, bytes);
+            self.working = self.turn.is_some().then_some(working);
+        }
+        let memory = shared.bodies.memory(bytes).await;
+        self.permit = self.turn.take().map(|turn| turn.with(memory));
+        self.decoder.reserve(bytes);
+        self.wanted = None;
+        let (timeouts, is_large) = (&shared.timeouts, shared.bodies.is_large(bytes));
+        self.watch = if is_large { Watch::large(timeouts, bytes) } else { Watch::new(timeouts) };
+    }
+
     fn decode(&mut self) -> Result<Option<Decoded>, CloseCode> {
         let mut input = &self.input[..];
         let before = input.len();
@@ -177,7 +214,6 @@ impl WebSocket {
 
     /// Reads more input. Rests unless a message has begun.
     async fn read(&mut self) -> io::Result<()> {
-        let timeouts = self.connection.shared.timeouts;
         let is_idle = self.decoder.is_idle();
         if is_idle {
             self.input = Bytes::new();
@@ -188,16 +224,12 @@ impl WebSocket {
         let read = if is_idle {
             self.stream.read(&mut bytes).await?
         } else {
-            let began = tokio::time::Instant::now();
-            let read = timeout(timeouts.request, self.stream.read(&mut bytes)).await??;
-            self.pace.add(began.elapsed(), read);
-            let held = self.permit.as_ref().map_or(0, Permit::bytes);
-            let least = HTTP_STALLED_BYTES.max(held / HTTP_HELD_BODY_PERIODS);
-            let others_wait = held > 0 && self.connection.shared.others_wait();
-            if self.pace.is_slower_than(least, timeouts.stalled, others_wait) {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-            read
+            let (shared, permit) = (&self.connection.shared, &self.permit);
+            let others_wait =
+                || permit.as_ref().is_some_and(|permit| permit.is_wanted() || shared.others_wait());
+            let length = |read: &io::Result<usize>| read.as_ref().ok().copied();
+            let read = self.watch.next(self.stream.read(&mut bytes), length, others_wait).await;
+            read.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))?
         };
         if read == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());

@@ -64,7 +64,9 @@ async fn many_streams_share_a_connection() {
     ];
     let all = futures::future::join_all((0..100).map(|_| get(&client, "/hello"))).await;
     assert!(all.into_iter().all(|one| one.unwrap() == (200, Bytes::from("hello\n"))));
-    let bodies = (0..20).map(|n| client.send("POST", "/echo", Some(vec![b'a' + n; 5000 * usize::from(n)])));
+    let paths: Vec<_> = (0..20).map(|account| format!("/echo?account={account}")).collect();
+    let body = |n| Some(vec![b'a' + n as u8; 5000 * n]);
+    let bodies = paths.iter().enumerate().map(|(n, path)| client.send("POST", path, body(n)));
     for (n, response) in futures::future::join_all(bodies).await.into_iter().enumerate() {
         let body = response.unwrap().into_body().collect().await.unwrap().to_bytes();
         assert!(body.len() == 5000 * n && body.iter().all(|byte| *byte == b'a' + n as u8));
@@ -77,6 +79,19 @@ async fn many_streams_share_a_connection() {
     let too_large = client.send("POST", "/echo", Some(vec![0; 100_001])).await.unwrap();
     assert_eq!(too_large.status(), 413);
     assert_eq!(get(&client, "/hello").await.unwrap().0, 200, "it goes on");
+}
+
+#[tokio::test(start_paused = true)]
+async fn bodies_that_wait_do_not_block_their_connection() {
+    let server = TestServer::start(|_| {}).await;
+    let client = Client::connect(&server).await;
+    let bodies = (0..8).map(|_| client.send("POST", "/echo", Some(vec![b'x'; 100_000])));
+    let answers = futures::future::join_all(bodies).await;
+    let statuses: Vec<_> = answers.iter().map(|one| one.as_ref().unwrap().status().as_u16()).collect();
+    assert!(statuses.contains(&200) && statuses.iter().all(|s| [200, 429].contains(s)), "{statuses:?}");
+    drop(answers);
+    assert_eq!(get(&client, "/hello").await.unwrap().0, 200);
+    assert_eq!(server.ctx.budget.in_use(), 0);
 }
 
 #[tokio::test]

@@ -3,8 +3,11 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use sealpost_base::limits::{HTTP_REQUEST_HEAD_BYTES, HTTP_REQUEST_HEADERS};
-use tokio::io::AsyncWriteExt;
+use sealpost_base::MemoryDivision;
+use sealpost_base::limits::{HTTP_LARGE_BODY_STALLED, HTTP_REQUEST_HEAD_BYTES, HTTP_REQUEST_HEADERS};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
 
 use crate::support::{LARGE_PIECES, TestServer, answer, ask, ends};
 
@@ -99,8 +102,9 @@ async fn a_slow_body_is_cancelled_when_others_need_memory() {
     // Bodies that reserve all memory, with clients that send nothing.
     let mut slow = Vec::new();
     let begin = format!("POST /echo {HOST}Content-Length: 100000\r\n\r\nx");
-    for _ in 0..16 {
+    for account in 2..18 {
         let mut client = server.connect().await;
+        let begin = begin.replace("/echo", &format!("/echo?account={account}"));
         client.write_all(begin.as_bytes()).await.unwrap();
         slow.push(client);
     }
@@ -112,4 +116,110 @@ async fn a_slow_body_is_cancelled_when_others_need_memory() {
         200
     );
     assert_eq!(answer(&mut slow[0]).await.status, 408);
+}
+
+/// Memory in which large bodies have this many bytes, so that the largest takes all of them.
+const ALL: usize = 1 << 20;
+
+async fn little_memory() -> TestServer {
+    TestServer::start(|s| s.memory = MemoryDivision { work: 4 * ALL, ..Default::default() }).await
+}
+
+/// A client that announces a body of all memory, and sends a byte of it.
+async fn stalled(server: &TestServer, account: u32) -> TcpStream {
+    let mut client = server.connect().await;
+    let head = format!("POST /hold?account={account} {HOST}Content-Length: {ALL}\r\n\r\n{{");
+    client.write_all(head.as_bytes()).await.unwrap();
+    client
+}
+
+/// The status of the response to a whole body.
+async fn hold(server: &TestServer, account: u32, length: usize) -> u16 {
+    let head = format!("POST /hold?account={account} {HOST}Content-Length: {length}\r\n\r\n");
+    let (mut reader, mut writer) = server.connect().await.into_split();
+    let body = [head.into_bytes(), vec![b'x'; length]].concat();
+    let sending = async { writer.write_all(&body).await.unwrap() };
+    tokio::join!(answer(&mut reader), sending).0.status
+}
+
+#[tokio::test(start_paused = true)]
+async fn stalled_large_bodies_of_one_account_hardly_delay_another() {
+    let server = little_memory().await;
+    let mut first = stalled(&server, 1).await;
+    crate::support::until(|| server.ctx.budget.in_use() > ALL).await;
+    let mut more = Vec::new();
+    for _ in 0..5 {
+        more.push(stalled(&server, 1).await);
+    }
+    let began = Instant::now();
+    assert_eq!(hold(&server, 2, 60).await, 200);
+    assert!(began.elapsed() < SHORT, "{:?}", began.elapsed());
+    assert_eq!(hold(&server, 2, ALL).await, 200);
+    assert!(began.elapsed() < 2 * HTTP_LARGE_BODY_STALLED, "{:?}", began.elapsed());
+    assert_eq!(answer(&mut first).await.status, 408);
+}
+
+/// A WebSocket that answers with the length of each message.
+async fn socket(server: &TestServer, account: u32) -> TcpStream {
+    let mut client = server.connect().await;
+    let head = format!(
+        "GET /socket?account={account} {HOST}Upgrade: websocket\r\nConnection: Upgrade\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
+         Sec-WebSocket-Protocol: lengths\r\n\r\n"
+    );
+    client.write_all(head.as_bytes()).await.unwrap();
+    assert_eq!(crate::support::head(&mut client).await.0, 101);
+    client
+}
+
+/// The head of a text message of that many bytes, masked with zeros.
+fn announced(length: usize) -> Vec<u8> {
+    [&[0x81, 0xff], &(length as u64).to_be_bytes()[..], &[0; 4]].concat()
+}
+
+async fn length_told(client: &mut TcpStream, length: usize) {
+    let message = [announced(length), vec![b'x'; length]].concat();
+    let (mut reader, mut writer) = client.split();
+    let told = async {
+        let mut frame = vec![0; 2 + length.to_string().len()];
+        reader.read_exact(&mut frame).await.unwrap();
+        assert_eq!(frame[2..], *length.to_string().as_bytes());
+    };
+    let sending = async { writer.write_all(&message).await.unwrap() };
+    tokio::time::timeout(crate::support::SOON, async { tokio::join!(told, sending) }).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn stalled_web_socket_messages_hardly_delay_another_account() {
+    let server = little_memory().await;
+    let mut first = socket(&server, 1).await;
+    first.write_all(&announced(ALL)).await.unwrap();
+    crate::support::until(|| server.ctx.budget.in_use() > ALL).await;
+    let in_use = server.ctx.budget.in_use();
+    let mut more = Vec::new();
+    // More than requests have memory for.
+    for _ in 0..20 {
+        let mut client = socket(&server, 1).await;
+        client.write_all(&announced(ALL)).await.unwrap();
+        more.push(client);
+    }
+    let mut other = socket(&server, 2).await;
+    assert_eq!((server.ctx.budget.in_use(), server.ctx.budget.waiting()), (in_use, 0), "they hold nothing");
+    let began = Instant::now();
+    for length in [60, 5_000, 60_000] {
+        length_told(&mut other, length).await;
+    }
+    assert!(began.elapsed() < SHORT, "{:?}", began.elapsed());
+    length_told(&mut other, ALL).await;
+    assert!(began.elapsed() < 2 * HTTP_LARGE_BODY_STALLED, "{:?}", began.elapsed());
+    assert!(ends(&mut first).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiting_body_of_the_account_ends_a_stalled_one() {
+    let server = little_memory().await;
+    let mut stalled = stalled(&server, 1).await;
+    crate::support::until(|| server.ctx.budget.in_use() > ALL).await;
+    assert_eq!(hold(&server, 1, ALL).await, 200);
+    assert_eq!(answer(&mut stalled).await.status, 408);
 }

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rustls::pki_types::{PrivateKeyDer, ServerName};
-use sealpost_base::{MemoryDivision, SeededRandom, SystemClock};
+use sealpost_base::{AccountId, MemoryDivision, SeededRandom, SystemClock};
 use sealpost_http::{
-    APPLICATION_PROTOCOLS, Body, Download, Event, Handler, HttpShared, Method, Response, ResponseBody, Route,
-    Router, StatusCode, download, event_stream, serve,
+    APPLICATION_PROTOCOLS, Body, Download, Event, Handler, HttpShared, Method, RequestHead, Response,
+    ResponseBody, Route, Router, StatusCode, WebSocket, download, event_stream, serve, websocket,
 };
 use sealpost_session::net::Stream;
 use sealpost_session::{Context, Settings};
@@ -221,6 +221,12 @@ fn tls() -> (Arc<rustls::ServerConfig>, Arc<rustls::ClientConfig>) {
     (Arc::new(server), Arc::new(client))
 }
 
+/// The account of that number in the query, or the first one.
+fn account(head: &RequestHead) -> AccountId {
+    let number = head.query_param("account").and_then(|number| number.parse().ok());
+    AccountId([number.unwrap_or(1); 16])
+}
+
 fn router(written: &Arc<AtomicUsize>, busy: &Arc<AtomicUsize>) -> Router {
     let route =
         |method, path, body, handler: Arc<dyn Handler>| Route { name: "API", method, path, body, handler };
@@ -252,7 +258,8 @@ fn router(written: &Arc<AtomicUsize>, busy: &Arc<AtomicUsize>) -> Router {
         })
     };
     let echo = |request: sealpost_http::Request| async move {
-        match request.body.read_all().await {
+        let place = request.head.logged_in(account(&request.head), "somebody").unwrap();
+        match request.body.read_all(&place).await {
             Ok(body) => Response::json(body.to_vec()),
             Err(error) => error.into(),
         }
@@ -275,6 +282,19 @@ fn router(written: &Arc<AtomicUsize>, busy: &Arc<AtomicUsize>) -> Router {
         let client = request.head.client.map(|address| address.to_string()).unwrap_or_default();
         Response::text(StatusCode::OK, format!("{client} {}", request.head.base_url()))
     };
+    let socket = |request: sealpost_http::Request| async move {
+        let talk = |mut socket: WebSocket| async move {
+            while let Ok((message, _working)) = socket.next().await {
+                let length = message.len().to_string();
+                drop(message);
+                if socket.send(length.as_bytes(), true, true).await.is_err() {
+                    break;
+                }
+            }
+            "closed"
+        };
+        websocket(&request.head, account(&request.head), "lengths", talk)
+    };
     Router::default()
         .with(get("/hello", Arc::new(|_| async { Response::text(StatusCode::OK, "hello\n") })))
         .with(get("/large", Arc::new(large)))
@@ -284,5 +304,7 @@ fn router(written: &Arc<AtomicUsize>, busy: &Arc<AtomicUsize>) -> Router {
         .with(get("/whoami", Arc::new(whoami)))
         .with(get("/panic", Arc::new(|_| async { panic!("a handler's bug") })))
         .with(route(Method::POST, "/echo", Body::Held(100_000), Arc::new(echo)))
+        .with(route(Method::POST, "/hold", Body::Held(usize::MAX), Arc::new(echo)))
+        .with(get("/socket", Arc::new(socket)))
         .with(route(Method::POST, "/count", Body::Streamed(1 << 20), Arc::new(count)))
 }

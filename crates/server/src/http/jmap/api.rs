@@ -23,15 +23,19 @@ pub(super) async fn post(jmap: Arc<Jmap>, request: Request) -> Response {
         let detail = "The Content-Type of a request is application/json.";
         return problem::response(&Problem::not_json(detail));
     }
-    match read(&jmap, body).await {
+    match read(&jmap, body, &place).await {
         Ok(read) => run(caller, place, read).await,
         Err(refusal) => refusal,
     }
 }
 
 /// The request; its text is released when its values are there.
-async fn read(jmap: &Jmap, body: RequestBody) -> Result<(sealpost_jmap::Request, Permit), Response> {
-    let body = body.read_all().await.map_err(problem::of_body)?;
+async fn read(
+    jmap: &Jmap,
+    body: RequestBody,
+    place: &AccountPlace,
+) -> Result<(sealpost_jmap::Request, Permit), Response> {
+    let body = body.read_all(place).await.map_err(problem::of_body)?;
     jmap.shared.read(&body).await.map_err(|wrong| problem::response(&wrong))
 }
 

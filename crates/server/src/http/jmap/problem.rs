@@ -2,6 +2,7 @@
 
 use sealpost_http::{BodyError, HeaderValue, RequestHead, Response, StatusCode, header};
 use sealpost_jmap::Problem;
+use sealpost_jmap::error::ProblemType;
 use sealpost_oauth::OAuth;
 
 /// What a client that may not log in is asked for (RFC 9110 §11.6.1).
@@ -55,6 +56,7 @@ pub(super) fn of_body(error: BodyError) -> Response {
             let detail = format!("A request has at most {limit} bytes.");
             response(&Problem::limit("maxSizeRequest", detail))
         }
+        BodyError::TooMany => response(&Problem::new(ProblemType::About, 429, &error.to_string())),
         BodyError::TimedOut | BodyError::Disconnected => error.into(),
     }
 }

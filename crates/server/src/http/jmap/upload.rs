@@ -68,6 +68,6 @@ fn refused(error: BodyError) -> Response {
             let detail = format!("an upload has at most {JMAP_UPLOAD_BYTES} bytes");
             problem::response(&Problem::new(ProblemType::Limit("maxSizeUpload"), 413, detail))
         }
-        BodyError::TimedOut | BodyError::Disconnected => error.into(),
+        BodyError::TooMany | BodyError::TimedOut | BodyError::Disconnected => error.into(),
     }
 }

@@ -27,7 +27,7 @@ pub(super) async fn get(jmap: Arc<Jmap>, request: Request) -> Response {
         Err(refusal) => return refusal,
     };
     let (shared, shutdown) = (jmap.shared.clone(), jmap.shutdown.clone());
-    websocket(&request.head, PROTOCOL, move |socket| {
+    websocket(&request.head, caller.account(), PROTOCOL, move |socket| {
         Box::pin(async move {
             let mut session = Session { socket, caller, shared, pushed: None };
             let (why, code) = session.run(&shutdown).await;
