@@ -31,7 +31,7 @@ impl Touched {
     pub const NONE: Touched = Touched(0);
     /// Mailboxes: names, roles, subscriptions, order, counts.
     pub const MAILBOXES: Touched = Touched(1);
-    /// Messages, and with them threads.
+    /// Messages.
     pub const EMAILS: Touched = Touched(2);
     /// Messages that were not in the log before.
     pub const DELIVERIES: Touched = Touched(4);
@@ -45,8 +45,10 @@ impl Touched {
     pub const SUBMISSIONS: Touched = Touched(64);
     /// Identities that users made.
     pub const IDENTITIES: Touched = Touched(128);
+    /// Which messages are in threads.
+    pub const THREADS: Touched = Touched(256);
     /// Any of them.
-    pub const ALL: Touched = Touched(255);
+    pub const ALL: Touched = Touched(511);
 
     /// Both.
     #[must_use]
@@ -72,8 +74,9 @@ impl Touched {
 }
 
 fn of_event(event: &Event) -> Touched {
-    const CHANGED: Touched = Touched(1 | 2);
-    const ADDED: Touched = Touched(1 | 2 | 4);
+    const FLAGGED: Touched = Touched(1 | 2);
+    const CHANGED: Touched = Touched(1 | 2 | 256);
+    const ADDED: Touched = Touched(1 | 2 | 4 | 256);
     match event {
         Event::MailboxCreated { .. }
         | Event::MailboxRenamed { .. }
@@ -91,6 +94,12 @@ fn of_event(event: &Event) -> Touched {
             if flags.system.contains(SystemFlags::DELETED) =>
         {
             ADDED
+        }
+        // Without \Deleted the messages that JMAP shows stay the same, unless all flags are new ones.
+        Event::FlagsStored { action: FlagAction::Add | FlagAction::Remove, flags, .. }
+            if !flags.system.contains(SystemFlags::DELETED) =>
+        {
+            FLAGGED
         }
         Event::MailboxDeleted { .. }
         | Event::Linked { .. }
@@ -144,7 +153,9 @@ mod tests {
             touched(Event::FlagsStored { mailbox, uids: uids(), action, flags, unchanged_since: None })
         };
         let seen = flags(FlagAction::Add, SystemFlags::SEEN);
-        assert!(seen.has(Touched::EMAILS) && seen.has(Touched::MAILBOXES) && !seen.has(Touched::DELIVERIES));
+        assert_eq!(seen, Touched::EMAILS.and(Touched::MAILBOXES));
+        assert!(flags(FlagAction::Add, SystemFlags::DELETED).has(Touched::THREADS));
+        assert!(flags(FlagAction::Replace, SystemFlags::SEEN).has(Touched::THREADS));
         assert!(flags(FlagAction::Remove, SystemFlags::DELETED).has(Touched::DELIVERIES));
         assert_eq!(touched(Event::Subscribed { name: "a".into(), on: true }), Touched::MAILBOXES);
         let below = Uid::new(2).unwrap();

@@ -120,42 +120,15 @@ async fn run_call<'a>(
     if scope.reach() != Reach::Own && !of_shared_accounts(needed, &name) {
         return Err(MethodErrorType::AccountNotSupportedByMethod.into());
     }
-    match name.as_str() {
-        "Blob/get" => blob::get(scope, responder, arguments, &call_id).await,
-        "Blob/lookup" => blob::lookup(scope, responder, arguments, &call_id).await,
-        "Blob/copy" => upload::copy(scope, responder, arguments, &call_id).await,
-        "Blob/upload" => upload::create(scope, responder, arguments, &call_id).await,
-        "Email/import" => email::import(scope, responder, arguments, &call_id).await,
-        "Email/set" => email::set(scope, responder, arguments, &call_id).await,
-        "Email/get" => email::get(scope, responder, arguments, &call_id).await,
-        "Email/parse" => email::parse(scope, responder, arguments, &call_id).await,
-        "Email/changes" => email::changes(scope, responder, arguments, &call_id).await,
-        "Email/query" => email::query(scope, responder, arguments, &call_id).await,
-        "Email/queryChanges" => email::query_changes(scope, responder, arguments, &call_id).await,
-        "Mailbox/get" => mailbox::get(scope, responder, arguments, &call_id).await,
-        "Mailbox/changes" => mailbox::changes(scope, responder, arguments, &call_id).await,
-        "Mailbox/query" => mailbox::query(scope, responder, arguments, &call_id).await,
-        "Mailbox/queryChanges" => mailbox::query_changes(scope, responder, arguments, &call_id).await,
-        "Mailbox/set" => mailbox::set(scope, responder, arguments, &call_id).await,
-        "PushSubscription/get" => push::get(scope, responder, arguments, &call_id).await,
-        "PushSubscription/set" => push::set(scope, responder, arguments, &call_id).await,
-        "Quota/get" => quota::get(scope, responder, arguments, &call_id).await,
-        "Quota/changes" => quota::changes(scope, responder, arguments, &call_id).await,
-        "Quota/query" => quota::query(scope, responder, arguments, &call_id).await,
-        "Quota/queryChanges" => quota::query_changes(scope, responder, arguments, &call_id).await,
-        "SearchSnippet/get" => snippet::get(scope, responder, arguments, &call_id).await,
-        "Thread/get" => thread::get(scope, responder, arguments, &call_id).await,
-        "Thread/changes" => thread::changes(scope, responder, arguments, &call_id).await,
-        _ => match call_beside_mail(&name, scope, responder, arguments, &call_id) {
-            Some(call) => call.await,
-            None => Err(unknown(&name).into()),
-        },
+    match method_call(&name, scope, responder, arguments, &call_id) {
+        Some(call) => call.await,
+        None => Err(unknown(&name).into()),
     }
 }
 
-/// A call of a method for contacts, sending, or other owners' accounts. Not asynchronous itself: what is
-/// polled has no part in the size of the futures of the other methods.
-fn call_beside_mail<'a>(
+/// A call of a method on data; `None` if there is no such method. Not asynchronous itself: the calls of all
+/// methods in one future would take much of a stack.
+fn method_call<'a>(
     name: &str,
     scope: &'a mut Scope<'_>,
     responder: &'a mut Responder<'_>,
@@ -163,42 +136,67 @@ fn call_beside_mail<'a>(
     call_id: &'a str,
 ) -> Option<BoxFuture<'a, Outcome>> {
     Some(match name {
-        "AddressBook/get" => contact::get_books(scope, responder, arguments, call_id).boxed(),
         "AddressBook/changes" => contact::book_changes(scope, responder, arguments, call_id).boxed(),
+        "AddressBook/get" => contact::get_books(scope, responder, arguments, call_id).boxed(),
         "AddressBook/set" => contact::set_books(scope, responder, arguments, call_id).boxed(),
-        "ContactCard/get" => contact::get_cards(scope, responder, arguments, call_id).boxed(),
+        "Blob/copy" => upload::copy(scope, responder, arguments, call_id).boxed(),
+        "Blob/get" => blob::get(scope, responder, arguments, call_id).boxed(),
+        "Blob/lookup" => blob::lookup(scope, responder, arguments, call_id).boxed(),
+        "Blob/upload" => upload::create(scope, responder, arguments, call_id).boxed(),
         "ContactCard/changes" => contact::card_changes(scope, responder, arguments, call_id).boxed(),
+        "ContactCard/copy" => contact::copy(scope, arguments).boxed(),
+        "ContactCard/get" => contact::get_cards(scope, responder, arguments, call_id).boxed(),
         "ContactCard/query" => contact::query(scope, responder, arguments, call_id).boxed(),
         "ContactCard/queryChanges" => contact::query_changes(scope, responder, arguments, call_id).boxed(),
         "ContactCard/set" => contact::set_cards(scope, responder, arguments, call_id).boxed(),
-        "ContactCard/copy" => contact::copy(scope, arguments).boxed(),
+        "Email/changes" => email::changes(scope, responder, arguments, call_id).boxed(),
         "Email/copy" => email::copy(scope, responder, arguments, call_id).boxed(),
-        "EmailSubmission/get" => submission::get(scope, responder, arguments, call_id).boxed(),
+        "Email/get" => email::get(scope, responder, arguments, call_id).boxed(),
+        "Email/import" => email::import(scope, responder, arguments, call_id).boxed(),
+        "Email/parse" => email::parse(scope, responder, arguments, call_id).boxed(),
+        "Email/query" => email::query(scope, responder, arguments, call_id).boxed(),
+        "Email/queryChanges" => email::query_changes(scope, responder, arguments, call_id).boxed(),
+        "Email/set" => email::set(scope, responder, arguments, call_id).boxed(),
         "EmailSubmission/changes" => submission::changes(scope, responder, arguments, call_id).boxed(),
+        "EmailSubmission/get" => submission::get(scope, responder, arguments, call_id).boxed(),
         "EmailSubmission/query" => submission::query(scope, responder, arguments, call_id).boxed(),
         "EmailSubmission/queryChanges" => {
             submission::query_changes(scope, responder, arguments, call_id).boxed()
         }
         "EmailSubmission/set" => submission::set(scope, responder, arguments, call_id).boxed(),
-        "Identity/get" => identity::get(scope, responder, arguments, call_id).boxed(),
         "Identity/changes" => identity::changes(scope, responder, arguments, call_id).boxed(),
+        "Identity/get" => identity::get(scope, responder, arguments, call_id).boxed(),
         "Identity/set" => identity::set(scope, responder, arguments, call_id).boxed(),
+        "Mailbox/changes" => mailbox::changes(scope, responder, arguments, call_id).boxed(),
+        "Mailbox/get" => mailbox::get(scope, responder, arguments, call_id).boxed(),
+        "Mailbox/query" => mailbox::query(scope, responder, arguments, call_id).boxed(),
+        "Mailbox/queryChanges" => mailbox::query_changes(scope, responder, arguments, call_id).boxed(),
+        "Mailbox/set" => mailbox::set(scope, responder, arguments, call_id).boxed(),
         "MDN/parse" => mdn::parse(scope, responder, arguments, call_id).boxed(),
         "MDN/send" => mdn::send(scope, responder, arguments, call_id).boxed(),
-        "Principal/get" => principal::get(scope, responder, arguments, call_id).boxed(),
         "Principal/changes" => principal::changes(scope, responder, arguments, call_id).boxed(),
+        "Principal/get" => principal::get(scope, responder, arguments, call_id).boxed(),
         "Principal/query" => principal::query(scope, responder, arguments, call_id).boxed(),
         "Principal/queryChanges" => principal::query_changes(scope, responder, arguments, call_id).boxed(),
         "Principal/set" => principal::set(scope, responder, arguments, call_id).boxed(),
-        "ShareNotification/get" => share_notification::get(scope, responder, arguments, call_id).boxed(),
+        "PushSubscription/get" => push::get(scope, responder, arguments, call_id).boxed(),
+        "PushSubscription/set" => push::set(scope, responder, arguments, call_id).boxed(),
+        "Quota/changes" => quota::changes(scope, responder, arguments, call_id).boxed(),
+        "Quota/get" => quota::get(scope, responder, arguments, call_id).boxed(),
+        "Quota/query" => quota::query(scope, responder, arguments, call_id).boxed(),
+        "Quota/queryChanges" => quota::query_changes(scope, responder, arguments, call_id).boxed(),
+        "SearchSnippet/get" => snippet::get(scope, responder, arguments, call_id).boxed(),
         "ShareNotification/changes" => {
             share_notification::changes(scope, responder, arguments, call_id).boxed()
         }
+        "ShareNotification/get" => share_notification::get(scope, responder, arguments, call_id).boxed(),
         "ShareNotification/query" => share_notification::query(scope, responder, arguments, call_id).boxed(),
         "ShareNotification/queryChanges" => {
             share_notification::query_changes(scope, responder, arguments, call_id).boxed()
         }
         "ShareNotification/set" => share_notification::set(scope, responder, arguments, call_id).boxed(),
+        "Thread/changes" => thread::changes(scope, responder, arguments, call_id).boxed(),
+        "Thread/get" => thread::get(scope, responder, arguments, call_id).boxed(),
         "VacationResponse/get" => vacation::get(scope, responder, arguments, call_id).boxed(),
         "VacationResponse/set" => vacation::set(scope, responder, arguments, call_id).boxed(),
         _ => return None,

@@ -12,7 +12,7 @@ mod rights;
 mod set;
 mod target;
 
-pub(crate) use changes::{changes, since as changes_since};
+pub(crate) use changes::{changes, has_changed};
 pub(crate) use get::get;
 pub(crate) use list::tree_print;
 pub(crate) use place::place_of_id;

@@ -1,12 +1,13 @@
 //! /changes for objects that span all logs of an account (RFC 8620 §5.2): emails and threads.
 
 use sealpost_base::limits::JMAP_CHANGES;
+use sealpost_jmap::MethodError;
 use sealpost_jmap::id::Id;
 use sealpost_jmap::standard::{ChangesRequest, ChangesResponse};
 use sealpost_mailbox::account_changes::{Observable, since};
 use serde_json::{Map, Value};
 
-use crate::method::{Outcome, cannot_calculate};
+use crate::method::{Outcome, no_changes};
 use crate::responder::Responder;
 use crate::scope::Scope;
 
@@ -23,11 +24,13 @@ pub(crate) async fn changes<T: Observable + Send>(
     let most = request.most(JMAP_CHANGES);
     let found = scope
         .look(|logs| {
-            let found = since::<T>(logs, &logs.known(&request.since_state)?, most)?;
-            Some((logs.state(&found.upto), found))
+            let known = logs.known(&request.since_state);
+            let changes = |most| known.as_ref().and_then(|known| since::<T>(logs, known, most));
+            let found = changes(most).ok_or_else(|| no_changes(changes(usize::MAX).is_some()))?;
+            Ok::<_, MethodError>((logs.state(&found.upto), found))
         })
         .await?;
-    let (new_state, found) = found.ok_or_else(|| cannot_calculate("the state is unknown or too old"))?;
+    let (new_state, found) = found?;
     let ids = |objects: Vec<T>| objects.into_iter().filter_map(|object| Id::new(id_of(object))).collect();
     let response = ChangesResponse {
         account_id: request.account_id,

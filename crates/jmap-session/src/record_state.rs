@@ -13,7 +13,7 @@ use sealpost_jmap::id::Id;
 use sealpost_jmap::standard::{ChangesRequest, ChangesResponse};
 use sealpost_jmap::{MethodError, State};
 
-use crate::method::{Failure, cannot_calculate};
+use crate::method::{Failure, no_changes};
 
 /// The state of a client that knows all changes up to there.
 pub(crate) fn state_at(position: Position) -> State {
@@ -27,17 +27,18 @@ pub(crate) fn position_of(state: &State) -> Option<Position> {
     (state_at(position) == *state).then_some(position)
 }
 
-/// The changes of records since a state.
+/// The changes of records of an account's own log since a state.
 ///
 /// # Errors
 /// `cannotCalculateChanges`.
 pub(crate) fn changes_since<K: Copy + Ord, V: Weighed>(
+    log: &AccountState,
     records: &Records<K, V>,
     since: &State,
     most: usize,
 ) -> Result<Changes<K>, MethodError> {
-    let changes = position_of(since).and_then(|since| records.changes(since, most));
-    changes.ok_or_else(|| cannot_calculate("the state is unknown or too old"))
+    let changes = |most| position_of(since).and_then(|since| records.changes(since, log.position(), most));
+    changes(most).ok_or_else(|| no_changes(changes(usize::MAX).is_some()))
 }
 
 /// The response to /changes of records; `id_of` makes their ids.
@@ -45,11 +46,12 @@ pub(crate) fn changes_since<K: Copy + Ord, V: Weighed>(
 /// # Errors
 /// `cannotCalculateChanges`.
 pub(crate) fn changes_response<K: Copy + Ord, V: Weighed, I: Into<Id>>(
+    log: &AccountState,
     records: &Records<K, V>,
     request: ChangesRequest,
     id_of: impl Fn(K) -> I,
 ) -> Result<ChangesResponse, MethodError> {
-    let found = changes_since(records, &request.since_state, request.most(JMAP_CHANGES))?;
+    let found = changes_since(log, records, &request.since_state, request.most(JMAP_CHANGES))?;
     let ids = |keys: Vec<K>| keys.into_iter().map(|key| id_of(key).into()).collect();
     Ok(ChangesResponse {
         account_id: request.account_id,

@@ -9,13 +9,16 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 use std::time::Duration;
 
+use sealpost_account::{AccountState, ThreadId};
 use sealpost_auth::fair_scheduler;
 use sealpost_base::limits::{HTTP_EVENT_BYTES, JMAP_CHANGES, JMAP_PUSH_INTERVAL};
 use sealpost_base::{AccountId, ObjectId, Position, Result};
 use sealpost_jmap::State;
 use sealpost_jmap::capability::Capability;
 use sealpost_jmap::push::{StateChange, TypeState};
-use sealpost_mailbox::account_changes::{AccountChanges, LogPositions, logs_of, positions, since};
+use sealpost_mailbox::account_changes::{
+    AccountChanges, LogPositions, Observable, logs_of, positions, since,
+};
 use sealpost_mailbox::lease::LogWatchers;
 use sealpost_mailbox::resolve;
 use sealpost_mailbox::shared_accounts::{Reach, accounts_of};
@@ -72,6 +75,8 @@ pub struct StateChanges {
     watchers: LogWatchers,
     /// Whether a change may have come since the last comparison.
     is_due: bool,
+    /// Whether no comparison was made yet: what the client does not know may have come as mail.
+    is_first: bool,
     /// When the accounts were compared last.
     compared: Instant,
 }
@@ -105,7 +110,7 @@ impl StateChanges {
                 others.chain(own).collect()
             }
         };
-        Ok(StateChanges { caller, known, watchers, is_due, compared: Instant::now() })
+        Ok(StateChanges { caller, known, watchers, is_due, is_first: true, compared: Instant::now() })
     }
 
     /// The state that the client has after the last change.
@@ -149,7 +154,7 @@ impl StateChanges {
 
     /// How the accounts differ from what the client knows, if they do.
     async fn compare(&mut self) -> Result<Option<StateChange>> {
-        let (known, scopes) = (&self.known, self.caller.user().scopes);
+        let (known, scopes, is_first) = (&self.known, self.caller.user().scopes, self.is_first);
         let (watchers, seen) = {
             let work = pin!(look(self.caller.user(), |account, logs| {
                 let now = KnownAccount::now(logs);
@@ -157,10 +162,8 @@ impl StateChanges {
                 if before == Some(&now) {
                     return (account, now, None);
                 }
-                let found = before.map(|before| since::<ObjectId>(logs, &before.positions, JMAP_CHANGES));
-                let (found, state) = (found.flatten(), now.state());
-                let has_mailbox = has_changed_mailbox(logs, before);
-                let types = changed_types(found.as_ref(), has_mailbox).chain(changed_contacts(logs, before));
+                let state = now.state();
+                let types = changed_types(logs, before, is_first).chain(changed_contacts(logs, before));
                 let mut types: TypeState = types.map(|name| (name.to_owned(), state.clone())).collect();
                 if before.map_or(0, |before| before.notices) != now.notices {
                     types.insert("ShareNotification".to_owned(), share_notification::state_of(now.notices));
@@ -172,6 +175,7 @@ impl StateChanges {
             fair_scheduler::run(self.caller.queue(), work).await?
         };
         (self.watchers, self.is_due, self.compared) = (watchers, false, Instant::now());
+        self.is_first = false;
         let mut changed = BTreeMap::new();
         let mut known = std::mem::take(&mut self.known);
         for (account, now, types) in seen {
@@ -223,28 +227,51 @@ fn changed_contacts(logs: &Logs<'_>, before: Option<&KnownAccount>) -> impl Iter
         .filter_map(|(name, has_changed)| has_changed.then_some(name))
 }
 
-/// The types that may have changed with these emails; `None`: more than the server can list.
+/// The types of mail that changed, or may have: as /changes of each says it.
 fn changed_types(
-    emails: Option<&AccountChanges<ObjectId>>,
-    has_mailbox: bool,
+    logs: &Logs<'_>,
+    before: Option<&KnownAccount>,
+    is_first: bool,
 ) -> impl Iterator<Item = &'static str> {
-    let is_all = emails.is_none_or(|found| found.more);
-    let is_any = |of: fn(&AccountChanges<ObjectId>) -> bool| is_all || emails.is_some_and(of);
-    let has_email = is_any(|it| !(it.created.is_empty() && it.updated.is_empty() && it.destroyed.is_empty()));
-    // RFC 8621 §1.5.
-    let has_delivery = is_any(|it| !it.created.is_empty());
-    let has_mailbox = has_mailbox || has_email;
-    [("Email", has_email), ("EmailDelivery", has_delivery), ("Mailbox", has_mailbox), ("Thread", has_email)]
+    let positions = before.map(|before| &before.positions);
+    let has_email = has_changed::<ObjectId>(logs, positions, is_any);
+    let has_thread = has_email && has_changed::<ThreadId>(logs, positions, is_any);
+    let has_mailbox = has_email || before.is_none_or(|before| mailbox::has_changed(logs, &before.state()));
+    let has_delivery = has_email && has_delivery(logs, positions, is_first);
+    [("Email", has_email), ("EmailDelivery", has_delivery), ("Mailbox", has_mailbox), ("Thread", has_thread)]
         .into_iter()
         .filter_map(|(name, has_changed)| has_changed.then_some(name))
 }
 
-/// Whether mailboxes changed, or may have. They did not if contacts did, and Mailbox/changes has nothing.
-fn has_changed_mailbox(logs: &Logs<'_>, before: Option<&KnownAccount>) -> bool {
-    let Some(before) = before.filter(|_| changed_contacts(logs, before).next().is_some()) else {
-        return true;
+/// Whether changes of objects are such ones, or are more than the server can list, or unknown.
+fn has_changed<T: Observable>(
+    logs: &[(AccountId, &AccountState)],
+    known: Option<&LogPositions>,
+    is_such: fn(&AccountChanges<T>) -> bool,
+) -> bool {
+    let found = known.and_then(|known| since::<T>(logs, known, JMAP_CHANGES));
+    found.is_none_or(|found| found.more || is_such(&found))
+}
+
+fn is_any<T>(found: &AccountChanges<T>) -> bool {
+    !(found.created.is_empty() && found.updated.is_empty() && found.destroyed.is_empty())
+}
+
+/// Whether emails were created, or may have been (RFC 8621 §1.5). In another owner's account, mailboxes that
+/// come or go with the caller's rights bring no new mail.
+fn has_delivery(logs: &Logs<'_>, known: Option<&LogPositions>, is_first: bool) -> bool {
+    let is_created = |found: &AccountChanges<ObjectId>| !found.created.is_empty();
+    let (Some(positions), Reach::SharedBy(_)) = (known, logs.reach()) else {
+        return match known {
+            None => is_first || logs.reach() == Reach::Own,
+            known => has_changed(logs, known, is_created),
+        };
     };
-    mailbox::changes_since(logs, &before.state()).is_none_or(|changes| !changes.is_empty())
+    let is_known = |log: AccountId| positions.iter().any(|(known, _)| known == log);
+    let stayed: Vec<_> = logs.iter().filter(|(log, _)| is_known(*log)).copied().collect();
+    let is_there = |log: AccountId| stayed.iter().any(|(there, _)| *there == log);
+    let positions = positions.iter().filter(|(log, _)| is_there(*log)).collect();
+    has_changed(&stayed, Some(&positions), is_created)
 }
 
 /// The types with states of their own that have changed since the client knew the caller's own log, with

@@ -142,6 +142,27 @@ async fn changes_of_contacts_are_pushed() {
     assert_eq!(next().await, ["AddressBook", "ContactCard"]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_change_names_the_types_it_touches_alone() {
+    let server = TestServer::new().await;
+    let caller = server.caller().await;
+    let mut changes = caller.follow(None).await.unwrap();
+    let mut next = async || {
+        let change = tokio::time::timeout(Duration::from_secs(60), changes.next()).await.unwrap().unwrap();
+        change.changed.into_values().next().unwrap().into_keys().collect::<Vec<_>>()
+    };
+    create(&caller, 0, 1).await;
+    assert_eq!(next().await, ["ContactCard"]);
+    server.deliver("INBOX", b"Subject: x\r\n\r\nx").await;
+    assert_eq!(next().await, ["Email", "EmailDelivery", "Mailbox", "Thread"]);
+    server.act("flag INBOX 1 \\Seen").await;
+    assert_eq!(next().await, ["Email", "Mailbox"]);
+    server.act("create Work").await;
+    assert_eq!(next().await, ["Mailbox"]);
+    server.act("flag INBOX 1 \\Deleted").await;
+    assert_eq!(next().await, ["Email", "Mailbox", "Thread"]);
+}
+
 #[tokio::test]
 async fn a_refused_card_leaves_no_medium() {
     let server = TestServer::new().await;

@@ -160,7 +160,7 @@ async fn a_verified_device_hears_of_mail_and_flags() {
     world.server.act("flag INBOX 1 \\Seen").await;
     world.server.act("flag INBOX 2 \\Seen").await;
     let state = world.state(&caller).await;
-    assert_eq!(world.states().await, json!({"Email": state, "Mailbox": state, "Thread": state}));
+    assert_eq!(world.states().await, json!({"Email": state, "Mailbox": state}));
     world.server.act("create Work").await;
     let state = world.state(&caller).await;
     assert_eq!(world.states().await, json!({"Mailbox": state}));

@@ -487,6 +487,7 @@ async fn pushes_name_the_accounts_of_other_owners() {
     pair.reader.act("subscribe Other Users/me@localhost/Team").await;
     let pushed = serde_json::to_value(changes.next().await.unwrap()).unwrap();
     assert!(pushed["changed"][pair.shared()]["Mailbox"].is_string(), "{pushed}");
+    assert_eq!(pushed["changed"][pair.shared()].get("EmailDelivery"), None, "old mail, new rights");
     let before = changes.state();
     pair.owner.act("see-shared Team").await;
     let pushed = serde_json::to_value(changes.next().await.unwrap()).unwrap();
@@ -500,4 +501,9 @@ async fn pushes_name_the_accounts_of_other_owners() {
     let mut current = pair.caller.follow(Some(&changes.state())).await.unwrap();
     let waited = tokio::time::timeout(std::time::Duration::from_secs(60), current.next()).await;
     assert!(waited.is_err(), "{waited:?}");
+    // Rights that go bring no mail either.
+    pair.owner.grant("Team", &pair.reader, "l").await;
+    let pushed = serde_json::to_value(changes.next().await.unwrap()).unwrap();
+    assert!(pushed["changed"][pair.shared()]["Email"].is_string(), "{pushed}");
+    assert_eq!(pushed["changed"][pair.shared()].get("EmailDelivery"), None, "{pushed}");
 }

@@ -159,12 +159,15 @@ impl<K: Copy + Ord, V: Weighed> Records<K, V> {
         Some(record.value)
     }
 
-    /// What became of objects after `since`, up to a position before which at most `most` changed.
-    /// `None` if that is too long ago or has not been yet, or too much changed at one position.
-    pub fn changes(&self, since: Position, most: usize) -> Option<Changes<K>> {
-        if since < self.forgotten || since > self.changed {
+    /// What became of objects after `since`, up to a position before which at most `most` changed;
+    /// `end` is where the log ends. `None` if `since` is too long ago or has not been yet, or too much
+    /// changed at one position.
+    pub fn changes(&self, since: Position, end: Position, most: usize) -> Option<Changes<K>> {
+        if since < self.forgotten || since > end {
             return None;
         }
+        // What follows the last change is of other kinds: a push has the end of the log as a state.
+        let since = since.min(self.changed);
         let gone = self.removed.iter().filter(|gone| gone.at > since && gone.created <= since);
         let mut found: Vec<(Position, Kind, K)> =
             gone.map(|gone| (gone.at, Kind::Destroyed, gone.id)).collect();

@@ -6,14 +6,13 @@ use std::collections::HashSet;
 use sealpost_account::AccountState;
 use sealpost_account::contacts::CardId;
 use sealpost_account::state::Changes;
-use sealpost_base::limits::{CARDS, TOMBSTONES};
 use sealpost_jmap::State;
 use sealpost_jmap::contact::CardQueryChanges;
 use sealpost_jmap::error::MethodErrorType;
 use sealpost_jmap::standard::{AddedItem, QueryChangesResponse};
 use serde_json::{Map, Value};
 
-use super::changes::since;
+use super::changes::{ALL, since};
 use super::filter::CardFilter;
 use super::object::id_of_card;
 use super::order::CardOrder;
@@ -22,8 +21,6 @@ use crate::method::{Failure, Outcome, cannot_calculate};
 use crate::responder::Responder;
 use crate::scope::Scope;
 
-/// More than can have changed.
-const ALL: usize = CARDS + TOMBSTONES;
 /// How often the results are read, while others change cards.
 const ATTEMPTS: usize = 4;
 

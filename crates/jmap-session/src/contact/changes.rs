@@ -3,7 +3,7 @@
 use sealpost_account::AccountState;
 use sealpost_account::state::Changes;
 use sealpost_base::Position;
-use sealpost_base::limits::JMAP_CHANGES;
+use sealpost_base::limits::{CARDS, JMAP_CHANGES, TOMBSTONES};
 use sealpost_jmap::State;
 use sealpost_jmap::contact::{ContactChanges, ContactChangesResponse};
 use sealpost_jmap::id::Id;
@@ -11,7 +11,7 @@ use sealpost_mailbox::account_changes::{LogPositions, positions};
 use serde_json::{Map, Value};
 
 use super::object::{id_of_book, id_of_card};
-use crate::method::{Outcome, cannot_calculate};
+use crate::method::{Outcome, no_changes};
 use crate::responder::Responder;
 use crate::scope::{Logs, Scope};
 
@@ -35,6 +35,9 @@ pub(crate) async fn card_changes(
     changes(scope, responder, arguments, ("ContactCard/changes", call_id), (of, id_of_card)).await
 }
 
+/// More cards, or address books, than can have changed.
+pub(super) const ALL: usize = CARDS + TOMBSTONES;
+
 /// Finds the changes of one type in the account's own log, since a position and so many at most.
 type Find<T> = fn(&AccountState, Position, usize) -> Option<Changes<T>>;
 
@@ -48,9 +51,11 @@ async fn changes<T: Send>(
     let request = ContactChanges::from_arguments(arguments)?;
     scope.require(&request.account_id)?;
     let most = request.most(JMAP_CHANGES);
-    let found = scope.look(|logs| since(logs, &request.since_state, |state, at| find(state, at, most)));
-    let (new_state, found) =
-        found.await?.ok_or_else(|| cannot_calculate("the state is unknown or too old"))?;
+    let found = scope.look(|logs| {
+        let changes = |most| since(logs, &request.since_state, |state, at| find(state, at, most));
+        changes(most).ok_or_else(|| no_changes(changes(ALL).is_some()))
+    });
+    let (new_state, found) = found.await??;
     let ids = |objects: Vec<T>| objects.into_iter().map(id_of).collect();
     let response = ContactChangesResponse {
         account_id: request.account_id,

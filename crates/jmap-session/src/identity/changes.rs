@@ -18,7 +18,8 @@ pub(crate) async fn changes(
     let request = IdentityChanges::from_arguments(arguments)?;
     scope.require(&request.account_id)?;
     refresh(scope).await?;
-    let response = scope.own_state(|state| changes_response(state.identities(), request, id_of)).await??;
+    let response =
+        scope.own_state(|state| changes_response(state, state.identities(), request, id_of)).await??;
     responder.respond("Identity/changes", &response, call_id).await?;
     Ok(())
 }

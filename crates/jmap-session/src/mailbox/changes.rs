@@ -78,6 +78,14 @@ fn response(
     })
 }
 
+/// Whether mailboxes changed since `state`, or may have.
+pub(crate) fn has_changed(logs: &Logs<'_>, state: &State) -> bool {
+    since(logs, state).is_none_or(|found| {
+        let MailboxChanges { created, changed, counts, destroyed } = found;
+        [created, changed, counts, destroyed].iter().any(|ids| !ids.is_empty())
+    })
+}
+
 /// The changes of mailboxes since `state`. `None` if the state is unknown or too old, or if a mailbox became
 /// shared or ceased to be since then, which changes its id.
 pub(crate) fn since(logs: &Logs<'_>, state: &State) -> Option<MailboxChanges> {

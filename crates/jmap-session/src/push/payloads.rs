@@ -25,7 +25,7 @@ const TYPES: [(&str, Touched); 8] = [
     ("EmailSubmission", Touched::SUBMISSIONS),
     ("Identity", Touched::IDENTITIES),
     ("Mailbox", Touched::MAILBOXES),
-    ("Thread", Touched::EMAILS),
+    ("Thread", Touched::THREADS),
 ];
 
 /// Writes JMAP.
@@ -101,7 +101,7 @@ mod tests {
             Some(json!({"@type": "StateChange", "changed": {account.clone(): states}}))
         };
         let flags = Touched::MAILBOXES.and(Touched::EMAILS);
-        assert_eq!(changed(flags, None), states(&["Email", "Mailbox", "Thread"]));
+        assert_eq!(changed(flags, None), states(&["Email", "Mailbox"]));
         let mail = ["Email", "EmailDelivery", "EmailSubmission", "Identity", "Mailbox", "Thread"];
         let all = [&["AddressBook", "ContactCard"], &mail[..]].concat();
         assert_eq!(changed(Touched::ALL, None), states(&all));

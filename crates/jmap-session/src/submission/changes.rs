@@ -19,7 +19,8 @@ pub(crate) async fn changes(
     let request = SubmissionChanges::from_arguments(arguments)?;
     scope.require(&request.account_id)?;
     settle(scope).await?;
-    let response = scope.own_state(|state| changes_response(state.submissions(), request, id_of)).await??;
+    let response =
+        scope.own_state(|state| changes_response(state, state.submissions(), request, id_of)).await??;
     responder.respond("EmailSubmission/changes", &response, call_id).await?;
     Ok(())
 }

@@ -157,7 +157,8 @@ impl TestServer {
 
     /// A caller with an OAuth access token for these scopes.
     pub async fn scoped_caller(&self, scopes: Scopes) -> Caller {
-        let added = self.ctx.directory.add_grant(&self.record.name, &self.root, "test").await;
+        let record = self.ctx.directory.get(&self.record.name).await.unwrap();
+        let added = self.ctx.directory.add_grant(&record, &self.root, "test").await;
         let (_, slot, secret) = added.unwrap();
         let at = self.clock.now().after(OAUTH_ACCESS_LIFETIME);
         let (account, client, binding) = (self.record.name.to_string(), [0; 32], [0; 32]);

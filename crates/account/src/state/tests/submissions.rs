@@ -110,7 +110,7 @@ fn the_oldest_records_that_are_over_go_first() {
     }
     let before = state.submissions().changed();
     submit(&mut state, limits::SUBMISSIONS, 1);
-    let changes = state.submissions().changes(before, 10).unwrap();
+    let changes = state.submissions().changes(before, state.position(), 10).unwrap();
     assert_eq!((changes.created, changes.destroyed), (vec![id(limits::SUBMISSIONS)], vec![id(5)]));
     // Bytes count as well.
     assert!(state.superfluous_submissions(limits::SUBMISSIONS_BYTES).is_none());
@@ -155,7 +155,7 @@ fn changes_come_in_pages_and_too_old_states_are_unknown() {
     let records = state.submissions();
     let (mut at, mut created) = (Position::ZERO, Vec::new());
     loop {
-        let page = records.changes(at, 1).unwrap();
+        let page = records.changes(at, state.position(), 1).unwrap();
         created.extend(page.created);
         at = page.upto;
         if !page.more {
@@ -164,13 +164,16 @@ fn changes_come_in_pages_and_too_old_states_are_unknown() {
     }
     assert_eq!(created, [id(0), id(2), id(3)]);
     assert_eq!(at, records.changed());
-    assert!(records.changes(records.changed().next(), 10).is_none(), "it has not been yet");
-    let known = records.changed();
+    let (known, end) = (records.changed(), records.changed().next());
+    assert!(records.changes(end, known, 10).is_none(), "it has not been yet");
+    let page = records.changes(end, end, 10).unwrap();
+    assert_eq!((page.upto, page.more), (known, false), "what follows the last change is valid");
+    assert!(page.created.is_empty() && page.updated.is_empty() && page.destroyed.is_empty());
     for n in 10..limits::RECORD_TOMBSTONES + 10 {
         submit(&mut state, n, 1);
         apply(&mut state, Origin::Owner, vec![Event::SubmissionRemoved { submission: id(n) }]);
     }
-    assert!(state.submissions().changes(Position(1), 10).is_none());
-    let page = state.submissions().changes(known, 10).unwrap();
+    assert!(state.submissions().changes(Position(1), state.position(), 10).is_none());
+    let page = state.submissions().changes(known, state.position(), 10).unwrap();
     assert!(page.created.is_empty() && page.destroyed.is_empty(), "they came and went");
 }

@@ -56,7 +56,7 @@ pub(super) fn of_body(error: BodyError) -> Response {
             let detail = format!("A request has at most {limit} bytes.");
             response(&Problem::limit("maxSizeRequest", detail))
         }
-        BodyError::TooMany => response(&Problem::new(ProblemType::About, 429, &error.to_string())),
+        BodyError::TooMany => response(&Problem::new(ProblemType::About, 429, error.to_string())),
         BodyError::TimedOut | BodyError::Disconnected => error.into(),
     }
 }
