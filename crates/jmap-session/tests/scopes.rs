@@ -182,7 +182,7 @@ async fn a_login_hears_of_changes_of_its_scopes() {
     world.server.act("create Work").await;
     world.server.act("flag INBOX 1 \\Seen").await;
     assert_eq!(next(&mut contacts).await, none);
-    assert_eq!(next(&mut mail).await, ["Email", "Mailbox", "Thread"]);
+    assert_eq!(next(&mut mail).await, ["Email", "Mailbox"]);
     call(&world.all, "Identity/set", json!({ "create": { "a": { "email": "me@localhost" } } })).await;
     assert_eq!(next(&mut contacts).await, none);
     assert!(next(&mut mail).await.contains(&"Identity".to_owned()));
