@@ -106,12 +106,6 @@ pub(crate) fn since(logs: &Logs<'_>, state: &State) -> Option<MailboxChanges> {
 }
 
 impl MailboxChanges {
-    /// Whether no mailbox changed.
-    pub(crate) fn is_empty(&self) -> bool {
-        let MailboxChanges { created, changed, counts, destroyed } = self;
-        [created, changed, counts, destroyed].into_iter().all(BTreeSet::is_empty)
-    }
-
     /// Adds a change in the account's own log.
     fn own(&mut self, logs: &Logs<'_>, change: MailboxChanged) {
         let shown = |mailbox| place_of(logs, mailbox).map(|placed| placed.id());
