@@ -62,7 +62,12 @@ pub(crate) async fn run(
         }
     }
     let created = scope.as_ref().map_or(&created, |scope: &Scope<'_>| &scope.created);
-    let shared = shared_accounts::accounts(user).await.unwrap_or_else(|error| {
+    let shared = match &scope {
+        // Open, with all changes that were acknowledged before the request.
+        Some(scope) => scope.shared_accounts().await,
+        None => shared_accounts::accounts(user).await,
+    };
+    let shared = shared.unwrap_or_else(|error| {
         // The client fetches the Session object, and is refused that then.
         tracing::warn!(%error, "cannot find the accounts of other owners");
         Vec::new()

@@ -12,7 +12,6 @@ use sealpost_jmap::{Problem, Request, json};
 use sealpost_push::Pusher;
 use sealpost_session::Context;
 use sealpost_submission::outbox::Outbox;
-use sealpost_submission::vacation::Vacations;
 use tokio::sync::Semaphore;
 
 use crate::identity::OwnAddresses;
@@ -32,8 +31,6 @@ pub struct JmapShared {
     /// Memory for the values of requests.
     values: Budget,
     pub(crate) domain_users: DomainUsers,
-    /// The vacation responses; without them the capability is not announced.
-    pub(crate) vacations: Option<Vacations>,
     under_way: Mutex<HashMap<AccountId, Weak<UnderWay>>>,
     /// What users submit mail through; `None` if this server sends none.
     pub(crate) outbox: Option<Outbox>,
@@ -59,7 +56,6 @@ impl JmapShared {
             referenced,
             values,
             domain_users: DomainUsers::default(),
-            vacations: None,
             under_way: Mutex::default(),
             outbox: None,
             own_addresses: OwnAddresses::default(),
@@ -69,8 +65,7 @@ impl JmapShared {
     /// With what users submit mail through, and what sends vacation responses.
     #[must_use]
     pub fn sending(self, outbox: Option<Outbox>) -> Self {
-        let vacations = outbox.as_ref().map(|outbox| outbox.vacation().vacations().clone());
-        JmapShared { outbox, vacations, ..self }
+        JmapShared { outbox, ..self }
     }
 
     /// Offers pushes to devices, if the server can send them.

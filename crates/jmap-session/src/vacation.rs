@@ -24,7 +24,8 @@ fn own<'a>(scope: &'a Scope<'_>) -> Result<(&'a Vacations, AccountName), Failure
     let name = AccountName::parse(&user.name)?;
     // Without them the capability is not announced, and no request can use it.
     let none = || Failure::from(MethodError::from(MethodErrorType::UnknownMethod));
-    Ok((user.shared.vacations.as_ref().ok_or_else(none)?, name))
+    let outbox = user.shared.outbox.as_ref().ok_or_else(none)?;
+    Ok((outbox.vacation().vacations(), name))
 }
 
 fn state_of(vacation: &Vacation) -> State {
