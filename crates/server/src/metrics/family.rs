@@ -132,3 +132,19 @@ impl Series<'_> {
         }
     }
 }
+
+/// A [`Family`] that is written at once: its name without `_total`, kind, unit, labels, help and how to write it.
+macro_rules! family {
+    ($name:literal, $kind:ident, $unit:literal, $labels:literal, $help:literal, $write:expr) => {
+        $crate::metrics::family::Family {
+            name: $name,
+            kind: $crate::metrics::openmetrics::Kind::$kind,
+            unit: $unit,
+            labels: $labels,
+            help: $help,
+            write: $crate::metrics::family::Write::Whole($write),
+        }
+    };
+}
+
+pub(super) use family;
