@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the name of every test: a claim of at most WORDS words, whose actors are named.
+"""Checks the name of every test: a claim of at most WORDS words, whose actors and objects are named.
 
     tests/structure/test_names.py              check; exit status 1 if there is a finding
     tests/structure/test_names.py --self-test  test the scanner
@@ -20,6 +20,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 WORDS = 10
 # Words that name no actor: write client, session, node, operator. And `told`: write report or notify.
 PRONOUNS = {"anybody", "everybody", "nobody", "somebody", "someone", "told", "who", "whoever", "whom"}
+# Words that name no object: `purged_messages_are_left_out`, not `what_is_gone_is_left_out`.
+OBJECTS = {"what"}
 
 ATTRIBUTE = re.compile(r"\s*#\[(?P<path>\w+(?:::\w+)*)")
 FUNCTION = re.compile(r"\s*(?:pub(?:\([^)]*\))? )?(?:async )?fn (?P<name>\w+)")
@@ -54,11 +56,16 @@ def problem(name):
     'has 11 words, of 10 at most'
     >>> problem("who_waits_is_served_first")
     "names no actor: 'who'"
+    >>> problem("what_is_gone_is_left_out")
+    "names no object: 'what'"
     """
     words = [word for word in name.split("_") if word]
     if len(words) > WORDS:
         return f"has {len(words)} words, of {WORDS} at most"
-    return next((f"names no actor: {word!r}" for word in words if word in PRONOUNS), None)
+    for kind, banned in (("actor", PRONOUNS), ("object", OBJECTS)):
+        if found := next((word for word in words if word in banned), None):
+            return f"names no {kind}: {found!r}"
+    return None
 
 
 def main():

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scan_does_not_evict_what_is_used() {
+    fn a_scan_does_not_evict_used_entries() {
         let cache = Cache::new(100 * ENTRY);
         for _ in 0..2 {
             (0..60).for_each(|n| match cache.get(&id(n)) {

@@ -265,7 +265,7 @@ async fn one_append_that_is_too_large_refuses_no_other() {
 }
 
 #[tokio::test]
-async fn what_an_account_grows_by_is_counted() {
+async fn growth_of_an_account_is_charged() {
     let world = Fixture::new(Store::memory(), 1 << 20);
     let account = world.open(1).await;
     let before = account.weight();

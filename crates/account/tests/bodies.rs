@@ -175,7 +175,7 @@ async fn a_message_is_whole_after_an_interrupted_eviction() {
 }
 
 #[tokio::test]
-async fn with_a_message_goes_what_is_left_of_it() {
+async fn purging_a_message_removes_its_stub() {
     let w = Fixture::new().await;
     let messages = [w.append(&mail(1)).await, w.append(&mail(2)).await];
     w.account.evict_bodies(messages.to_vec(), |_, _| true).await.unwrap();

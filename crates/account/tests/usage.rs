@@ -80,7 +80,7 @@ async fn tick() {
 }
 
 #[tokio::test]
-async fn what_is_written_down_and_what_came_since() {
+async fn usage_is_the_record_plus_later_entries() {
     let world = Fixture::new().await;
     assert_eq!(world.known().await, (0, 0));
     append(&world.account, 1000).await;
@@ -102,7 +102,7 @@ async fn what_is_written_down_and_what_came_since() {
 }
 
 #[tokio::test]
-async fn what_is_in_shared_mailboxes_counts() {
+async fn messages_in_shared_mailboxes_count() {
     let world = Fixture::new().await;
     let share = world.share().await;
     append(&share, 77).await;

@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_put_into_the_account_counts() {
+    fn only_restores_into_this_account_count() {
         let other = HEAD.replace("Me at", "You at");
         let lines =
             [put("INBOX", 1, "INBOX", 2), other, put("INBOX", 3, "INBOX", 4), HEAD.into(), "{\"fol".into()];

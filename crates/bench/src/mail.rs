@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_near_what_was_asked_for() {
+    fn message_sizes_are_near_the_requested_size() {
         for size in [5_000, 25_000, 1_000_000] {
             let length = message(3, size).len();
             assert!(length.abs_diff(size) < size / 8, "{length} for {size}");

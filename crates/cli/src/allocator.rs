@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_is_added_and_what_is_set_stays() {
+    fn adds_missing_settings_and_keeps_those_of_the_environment() {
         let [arenas, trim] = TUNING;
         assert_eq!(missing(Reading::Files, |_| false), [arenas, trim, (MAPPED, "1048576")]);
         assert_eq!(missing(Reading::Bucket, |_| false), [arenas, trim, (MAPPED, "262144")]);

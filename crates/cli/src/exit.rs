@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_status_is_what_the_failure_means() {
+    fn the_exit_status_follows_the_error() {
         let io = |kind: io::ErrorKind| anyhow::Error::from(io::Error::from(kind));
         let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
         for (error, expected) in [

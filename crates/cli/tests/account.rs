@@ -240,7 +240,7 @@ fn aliases_forward_to_other_servers_if_sending_is_on() {
 }
 
 #[test]
-fn what_loses_its_last_account_is_named() {
+fn removing_an_account_names_aliases_without_targets() {
     let home = Home::with_account();
     home.ok(&["alias", "add", "info@example.org", ACCOUNT]);
     home.ok(&["alias", "add", "more@example.org", "info@example.org"]);

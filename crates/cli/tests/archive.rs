@@ -39,7 +39,7 @@ fn files(root: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 #[test]
-fn stats_counts_what_another_program_left() {
+fn stats_counts_the_messages_of_imap_backup() {
     let home = Home::new();
     imap_backup(&home);
     let before = files(&home.path("copy"));

@@ -328,7 +328,7 @@ fn jmap_clients_measure_a_server_of_its_own() {
 
 /// All that real clients were seen to send, beside a writer; and every client's first synchronization.
 #[test]
-fn what_clients_send_is_answered_completely() {
+fn commands_of_real_clients_are_answered_completely() {
     let home = Home::new();
     let args = ["bench", "trace", "--messages", "40", "--runs", "2", "--writes", "50"];
     let (document, status) = home.json(&args);
@@ -358,7 +358,7 @@ fn what_clients_send_is_answered_completely() {
 }
 
 #[test]
-fn the_trace_shows_what_the_bench_itself_can_do() {
+fn a_null_trace_measures_the_load_generator_alone() {
     let home = Home::new();
     let (document, status) = home.json(&["bench", "trace", "--null", "--messages", "20", "--runs", "1"]);
     assert_eq!((status, document["trace"].as_array().unwrap().len()), (0, 52), "{document}");

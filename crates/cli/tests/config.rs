@@ -24,7 +24,7 @@ const QUIET: &str = "directory = \"mail\"\n[listen]\nsmtp = []\nimap = [\"127.0.
                      lmtp_unix = [\"lmtp.sock\"]\n[timeouts]\nshutdown_grace = \"3s\"\n";
 
 #[test]
-fn it_says_what_is_in_force_and_why() {
+fn show_prints_values_in_force_and_their_sources() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), "s.toml", QUIET);
     let (status, shown, _) =
@@ -149,7 +149,7 @@ fn it_serves_as_the_file_says() {
 }
 
 #[test]
-fn a_node_keeps_what_it_calls_itself_on_the_bus() {
+fn a_node_keeps_its_bus_id_across_restarts() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), "s.toml", &format!("{QUIET}[bus]\nurl = \"nats://127.0.0.1:1\"\n"));
     let serve = || {

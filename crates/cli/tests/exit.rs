@@ -56,7 +56,7 @@ fn a_wrong_configuration_is_2_for_every_command() {
 }
 
 #[test]
-fn what_the_configuration_names_has_to_be_there() {
+fn files_named_in_the_configuration_must_exist() {
     let home = Home::with_account();
     let serve = |name: &str, text: &str| {
         home.file(name, format!("directory = \"never\"\n{text}"));

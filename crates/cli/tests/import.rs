@@ -118,7 +118,7 @@ fn an_eml_gets_the_date_of_its_header() {
 }
 
 #[test]
-fn what_fails_does_not_stop_the_rest() {
+fn a_failed_file_does_not_stop_the_import() {
     let home = Home::with_account();
     home.file("tree/good.mbox", mbox(3, 100));
     home.file("tree/good.eml", "Subject: a\n\nb\n");

@@ -180,7 +180,7 @@ fn labels_of_gmail_are_mailboxes_and_flags() {
 }
 
 #[test]
-fn what_a_message_says_of_itself_comes_back_as_text() {
+fn status_fields_of_a_message_are_kept_as_text() {
     let home = Home::with_account();
     let own = "Status: RO\r\nX-Status: AFTD\r\nX-Keywords: evil\r\nX-Mozilla-Status: 0009\r\nX-Mozilla-Keys: evil\r\n\
                Content-Length: 3\r\nX-IMAP: 1 2\r\nX-Gmail-Labels: Trash\r\nX-Sealpost-Own-Status: x\r\n";
@@ -268,7 +268,7 @@ fn an_unwritable_mailbox_does_not_stop_the_others() {
 }
 
 #[test]
-fn only_the_owner_can_read_what_export_writes() {
+fn exported_files_are_readable_by_their_owner_alone() {
     let home = Home::with_account();
     home.file("a.mbox", mbox(2, 100));
     import(&home, ACCOUNT, &["--mailbox", "a/b", "a.mbox"]);

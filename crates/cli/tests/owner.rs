@@ -114,7 +114,7 @@ fn text(output: &Output) -> String {
 }
 
 #[test]
-fn what_root_makes_belongs_to_the_owner_of_the_data() {
+fn files_created_by_root_get_the_data_owner() {
     if !is_root() {
         eprintln!("not tested: only root has another user's files to leave behind");
         return;
@@ -140,7 +140,7 @@ fn what_root_makes_belongs_to_the_owner_of_the_data() {
 
 /// What root restores, the owner pulls into next.
 #[test]
-fn what_root_writes_into_a_copy_belongs_to_its_owner() {
+fn files_that_root_writes_into_a_backup_get_its_owner() {
     let home = home();
     let server = home.serve();
     let port = server.port("imap").to_string();

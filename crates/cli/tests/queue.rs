@@ -131,7 +131,7 @@ fn mail_is_held_released_bounced_and_removed() {
 }
 
 #[test]
-fn rules_hold_what_comes_until_they_are_withdrawn() {
+fn rules_hold_matching_mail_until_they_are_removed() {
     let (home, queue) = started();
     let first = queue.accept(ACCOUNT, &["joe@one.example"], "<1@example.org>");
     let note = ["--for", "1h", "--note", "they are down"];
@@ -240,7 +240,7 @@ fn object(home: &Home, pattern: &str) -> String {
 }
 
 #[test]
-fn check_reads_the_queue_and_names_what_is_damaged() {
+fn check_reads_the_queue_and_names_damaged_objects() {
     for pattern in
         ["queue/%/log/%", "queue/%/history/%", "queue/%/segment/%", "queue/%/snap/%", "domains/%/dkim/%"]
     {

@@ -21,7 +21,7 @@ fn incompressible(seed: u64, size: u64) -> String {
 }
 
 #[test]
-fn a_probe_says_what_the_local_store_does() {
+fn a_probe_reports_the_properties_of_a_local_store() {
     let home = Home::with_account();
     let (found, status) = home.json(&["store", "probe"]);
     assert_eq!(status, 0);
@@ -299,7 +299,7 @@ fn put(home: &Home, dir: &str, path: &str) {
 }
 
 #[test]
-fn what_is_damaged_is_named_and_everything_else_is_copied() {
+fn a_backup_names_damaged_objects_and_copies_the_others() {
     let home = Home::with_account();
     let password = ["--password-file", "password"];
     home.ok(&[&["account", "add", "john@example.org"][..], &password].concat());
@@ -427,7 +427,7 @@ fn missing_or_short_files_of_a_copy_are_written_again() {
 }
 
 #[test]
-fn what_is_another_stores_is_named_and_stays() {
+fn a_backup_keeps_and_names_objects_of_another_store() {
     let (home, other) = (Home::with_account(), Home::with_account());
     let to = other.path("data").display().to_string();
     let (summary, status) = home.json(&["backup", "data", &to]);

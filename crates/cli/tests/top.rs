@@ -79,7 +79,7 @@ fn names(text: &str) -> BTreeSet<&str> {
 }
 
 #[test]
-fn a_scrape_is_strict_openmetrics_and_counts_what_was_done() {
+fn a_scrape_is_strict_openmetrics_with_correct_counts() {
     let dir = tempfile::tempdir().unwrap();
     let server = serve(dir.path());
     let _imap = use_it(&server);

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_hidden_has_one_length_and_comes_back() {
+    fn login_uses_round_trip_at_one_length() {
         for (generation, used) in [(0, Timestamp(0)), (u64::MAX, Timestamp(i64::MAX)), (7, Timestamp(-1))] {
             assert_eq!(decode(&encode(generation, used)), Some((generation, used)));
         }

@@ -68,7 +68,7 @@ mod tests {
     use sealpost_base::{FakeClock, Timestamp};
 
     #[test]
-    fn what_is_remembered_is_young_small_and_bounded() {
+    fn the_record_cache_is_bounded_in_age_size_and_number() {
         let clock = Arc::new(FakeClock::new(Timestamp(0)));
         let remembered = Remembered::new(clock.clone());
         let key = sealpost_vault::server_key::KeyId([0; 4]);

@@ -149,7 +149,7 @@ async fn shares_are_deleted_with_their_owners_account() {
 }
 
 #[tokio::test]
-async fn what_was_removed_long_ago_is_deleted_and_nothing_else() {
+async fn only_accounts_removed_long_ago_are_deleted() {
     let world = Fixture::new();
     let directory = world.directory();
     let mut paths = Vec::new();

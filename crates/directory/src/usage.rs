@@ -304,7 +304,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_becomes_more_can_be_too_much() {
+    fn only_growing_resources_can_exceed_a_quota() {
         let quotas = Quotas { storage: Some(100), messages: Some(2), ..Quotas::default() };
         let used = Usage::of_messages(1, 90);
         assert_eq!(quotas.exceeded(used, Usage::of_messages(1, 10)), None);
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_hidden_has_one_length_and_comes_back() {
+    fn usage_round_trips_at_one_length() {
         let full = Usage { storage: u64::MAX, messages: 1, mailboxes: 2, annotations: u64::MAX };
         for (usage, complete) in [(Usage::default(), false), (full, true)] {
             let bytes = encode(usage, complete);

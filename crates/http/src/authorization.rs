@@ -159,7 +159,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_encoded_is_read(user in "[^:\\p{Cc}]{0,20}", password in "[^\\p{Cc}]{0,20}") {
+        fn encoded_basic_credentials_are_decoded(user in "[^:\\p{Cc}]{0,20}", password in "[^\\p{Cc}]{0,20}") {
             let encoded = BASE64.encode(format!("{user}:{password}"));
             prop_assert_eq!(told(format!("Basic {encoded}").as_bytes()), Ok((user, password)));
         }

@@ -199,7 +199,7 @@ async fn texts_too_long_for_segments_are_prepared_once() {
 
 /// Every object but the segments could be gone: that is what they are for.
 #[tokio::test]
-async fn what_segments_hold_is_not_read_from_messages() {
+async fn values_in_segments_are_not_read_from_messages() {
     let w = Fixture::new(4);
     let p = w.process().await;
     p.append("INBOX", &(0..300).map(|n| format!("Subject: {n}\r\n\r\n")).collect::<Vec<_>>()).await;
@@ -258,7 +258,7 @@ async fn messages_out_of_storage_order_take_few_reads() {
 /// Random deliveries, copies, moves, expunges and purges, with two processes that both make and
 /// tidy segments, some of which are damaged or removed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn summaries_are_what_the_structures_say_whatever_happened() {
+async fn summaries_equal_the_structures_through_random_changes() {
     for seed in 10..12 {
         let w = Fixture::new(seed);
         let processes = [w.process().await, w.process().await];
@@ -355,7 +355,7 @@ async fn a_failing_store_never_makes_a_summary_wrong() {
 }
 
 #[tokio::test]
-async fn a_check_finds_what_is_wrong_with_a_segment() {
+async fn a_check_finds_damage_of_a_segment() {
     let w = Fixture::new(40);
     let p = w.process().await;
     p.append("INBOX", &mails(&w.random, 700)).await;

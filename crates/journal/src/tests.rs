@@ -328,7 +328,7 @@ async fn chunks_are_found_by_both_kinds_of_names() {
 }
 
 #[tokio::test]
-async fn trimming_keeps_what_the_last_two_checkpoints_need() {
+async fn trimming_keeps_entries_that_the_last_two_checkpoints_need() {
     let w = world();
     let mut tail = Tail::EMPTY;
     for head in ["h1", "h2", "h3"] {

@@ -126,7 +126,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(seconds in -2_208_988_800i64..253_402_300_800) {
+        fn written_dates_are_parsed(seconds in -2_208_988_800i64..253_402_300_800) {
             let text = asctime(Timestamp::from_seconds(seconds));
             prop_assert_eq!(parse(&text), Some(seconds), "{}", text);
         }

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_the_files_is_left_out() {
+    fn byte_order_marks_and_envelope_lines_are_left_out() {
         for file in [
             &b"From a@b.c Thu Jan  1 00:00:10 1970\nA: b\r\n\r\nFrom x\r\n"[..],
             b"From - \r\n>From a@b\r\nA: b\r\n\r\nFrom x\r\n",

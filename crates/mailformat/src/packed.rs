@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_anywhere_is_an_error() {
+    fn a_stream_truncated_anywhere_is_an_error() {
         for compression in ALL {
             let whole = packed(compression, &text()[..400]);
             for length in 1..whole.len() {
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_is_an_error() {
+    fn a_damaged_stream_is_an_error() {
         for compression in ALL {
             let whole = packed(compression, &text());
             let mut damaged = whole.clone();
@@ -418,7 +418,7 @@ mod tests {
 
     /// Tapes and block devices fill the last block with zeros.
     #[test]
-    fn what_is_behind_and_between_streams_costs_nothing_of_them() {
+    fn bytes_after_and_between_streams_do_not_affect_them() {
         let zeros = [&[0][..], &[0; 511], &[0; 3 * BUFFER_BYTES]];
         for compression in ALL {
             let (one, two) = (packed(compression, &text()), packed(compression, b"end"));

@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_before_a_header_is_the_files() {
+    fn finds_the_length_of_lines_before_the_header() {
         for (head, before) in [
             (&b"A: b\n"[..], 0),
             (b"\xef\xbb\xbfA: b\n", 3),

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_failed_is_whole_up_to_there() {
+    fn a_failed_read_keeps_the_bytes_before_it() {
         struct Fails;
         impl Read for Fails {
             fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {

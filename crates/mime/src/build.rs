@@ -203,7 +203,7 @@ mod tests {
     use crate::Scanner;
 
     #[test]
-    fn what_is_built_is_read_back() {
+    fn built_messages_are_scanned_back() {
         let inner = MessageBuilder::new()
             .subject("Inneres")
             .body(Entity::multipart("mixed", vec![Entity::text("deep"), Entity::html("<b>x</b>")]))

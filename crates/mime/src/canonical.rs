@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn ignorable_is_what_unicode_says() {
+    fn ignorable_characters_equal_the_unicode_property() {
         let property = CodePointSetData::new::<DefaultIgnorableCodePoint>();
         for c in (0..=0x10_ffff).filter_map(char::from_u32) {
             assert_eq!(is_ignorable(c), property.contains(c), "U+{:04X}", c as u32);

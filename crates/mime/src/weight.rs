@@ -64,7 +64,7 @@ mod tests {
     use crate::Scanner;
 
     #[test]
-    fn what_a_sender_adds_counts() {
+    fn every_part_and_field_adds_to_the_weight() {
         let weight = |message: String| {
             let mut scanner = Scanner::new();
             scanner.push(message.as_bytes());

@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_verifier_or_challenge() {
+    fn rejects_malformed_verifiers_and_challenges() {
         for wrong in ["", &"a".repeat(42), &"a".repeat(129), &"ü".repeat(43), &" ".repeat(43)] {
             assert!(challenge_of(wrong).is_none() && !is_challenge(wrong), "{wrong}");
         }

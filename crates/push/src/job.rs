@@ -280,7 +280,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn replies_decide_what_becomes_of_a_push() {
+    fn the_reply_status_decides_the_outcome_of_a_push() {
         let pause = Some(Duration::from_secs(7));
         for (status, expected) in [
             (200, Outcome::Sent),

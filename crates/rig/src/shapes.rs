@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_trace_is_refused_with_its_line() {
+    fn a_malformed_trace_is_refused_with_its_line() {
         let wrong = |log: &str, summary: &str| format!("{:#}", summarize(log, summary).unwrap_err());
         assert!(wrong("Noop\nFrobnicate", "").starts_with("line 2: "), "{}", wrong("Noop\nFrobnicate", ""));
         assert!(wrong("Noop", "head\n1,Noop").contains("count,command,aggregation"));

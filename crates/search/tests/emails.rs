@@ -396,7 +396,7 @@ impl Client {
 }
 
 #[tokio::test]
-async fn changes_lead_to_what_a_new_query_finds() {
+async fn applied_changes_equal_a_new_query() {
     for seed in 100..116 {
         let mut world = World::new(seed, 64 << 20).await;
         for _ in 0..15 {

@@ -44,7 +44,7 @@ fn byte(at: usize) -> u8 {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn what_commands_move_is_never_held() {
+async fn large_messages_are_streamed_in_bounded_memory() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::local(dir.path()).await.unwrap();
     let mut world = TestServer::over(

@@ -413,7 +413,7 @@ async fn missing_and_damaged_packs_cost_requests_and_nothing_else() {
 
 /// What was purged is in no pack, and what is left is packed.
 #[tokio::test]
-async fn what_was_purged_is_in_no_pack() {
+async fn purged_messages_are_in_no_pack() {
     let bucket = Bucket::new(100).await;
     let account = bucket.world.account().await;
     let before = bucket.packs().await;
@@ -438,7 +438,7 @@ async fn what_was_purged_is_in_no_pack() {
 /// What segments of headers and structures answer is what the messages say, in few requests, and
 /// not what they said before something was expunged.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn segments_answer_what_the_messages_say() {
+async fn segments_give_the_same_answers_as_messages() {
     let bucket = Bucket::new(400).await;
     let multipart = "Subject: parts\r\nReferences: <a@b>\r\n <c@d>\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n\
                      --b\r\nX-A: 1\r\n\r\none\r\n--b\r\nContent-Type: message/rfc822\r\n\r\nSubject: in\r\n\r\ntwo\r\n--b--\r\n";

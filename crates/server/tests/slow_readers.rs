@@ -30,7 +30,7 @@ const GROWTH: usize = SLOW * limits::KEYWORDS * limits::KEYWORD_BYTES / 2;
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn what_clients_do_not_take_is_little_or_drawn() {
+async fn output_for_slow_readers_is_small_or_charged() {
     let memory = MemoryDivision { work: BUDGET, ..Default::default() };
     let mut world = TestServer::over(Store::memory(), Settings { memory, ..Settings::default() }, None).await;
     let mut client = world.login().await;

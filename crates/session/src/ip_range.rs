@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_range_is_refused() {
+    fn refuses_malformed_ranges() {
         for text in [
             "",
             "10.0.0",

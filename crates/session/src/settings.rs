@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn the_url_of_jmap_is_what_clients_can_reach() {
+    fn the_jmap_url_is_reachable_by_clients() {
         let of = |settings: Settings| (settings.jmap_url(), settings.jmap_host());
         let known = |url: &str, host: &str, port| {
             (Some(format!("{url}/.well-known/jmap")), Some((host.to_owned(), port)))

@@ -354,7 +354,7 @@ mod tests {
     /// The attack: a sender guesses the content of another's mail, and checks whether the stored
     /// object became shorter.
     #[test]
-    fn what_two_messages_have_alike_makes_nothing_shorter() {
+    fn common_text_of_two_messages_saves_no_bytes() {
         let secret = "the code for your account is QZXJVK, do not tell it to anybody";
         let piece = |text: &str, section: &mut Vec<u8>| put_piece(text.as_bytes(), section).unwrap();
         for rest in ["", &"a text of some length ".repeat(SHORT_PIECE_BYTES / 8)] {

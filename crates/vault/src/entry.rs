@@ -626,12 +626,12 @@ mod tests {
         assert_eq!(sealed.err().unwrap().kind(), Kind::Corrupt);
     }
 
-    /// What the MAC costs: `cargo test -p sealpost-vault --release what_a_mac_costs -- --ignored
+    /// What the MAC costs: `cargo test -p sealpost-vault --release measures_the_cost_of_a_mac -- --ignored
     /// --nocapture`.
     #[test]
     #[ignore = "prints figures"]
     #[allow(clippy::print_stdout, reason = "that is what it is for")]
-    fn what_a_mac_costs() {
+    fn measures_the_cost_of_a_mac() {
         use sealpost_base::{Clock, SystemClock};
         let (clock, key, times) = (SystemClock::new(), log_key(1), 20_000u32);
         for size in [300usize, 2_000, 64 * 1024] {

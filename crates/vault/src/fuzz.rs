@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_once_still_opens() {
+    fn objects_of_the_corpus_still_open() {
         let (keys, at, text) = (keys(), Position(7), TEXT.repeat(10));
         let mut opened = 0;
         for (name, bytes) in corpus() {

@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_opens_what_earlier_and_next_keys_sealed() {
+    fn a_queue_opens_entries_of_earlier_and_next_keys() {
         use crate::entry::{Header, LogKey, open, seal_owner_raw};
         use crate::{Hash, entry::Generation};
         let (random, node, log) = (SeededRandom::new(1), AccountId([7; 16]), LogKey::for_tests());

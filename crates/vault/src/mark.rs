@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attestation_names_what_it_was_given() {
+    fn an_attestation_names_its_hashes() {
         let key = LogKey::of(&keys());
         let hashes = [Hash::of(b"a"), Hash::of(b"b")];
         let mark = attestation(&key, ACCOUNT, &hashes);

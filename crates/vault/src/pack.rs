@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_packed_is_found() {
+    fn packed_messages_are_found() {
         let members = [member(1, 100), member(5, 0), member(9, 3000)];
         let object = sealed(&members).unwrap();
         let pack = Pack::open(&keys(), ACCOUNT, PATH, &object).unwrap();

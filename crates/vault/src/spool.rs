@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_crash_left_is_swept_by_age() {
+    async fn spool_objects_left_by_a_crash_are_swept_by_age() {
         let (store, budget, random) = (Store::memory(), Budget::new(8 << 20), SeededRandom::new(1));
         let left = SpoolWriter::new(&store, &budget, &random).await.unwrap().finish().await.unwrap();
         drop(left);

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_message_would_have_in_the_end_counts() {
+    fn a_flag_change_is_limited_by_the_resulting_flags() {
         let mut state = AccountState::new(ACCOUNT);
         apply(&mut state, vec![Event::delivered(message(1))]);
         let inbox = (state.inbox().id(), state.inbox().uids());

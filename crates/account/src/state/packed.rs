@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_take_what_they_differ_by() {
+    fn packed_size_depends_on_the_differences_of_numbers() {
         let words = |numbers: &[u64]| Packed::new(numbers).words.len();
         let equal = [77; MOST];
         assert_eq!(words(&equal), 0);

@@ -311,7 +311,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
     #[test]
-    fn the_state_is_what_a_naive_model_says(
+    fn the_state_equals_a_naive_model(
         log in prop::collection::vec(prop::collection::vec(events(), 1..4), 0..40),
         cut in 0usize..40,
     ) {
@@ -520,7 +520,7 @@ fn mailbox_names(state: &AccountState) -> Vec<&str> {
 }
 
 #[test]
-fn a_rename_may_take_the_names_of_what_it_moves() {
+fn a_rename_may_reuse_names_of_moved_mailboxes() {
     let create = |name: &str| Event::MailboxCreated { name: name.to_owned(), special_use: None };
     let made = |names: &[&str]| {
         let mut state = AccountState::new(ACCOUNT);

@@ -191,7 +191,7 @@ mod tests {
     use crate::backup::{imap_backup, maildir};
 
     #[test]
-    fn what_is_transferred_is_the_same_and_there_once() {
+    fn conversion_keeps_bytes_and_makes_no_duplicates() {
         let directory = tempfile::tempdir().unwrap();
         let source = imap_backup::open(&directory.path().join("source")).unwrap();
         let name = folder_name("a");

@@ -260,7 +260,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn runs_are_what_a_map_says(steps in prop::collection::vec(step(), 0..200)) {
+        fn known_messages_equal_a_naive_map(steps in prop::collection::vec(step(), 0..200)) {
             let (mut known, mut model) = (KnownMessages::new(), BTreeMap::<u32, (u8, bool)>::new());
             for step in steps {
                 match step {

@@ -110,7 +110,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn they_are_what_a_list_of_bytes_says(steps in prop::collection::vec((any::<bool>(), 0u64..60, 0u64..20), 0..20)) {
+        fn ranges_equal_a_naive_byte_map(steps in prop::collection::vec((any::<bool>(), 0u64..60, 0u64..20), 0..20)) {
             let (mut ranges, mut model) = (Ranges::new(100), [false; 100]);
             for (add, begins, length) in steps {
                 let ends = begins + length;

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_compressed_comes_back_for_any_division() {
+    fn deflate_round_trips_however_input_is_divided() {
         let text: Vec<u8> = (0..200_000u32).map(|n| (n.wrapping_mul(n) >> 7) as u8 % 11).collect();
         for size in [1, 7, 1000, 4096, 70_000] {
             let (mut from, mut to) = (Deflate::new(), Deflate::new());

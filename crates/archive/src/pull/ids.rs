@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_listing_does_not_say_is_as_it_was() {
+    fn a_listing_without_ids_does_not_refute_known_ids() {
         let ids = Ids::of(&[found("a", None), found("b", None)], &[kept("a", "M")]);
         assert!(is_believed(&ids, "a", "M") && !is_believed(&ids, "b", "M"));
         let renamed = Ids::of(&[found("b", None)], &[kept("a", "M")]);

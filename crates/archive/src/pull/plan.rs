@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_not_changed_is_left_alone() {
+    fn unchanged_folders_are_not_pulled() {
         assert_eq!(reason(numbers(), kept("a"), true), None);
         assert_eq!(reason(numbers(), kept("a"), false), Some(Reason::Unknown));
         assert_eq!(
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_never_had_a_message_is_taken_for_empty() {
+    fn only_a_never_used_mailbox_counts_as_empty() {
         let empty = |numbers| {
             planned(&[found("a", Some(numbers))], &[], true, false, &HashMap::new())[0].empty().is_some()
         };

@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_again_whatever_ended_the_run() {
+    fn the_map_is_read_however_the_run_ended() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a-b.uids");
         let put = |uid| Put { uidvalidity: 3, uid, there: (4, uid + 100) };

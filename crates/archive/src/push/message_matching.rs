@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_twice_is_taken_twice() {
+    fn two_equal_messages_match_two_at_the_destination() {
         let source = folder(&[(1, 1), (2, 1), (3, 1), (4, 2)]);
         let there = folder(&[(11, 1), (12, 3), (13, 1)]);
         let pairs = pair(&source, &there, None);

@@ -72,7 +72,7 @@ fn counts(report: &Report) -> (u64, u64, u64) {
 }
 
 #[tokio::test]
-async fn what_is_restored_is_there_once_however_often() {
+async fn repeated_restores_make_no_duplicates() {
     for capabilities in
         ["", "LITERAL+", "LITERAL-", "MULTIAPPEND", "LITERAL+ MULTIAPPEND", "LITERAL- MULTIAPPEND"]
     {

@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_ends_leaves_what_was_seen() {
+    fn samples_of_an_ended_server_are_kept() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let sampler = Sampler::start(Tree::new(child.id()), Every::default(), SystemClock::new());
         let mark = sampler.begin();

@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_below_a_tick_has_no_ratio() {
+    fn figures_below_a_clock_tick_have_no_ratio() {
         let line = |figure, values: &[f64]| Line {
             name: "copy".into(),
             figure,

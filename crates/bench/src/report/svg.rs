@@ -221,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_from_outside_stays_text() {
+    fn outside_text_is_escaped() {
         assert_eq!(escape("<a href=\"x\">&'"), "&lt;a href=&quot;x&quot;&gt;&amp;&#39;");
         assert_eq!(escape("a\0\u{1b}[31m\nb\u{ffff}"), "a\u{fffd}\u{fffd}[31m b\u{fffd}");
         let mut svg = Svg::new(10.0, 10.0, "</title><script>");

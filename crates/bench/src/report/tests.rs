@@ -55,7 +55,7 @@ fn example(hostile: &str) -> Run {
 }
 
 #[test]
-fn the_page_stands_alone_and_shows_what_there_is() {
+fn the_page_is_self_contained_and_complete() {
     let page = html(&example(""));
     for wanted in [
         "thunderbird",
@@ -82,7 +82,7 @@ fn the_page_stands_alone_and_shows_what_there_is() {
 }
 
 #[test]
-fn what_servers_say_is_text_everywhere() {
+fn text_of_servers_is_escaped_everywhere() {
     let run = example("\"><script>alert(1)</script>'&\x1b[2J");
     let page = html(&run);
     assert!(!page.contains("<script") && !page.contains('\x1b'), "{page}");

@@ -29,7 +29,7 @@ fn documents_round_trip() {
 }
 
 #[test]
-fn what_is_newer_or_something_else_is_refused() {
+fn refuses_newer_formats_and_other_documents() {
     assert!(
         Run::from_json(r#"{"format":2,"title":"x","servers":[]}"#)
             .unwrap_err()
@@ -106,7 +106,7 @@ fn this_machine_is_described() {
 }
 
 #[test]
-fn processes_that_ended_used_what_was_seen_until_then() {
+fn ended_processes_count_up_to_their_last_sample() {
     let sleep = std::process::Command::new("sleep").arg("60").spawn();
     let mut child = sleep.unwrap();
     let sampler = Sampler::start(Tree::new(child.id()), Every::default(), SystemClock::new());

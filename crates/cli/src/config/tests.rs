@@ -19,7 +19,7 @@ fn an_empty_file_is_the_default() {
 }
 
 #[test]
-fn the_default_file_says_what_is_in_force() {
+fn the_default_file_has_the_default_values() {
     let file = reference::default_file();
     let commented = parse(&file).unwrap();
     assert!(KEYS.iter().all(|key| commented.is_default(key.name)));
@@ -39,7 +39,7 @@ fn the_default_file_says_what_is_in_force() {
 }
 
 #[test]
-fn what_is_in_force_can_be_read_again() {
+fn the_values_in_force_can_be_parsed_again() {
     let text = "directory = \"/var/mail\"\nmemory = \"96MiB\"\n[listen]\nimap = [\"127.0.0.1:0\"]\nlmtp_unix = [\"lmtp.sock\"]\n[log]\nformat = \"json\"\n";
     let named_by = file::NamedBy::Option;
     let file = Some(file::ConfigFile { path: "x.toml".into(), named_by });

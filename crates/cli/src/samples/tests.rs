@@ -24,7 +24,7 @@ fn a_few_dozen_of_many_shapes_and_always_the_same() {
 }
 
 #[test]
-fn what_is_written_is_what_is_read() {
+fn sample_texts_are_found_by_the_scanner() {
     let mut found = String::new();
     for sample in groups(ME).flatten().filter(|sample| sample.raw.len() < 1_000_000) {
         let mut scanner = Scanner::new();

@@ -144,7 +144,7 @@ async fn a_planted_grant_ends_and_stops_no_rekey() {
 }
 
 #[tokio::test]
-async fn revoking_takes_what_can_be_revoked_once() {
+async fn a_revocable_slot_can_be_revoked_once() {
     let (_, directory, record, root) = world().await;
     let (_, slot, _) = directory.add_grant(&record, &root, "client").await.unwrap();
     let record = directory.get(&record.name).await.unwrap();

@@ -77,7 +77,7 @@ fn a_file_that_was_changed_is_not_believed() {
 }
 
 #[test]
-fn only_what_was_seen_last_is_remembered() {
+fn only_the_latest_watermarks_are_kept() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("watermarks");
     let marks = Watermarks::load(&path, &keys()).unwrap();

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_is_left_out() {
+    fn purged_messages_are_left_out_of_packs() {
         let [a, b] = [name(0, 1023, 1024), name(1024, 2047, 1024)];
         let one = plan_with(&[a, b], 4, 1024..1025);
         assert_eq!((groups(&one), one.remove), (vec![vec![b]], vec![]));

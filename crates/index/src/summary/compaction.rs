@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_is_written_out() {
+    fn segments_with_purged_rows_are_rewritten_or_removed() {
         let [a, b] = [name(0, 1023, 1024), name(1024, 2047, 1024)];
         let one = plan_with(&[a, b], 1024..1025);
         assert_eq!((one.rewrite, one.remove), (vec![vec![b]], vec![]));

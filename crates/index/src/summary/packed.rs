@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_packed_comes_back() {
+    fn packed_texts_round_trip() {
         let long = "é".repeat(600_000);
         let mut out = String::new();
         put(&mut out, "a");

@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_found() {
+    fn written_summaries_are_found() {
         let writer = filled(20);
         assert_eq!(writer.name(), Some(SegmentName { first: 0, last: 38, entries: 20 }));
         for wanted in [[true; 3], [false, true, false], [false; 3]] {

@@ -21,7 +21,7 @@ fn address(address: SummaryAddress) -> String {
 }
 
 #[test]
-fn a_summary_says_what_sort_and_thread_ask_for() {
+fn a_summary_has_the_fields_of_sort_and_thread() {
     let s = summary(
         "Received: from x\r\nDate: Fri, 21 Nov 1997 09:55:06 -0600\r\nFrom: =?utf-8?q?J=C3=B6rg?= <J@x.example>\r\n\
          To: A Group:Ed Jones <c@a.test>,joe@where.test;, last@x\r\nSubject: Re: =?utf-8?q?Gr=C3=BC=C3=9Fe?=\r\n \
@@ -47,7 +47,7 @@ fn a_summary_says_what_sort_and_thread_ask_for() {
 }
 
 #[test]
-fn what_is_not_there_is_not_what_is_empty() {
+fn absent_fields_differ_from_empty_ones() {
     let s = summary("Subject:\r\n\r\n");
     assert_eq!(s.subject(), Some(""));
     let s = summary("Sender: s@x\r\n\r\n");

@@ -81,7 +81,7 @@ proptest! {
     }
 
     #[test]
-    fn a_patch_does_what_the_rfc_says(
+    fn patches_apply_as_a_naive_model_does(
         members in prop::collection::btree_map("[a-c]", any_json(), 0..4),
         inner in prop::collection::btree_map("[a-c1-2]", any_json(), 0..4),
         patch in prop::collection::btree_map("[a-c](/[a-c1-2]){0,2}", any_json(), 0..4),

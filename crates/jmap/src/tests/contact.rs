@@ -114,7 +114,7 @@ fn localized_cards_are_valid_too() {
 }
 
 #[test]
-fn what_the_types_do_not_allow_is_invalid() {
+fn rejects_values_outside_the_types_of_a_card() {
     for wrong in [
         json!({"created": "2022-09-30T14:35:10.500Z0"}),
         json!({"created": "2022-09-30T14:35:10.50Z"}),

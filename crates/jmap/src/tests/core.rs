@@ -183,7 +183,7 @@ fn a_method_belongs_to_a_capability() {
 }
 
 #[test]
-fn requests_name_what_is_wrong() {
+fn errors_of_a_request_name_the_cause() {
     for (body, status, kind, detail) in [
         ("{", 400, "notJSON", "not I-JSON"),
         ("{\"using\":[],\"using\":[]}", 400, "notJSON", "\"using\" is twice"),

@@ -35,7 +35,7 @@ fn all_wrong_properties_of_a_new_object_are_listed() {
 }
 
 #[test]
-fn a_patch_may_repeat_what_it_cannot_change() {
+fn a_patch_may_repeat_immutable_properties() {
     let current = Mailbox {
         name: Some("a".into()),
         total_emails: Some(5),
@@ -68,7 +68,7 @@ fn only_selected_properties_are_written() {
 }
 
 #[test]
-fn filters_and_sorts_say_what_is_not_supported() {
+fn errors_name_unsupported_filters_and_sorts() {
     let query = |arguments: Value| {
         let mut all = object(json!({"accountId": "A"}));
         all.extend(object(arguments));

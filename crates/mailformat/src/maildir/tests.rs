@@ -142,7 +142,7 @@ fn exporting_again_writes_nothing_twice() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn what_is_written_is_read(lines in proptest::collection::vec("[ -~]{0,9}", 1..5), bits in 0u8..64,
+    fn written_messages_are_read_back(lines in proptest::collection::vec("[ -~]{0,9}", 1..5), bits in 0u8..64,
                                seconds in 100_000_000i64..2_000_000_000, exact in any::<bool>()) {
         let root = tempfile::tempdir().unwrap();
         let message = lines.join("\r\n") + "\r\n";

@@ -332,7 +332,7 @@ fn pieces(message: &str, size: usize) -> impl Iterator<Item = &[u8]> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read(messages in proptest::collection::vec((text(), 0i64..4_000_000_000, 0usize..4), 0..4),
+    fn written_messages_are_read_back(messages in proptest::collection::vec((text(), 0i64..4_000_000_000, 0usize..4), 0..4),
                                size in 1usize..9, exact in any::<bool>()) {
         let line_ends = if exact { LineEnds::Exact } else { LineEnds::Lf };
         let sets = [vec![], vec!["\\Seen".to_owned()], vec!["$Junk".to_owned(), "\\Draft".to_owned()], vec!["\\Flagged".to_owned()]];

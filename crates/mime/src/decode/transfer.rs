@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn base64_ignores_what_is_not_base64() {
+    fn base64_decoding_ignores_other_characters() {
         let b64 = |s: &str| decode(Encoding::Base64, &[s.as_bytes()]);
         assert_eq!(b64("aGVsbG8="), "hello");
         assert_eq!(b64("aGVs\r\nbG8"), "hello");

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_what_was_asked_for() {
+    fn keeps_the_requested_fields() {
         let only = run(HeaderFilter::only(["SUBJECT", "absent"]), &[HEADER]);
         assert_eq!(only, "Subject : hello\r\n world\r\nsubject:2\r\n\r\n");
         let not = run(HeaderFilter::without(["subject"]), &[HEADER]);

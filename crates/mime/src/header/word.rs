@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_parse_stays() {
+    fn malformed_encoded_words_stay_as_they_are() {
         for s in ["=?", "=?x", "=?utf-8?x?a?=", "=?utf-8?q?a", "=??q?a?=", "a =?= b", "=?utf-8?q"] {
             assert_eq!(decode(s), s);
         }

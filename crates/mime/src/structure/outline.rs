@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outline_is_read_from_what_is_stored() {
+    fn an_outline_is_decoded_from_a_stored_structure() {
         for message in ["", "Subject: x\r\n\r\ntext\r\n", NESTED] {
             let structure = structure(message);
             let outline = Outline::decode(&structure.encode()).unwrap();

@@ -80,7 +80,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn what_was_encoded_is_what_there_was(body in prop::collection::vec(prop::sample::select(b"-a\r\n\0".to_vec()), 0..300)) {
+    fn encoded_binary_decodes_to_the_same_bytes(body in prop::collection::vec(prop::sample::select(b"-a\r\n\0".to_vec()), 0..300)) {
         let head = b"Content-Transfer-Encoding: binary\r\n\r\n";
         let (out, nul) = through(&[head, &body]);
         let mut decoded = Vec::new();

@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_writer_slows_is_counted() {
+    fn commands_that_a_writer_slows_are_counted() {
         let mut text = String::new();
         mailbox().slowdowns(&mut text, 1);
         assert!(text.contains("of 2 commands over 1 ms 1 take more than a third longer"), "{text}");

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_do_what_they_say() {
+    fn operations_change_the_model_as_named() {
         let mut placements = Placements::new();
         let named = BTreeMap::from([("m".to_owned(), 7)]);
         let ids = vec!["m".to_owned()];

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_trace_does_not_have_is_refused() {
+    fn unknown_commands_of_a_trace_are_refused() {
         for line in ["Frob", "Fetch { uid: true }", "Search { criteria: Since(2024-13-01), uid: true }"] {
             assert!(shape(&Value::parse(line).unwrap()).is_err(), "{line}");
         }

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_cut_off_or_too_deep() {
+    fn refuses_truncated_and_deeply_nested_values() {
         for line in ["", "Fetch { uid", "Fetch { uid: [Flags", "X(\"a", "Noop x", "/* a", &"(".repeat(10_000)]
         {
             assert!(Value::parse(line).is_err(), "{line:.20}");

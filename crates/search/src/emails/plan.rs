@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_leaves_a_filter_undecided() {
+    fn unknown_facts_leave_a_filter_undecided() {
         let facts =
             Facts { received: Timestamp(5), size: 10, mailboxes: &[], keywords: KeywordBits::default() };
         let decide = |filter: EmailFilter| plan(filter).unwrap().matches(&facts, Verdicts::default());

@@ -239,7 +239,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn lines_are_what_the_protocol_says() {
+    fn lines_are_parsed_as_the_protocol_defines() {
         for (line, head) in [
             ("MSG a.b 1 48", LineHead::Message(48)),
             ("msg a.b\t1 reply.to  7", LineHead::Message(7)),
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_node_says_of_itself_comes_back() {
+    fn presence_messages_round_trip() {
         for said in [Presence::Back, Presence::Here(7), Presence::Leaves(u64::MAX)] {
             let sent = say("s", said);
             let payload = sent.split("\r\n").nth(1).unwrap();

@@ -162,7 +162,7 @@ async fn an_address_in_use_is_named() {
 
 /// A server without memory for so many that say something.
 #[tokio::test]
-async fn sessions_that_wait_are_charged_what_they_keep() {
+async fn waiting_sessions_are_charged_for_kept_memory() {
     const CLIENTS: usize = 70;
     let ctx = context(Settings::default());
     let imap = Arc::new(ImapShared::new(ctx.clone(), &ServerKeys::generate(&SeededRandom::new(1))));

@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_node_keeps_its_name_and_what_it_knows() {
+    async fn a_node_keeps_its_name_and_position() {
         let (data, random) = (tempfile::tempdir().unwrap(), SeededRandom::new(1));
         assert_eq!(node_name(data.path()).unwrap(), None);
         let node = QueueNode::load_or_create(data.path(), "mx.example", &random).await.unwrap();

@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn what_exceeds_the_limits_is_counted_without_details() {
+    fn sessions_beyond_the_limits_are_counted_without_details() {
         let mut day = TlsDay::default();
         let policy =
             |n: usize| AppliedPolicy::of(&session(&format!("d{n}.example"), PolicyUsed::None, Ok(())));

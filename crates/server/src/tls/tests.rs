@@ -140,7 +140,7 @@ fn keys_that_cannot_be_used_say_why_and_which_work() {
 }
 
 #[test]
-fn what_is_no_certificate_in_pem_says_what_it_is() {
+fn errors_name_the_format_of_an_unusable_certificate() {
     for (certificate, said) in [
         ("p256.der", "this is DER, and not PEM"),
         ("pair.p12", "this is PKCS#12"),

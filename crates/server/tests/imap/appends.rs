@@ -134,7 +134,7 @@ fn with_keywords(messages: usize) -> String {
 }
 
 #[tokio::test]
-async fn what_a_command_has_brought_is_counted_until_it_ends() {
+async fn messages_of_an_append_are_charged_until_it_ends() {
     let world = small_world().await;
     let budget = world.ctx.budget.clone();
     let (mut client, session) = dial(&world.imap);

@@ -21,7 +21,7 @@ fn letters(len: usize) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn the_command_and_what_it_refuses() {
+async fn compress_needs_a_login_and_refuses_a_second_start() {
     let mut world = TestServer::new(Settings::default()).await;
     let mut client = world.connect();
     client.line().await;
@@ -153,7 +153,7 @@ async fn uncompressed_input_ends_the_connection_with_a_reason() {
 }
 
 #[tokio::test]
-async fn limits_hold_for_what_comes_out_of_a_bomb() {
+async fn limits_apply_to_decompressed_input() {
     let mut world = TestServer::new(Settings::default()).await;
     let mut client = compressed(&mut world).await;
     let mut other = world.login().await;

@@ -49,7 +49,7 @@ async fn without_the_store_commands_are_refused_and_sessions_stay() {
 }
 
 #[tokio::test]
-async fn what_was_answered_ok_is_there_whatever_fails_in_between() {
+async fn acknowledged_changes_survive_store_failures() {
     for seed in 0..5 {
         let plan = Plan { fail: 100, lose_reply: 100, ..Plan::default() };
         let (mut world, faulty) = world(plan, seed).await;

@@ -36,7 +36,7 @@ async fn literals_before_login_are_small() {
 }
 
 #[tokio::test]
-async fn what_is_nested_deep_or_listed_long_is_refused() {
+async fn refuses_deep_nesting_and_long_lists() {
     let mut world = TestServer::new(Settings::default()).await;
     world.deliver(None, b"Subject: a\r\n\r\nb").await;
     let mut client = world.login().await;

@@ -310,7 +310,7 @@ async fn bytes_that_trickle_in_do_not_keep_a_stranger_connected() {
 /// More long commands than there is memory for: clients without a login get a temporary error,
 /// users wait, and short commands continue unaffected.
 #[tokio::test]
-async fn long_commands_share_what_is_set_aside_for_them() {
+async fn long_commands_share_the_memory_set_aside_for_them() {
     let mut world = TestServer::new(Settings {
         memory: sealpost_base::MemoryDivision { work: 8 * 1024 * 1024, ..Default::default() },
         ..Settings::default()

@@ -56,7 +56,7 @@ async fn a_url_works_while_its_owner_is_logged_in() {
 }
 
 #[tokio::test]
-async fn a_url_shows_what_its_maker_may_read() {
+async fn a_url_shows_only_messages_its_owner_may_read() {
     let mut world = TestServer::new(Settings::default()).await;
     for name in ["fred", "anna"] {
         world.add_account(name, None).await;

@@ -24,7 +24,7 @@ fn another_node(store: Store) -> Arc<ImapShared> {
 }
 
 #[tokio::test]
-async fn a_login_and_a_select_see_what_another_node_acknowledged() {
+async fn login_and_select_see_changes_acknowledged_by_another_node() {
     let store = Store::memory();
     let mut world = TestServer::over(store.clone(), Settings::default(), None).await;
     let other = another_node(store);

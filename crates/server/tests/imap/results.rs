@@ -125,7 +125,7 @@ async fn rows_with_long_flags_come_a_few_at_a_time() {
 }
 
 #[tokio::test]
-async fn what_notify_watches_has_to_have_room() {
+async fn notify_is_refused_without_memory_for_its_mailboxes() {
     const MAILBOXES: usize = 1000;
     let memory = MemoryDivision { accounts: 6 * 1024 * 1024, ..MemoryDivision::default() };
     let mut world = TestServer::new(Settings { memory, ..Settings::default() }).await;

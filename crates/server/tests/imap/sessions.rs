@@ -78,9 +78,9 @@ async fn sessions(world: &TestServer, seed: u64) -> Vec<Believer> {
 const MESSAGE: &[u8] = b"Subject: delivered\r\n\r\nbody\r\n";
 
 #[tokio::test]
-async fn what_each_session_believes_is_what_is_there() {
+async fn every_session_ends_with_the_true_mailbox() {
     for seed in seeds(6) {
-        what_sessions_believe(seed, Settings::default(), |_| ()).await;
+        compare_sessions_with_the_mailbox(seed, Settings::default(), |_| ()).await;
     }
 }
 
@@ -92,7 +92,7 @@ async fn every_session_knows_the_mailbox_despite_hibernation() {
     settings.timeouts.imap_hibernate = Duration::ZERO;
     let unloaded = AtomicUsize::new(0);
     for seed in seeds(6) {
-        what_sessions_believe(seed, settings.clone(), |world| {
+        compare_sessions_with_the_mailbox(seed, settings.clone(), |world| {
             world.clock.advance(Duration::from_secs(61));
             world.ctx.accounts.evict_idle();
             unloaded.fetch_add(usize::from(world.ctx.accounts.loaded() == 0), Ordering::Relaxed);
@@ -102,7 +102,7 @@ async fn every_session_knows_the_mailbox_despite_hibernation() {
     assert!(unloaded.into_inner() > STEPS / 2, "they did sleep");
 }
 
-async fn what_sessions_believe(seed: u64, settings: Settings, between: impl Fn(&TestServer)) {
+async fn compare_sessions_with_the_mailbox(seed: u64, settings: Settings, between: impl Fn(&TestServer)) {
     let random = SeededRandom::new(seed);
     let world = TestServer::new(settings).await;
     let mut sessions = sessions(&world, seed).await;

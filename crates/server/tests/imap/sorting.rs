@@ -88,7 +88,7 @@ async fn cached_orders_equal_new_ones_while_messages_change() {
 }
 
 #[tokio::test]
-async fn what_was_sorted_is_sorted_again_without_reading() {
+async fn a_repeated_sort_reads_nothing() {
     let faulty = Faulty::new(Arc::new(InMemory::new()), Plan { fail: 1000, ..Plan::default() }, 1);
     faulty.calm(true);
     let store = Store::over(Arc::new(faulty.clone()));

@@ -60,7 +60,7 @@ async fn a_store_that_is_down_means_later() {
 
 /// Messages are numbered; what was acknowledged is there exactly once, what was not at most once.
 #[tokio::test]
-async fn what_was_acknowledged_is_there_exactly_once() {
+async fn acknowledged_messages_are_delivered_exactly_once() {
     let plan = Plan { fail: 60, lose_reply: 60, delay: 100, delay_max: Duration::from_micros(50), late: 0 };
     for seed in 0..4 {
         let (mut world, faulty) = world(plan, seed).await;

@@ -58,7 +58,7 @@ fn storage(most: u64) -> Quotas {
 
 /// A limit holds from when it is set, whether or not the owner was ever there, and what came before counts.
 #[tokio::test]
-async fn a_limit_counts_what_came_before_its_owner_did() {
+async fn a_quota_counts_deliveries_before_the_first_login() {
     let mut world = TestServer::new(Settings::default()).await;
     assert_eq!(deliver(&mut world, 5, b"Subject: x\r\n\r\nx\r\n").await, [250; 5]);
     limit(&world, messages(6)).await;
@@ -86,7 +86,7 @@ async fn bytes_are_counted_as_they_came() {
 
 /// A process that begins knows what others have delivered: those that stopped wrote it down.
 #[tokio::test]
-async fn what_a_process_delivered_is_known_when_it_has_stopped() {
+async fn a_stopped_process_leaves_its_delivered_usage() {
     let mut world = TestServer::new(Settings::default()).await;
     limit(&world, messages(10)).await;
     assert_eq!(deliver(&mut world, 7, b"Subject: x\r\n\r\nx\r\n").await, [250; 7]);

@@ -127,7 +127,7 @@ fn newcomers_do_not_push_each_other_out() {
 }
 
 #[test]
-fn what_they_cost_is_bounded_too() {
+fn the_memory_charged_for_connections_is_bounded() {
     // A quarter is for those that stir.
     let bytes = (4 * limits::CONNECTION_BYTES + limits::TLS_BYTES).div_ceil(3) * 4;
     let admission = Admission::new(Connections { total: 1000, per_address: 1000 }, bytes);
@@ -178,7 +178,7 @@ fn resting_sessions_leave_room_for_others_and_some_can_stir() {
 }
 
 #[test]
-fn what_a_session_keeps_while_it_rests_is_charged() {
+fn a_resting_session_is_charged_for_kept_memory() {
     let admission = Admission::new(Connections { total: 9, per_address: 9 }, 1 << 20);
     let mut session = resting(&admission, 1).unwrap();
     session.rest(7000);

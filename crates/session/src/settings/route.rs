@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_routes_say_what_is_wrong() {
+    fn errors_of_routes_name_the_cause() {
         for (text, why) in [
             ("", "is no route"),
             ("example.org", "is no route"),

@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_contradicts_itself_is_named() {
+    fn contradictory_settings_are_named() {
         let wrong = |change: fn(&mut Sending)| {
             let mut sending = Sending::default();
             change(&mut sending);

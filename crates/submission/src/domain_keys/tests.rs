@@ -143,7 +143,7 @@ async fn an_interrupted_creation_continues() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_opened_signs_nothing() {
+async fn keys_that_cannot_be_opened_sign_nothing() {
     let fixture = Fixture::new();
     let made = fixture.keys.create(DOMAIN, fixture.now, &fixture.random).await.unwrap();
     let domain = DnsName::new(DOMAIN).unwrap();

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_owner_left_out_has_a_default() {
+    fn omitted_vacation_settings_have_defaults() {
         let all = text(&VacationSettings::default(), &Original::default(), "");
         assert!(
             all.contains("From: jane@here.example\r\n") && all.contains("Subject: Automatic reply\r\n"),

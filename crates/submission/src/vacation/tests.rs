@@ -317,7 +317,7 @@ async fn ten_thousand_mails_of_one_sender_get_one_reply() {
 }
 
 #[tokio::test]
-async fn what_waits_for_a_decision_is_bounded() {
+async fn messages_waiting_for_a_decision_are_bounded() {
     let fixture = Fixture::new().await;
     fixture.enable().await;
     let record = fixture.directory.get(&name()).await.unwrap();

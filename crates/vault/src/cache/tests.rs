@@ -191,7 +191,7 @@ async fn a_cache_file_that_is_no_database_is_recreated() {
 }
 
 #[tokio::test]
-async fn what_was_used_lately_stays() {
+async fn recently_used_objects_stay_in_the_cache() {
     let dir = tempfile::tempdir().unwrap();
     let clock = Arc::new(FakeClock::new(Timestamp(1_700_000_000_000)));
     let cache = open_at(dir.path(), 8 * MIB, clock.clone());
@@ -210,7 +210,7 @@ async fn what_was_used_lately_stays() {
 }
 
 #[tokio::test]
-async fn what_waits_for_the_disk_is_bounded() {
+async fn bytes_waiting_for_the_disk_are_bounded() {
     let dir = tempfile::tempdir().unwrap();
     let cache = open(dir.path(), 512 * MIB);
     for n in 0..100 {

@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_released_is_kept_again_when_there_is_room() {
+    fn a_released_reserve_is_restored_when_space_allows() {
         let dir = tempfile::tempdir().unwrap();
         let reserve = Reserve::of(dir.path());
         assert!(!reserve.is_spent() && !reserve.release(), "nobody keeps any");

@@ -253,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_takes_too_long_is_interrupted() {
+    fn a_long_check_is_interrupted() {
         let connection = Connection::open_in_memory().unwrap();
         let endless =
             "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n";

@@ -134,7 +134,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn any_range_is_what_the_message_has_there(
+    fn any_range_equals_the_bytes_of_the_message(
         size in 0usize..300_000, noise: bool, start in 0u64..310_000, length in 0u64..310_000, piece in 1usize..100_000,
     ) {
         block_on(async {
@@ -345,7 +345,7 @@ fn a_chunk_that_claims_too_much_is_refused() {
 }
 
 #[test]
-fn what_was_acknowledged_is_there_however_the_store_fails() {
+fn acknowledged_messages_survive_store_failures() {
     use sealpost_testkit::faulty::{Faulty, Plan};
     let plan = Plan { fail: 60, lose_reply: 60, ..Plan::default() };
     let (mut acknowledged, mut refused) = (0, 0);

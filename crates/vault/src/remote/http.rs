@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_read_at_once_is_bounded() {
+    async fn one_read_of_a_response_is_bounded() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/bucket/x", listener.local_addr().unwrap());
         let server = tokio::spawn(answer_two(listener));

@@ -145,7 +145,7 @@ async fn a_store_that_is_down_gives_retry_and_recovers() {
 }
 
 #[tokio::test]
-async fn what_cannot_pass_is_not_repeated() {
+async fn refused_requests_are_not_repeated() {
     let (server, store) = start().await;
     server.plan(|_| Fault::Refused(403));
     assert_eq!(store.read("x").await.unwrap_err().kind(), Kind::Retry);
@@ -245,7 +245,7 @@ async fn an_acknowledged_large_object_exists_despite_failures() {
 }
 
 #[tokio::test]
-async fn what_is_held_of_a_part_is_drawn_whole() {
+async fn an_upload_part_acquires_its_whole_memory() {
     let (_server, store) = start().await;
     let random = SeededRandom::new(4);
     let (account, object) = (AccountId::random(&random), ObjectId::random(&random));
@@ -289,7 +289,7 @@ async fn an_upload_that_fails_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn what_conditional_writes_are_worth_is_found_out() {
+async fn the_probe_classifies_conditional_writes() {
     let expected = [
         (ConditionalPut::Keeps, Conditions::Kept),
         (ConditionalPut::Ignores, Conditions::Ignored),
@@ -316,7 +316,7 @@ async fn what_conditional_writes_are_worth_is_found_out() {
 
 /// Reads, listings, uploads: whichever is refused, no object of the probe stays.
 #[tokio::test]
-async fn a_probe_that_fails_removes_what_it_wrote() {
+async fn a_failed_probe_removes_its_objects() {
     type Fails = (&'static str, fn(&Request) -> bool);
     let fails: [Fails; 4] = [
         ("read", |request| request.method == "GET" && !request.key.is_empty()),
@@ -371,7 +371,7 @@ async fn a_file_in_place_of_the_cache_disables_it() {
 }
 
 #[tokio::test]
-async fn what_was_read_once_is_not_asked_for_again() {
+async fn cached_objects_are_not_requested_again() {
     let (server, store) = start().await;
     let large: Vec<u8> = (0..300_000u32).map(|n| (n % 251) as u8).collect();
     store.put_new("acct/a/msg/large", sealed(&large)).await.unwrap();

@@ -84,7 +84,7 @@ fn an_older_key_verifies_records_until_all_were_written_again() {
 
 /// Entries, sizes and what hidden records say are not written again when a key is replaced.
 #[test]
-fn what_is_never_written_again_outlives_its_key() {
+fn objects_sealed_before_a_key_rotation_stay_readable() {
     let random = SeededRandom::new(1);
     let old = ServerKeys::generate(&random);
     let settled = old.with_next(&random).unwrap().rotated().settled();

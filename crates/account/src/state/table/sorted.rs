@@ -127,7 +127,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(48))]
 
         #[test]
-        fn sorted_rows_are_what_a_set_would_be(
+        fn sorted_rows_equal_a_naive_set(
             steps in prop::collection::vec((any::<bool>(), 0u64..3000, 1u64..4, 1usize..900), 1..12),
         ) {
             let mut model: BTreeSet<[u64; 2]> = BTreeSet::new();

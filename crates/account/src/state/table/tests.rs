@@ -82,7 +82,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn a_table_is_what_a_vector_would_be(steps in steps()) {
+    fn a_table_equals_a_naive_vector(steps in steps()) {
         let mut table = Table::<3>::default();
         let mut model: Vec<[u64; 3]> = Vec::new();
         for step in steps {
@@ -149,7 +149,7 @@ fn ends(rows: &[[u64; 3]]) -> Option<[u64; 2]> {
 }
 
 #[test]
-fn what_is_left_between_gaps_is_put_together() {
+fn removals_merge_sparse_blocks() {
     let mut table = Table::<3>::default();
     table.extend((1..=100_000).map(|n| [n, n, 1]));
     let full = table.heap_bytes();

@@ -165,7 +165,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
     #[test]
-    fn contacts_are_what_a_naive_model_says(
+    fn contacts_equal_a_naive_model(
         log in prop::collection::vec(prop::collection::vec(events(), 1..4), 0..40),
         cut in 0usize..40,
         most in 1usize..9,

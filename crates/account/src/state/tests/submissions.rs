@@ -59,7 +59,7 @@ fn restored(state: &AccountState) -> AccountState {
 }
 
 #[test]
-fn outcomes_without_a_key_change_what_is_recorded_alone() {
+fn entries_without_the_account_key_change_only_recorded_submissions() {
     let mut state = AccountState::new(ACCOUNT);
     let forged = vec![
         Event::Submitted { submission: submission(1, 1) },
@@ -79,7 +79,7 @@ fn outcomes_without_a_key_change_what_is_recorded_alone() {
 }
 
 #[test]
-fn what_is_final_stays_and_reports_may_come_twice() {
+fn final_submissions_ignore_later_and_repeated_reports() {
     let mut state = AccountState::new(ACCOUNT);
     submit(&mut state, 1, 2);
     report(&mut state, 1, vec![reached(1, Delivered::No)]);

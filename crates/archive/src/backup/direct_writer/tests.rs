@@ -34,7 +34,7 @@ fn open(path: &Path, length: u64, cached: bool) -> Appending {
 }
 
 #[test]
-fn a_file_is_what_was_appended_and_not_cut() {
+fn a_file_holds_all_appended_bytes_minus_truncation() {
     both(|path, cached| {
         let mut chance = Chance(7);
         let mut file = open(path, 0, cached);

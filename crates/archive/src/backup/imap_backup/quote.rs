@@ -268,7 +268,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_quoted_comes_back(text in text(), piece in 1usize..30) {
+        fn unquoting_reverses_quoting(text in text(), piece in 1usize..30) {
             let pieces: Vec<&[u8]> = text.chunks(piece).collect();
             let quoted = quoted(&pieces);
             prop_assert_eq!(&quoted, &self::quoted(&[&text]));

@@ -250,7 +250,7 @@ fn text_whose_record_cannot_be_read_is_kept() {
 }
 
 #[test]
-fn a_full_disk_costs_what_was_not_committed() {
+fn a_full_disk_loses_only_uncommitted_messages() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path();
     let mails = three(root);
@@ -330,7 +330,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn what_is_given_is_read(transactions in prop::collection::vec((mails(), any::<bool>()), 1..4)) {
+    fn stored_messages_are_read_back(transactions in prop::collection::vec((mails(), any::<bool>()), 1..4)) {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path();
         let mut mails = Mails::new();
@@ -376,7 +376,7 @@ fn dates_are_kept_whatever_they_are() {
 }
 
 #[test]
-fn what_is_no_good_is_replaced() {
+fn damaged_messages_are_replaced() {
     let directory = tempfile::tempdir().unwrap();
     messages_are_replaced(|| open(directory.path()).unwrap());
 }

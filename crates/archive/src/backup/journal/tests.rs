@@ -81,7 +81,7 @@ fn written_long(path: &Path, bytes: usize) -> Vec<u64> {
 }
 
 #[test]
-fn wherever_it_is_cut_what_was_committed_is_there() {
+fn a_truncated_journal_keeps_its_complete_commits() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a");
     let ends = written(&path);
@@ -209,7 +209,7 @@ fn a_changed_header_of_an_earlier_version_is_noticed() {
 
 /// Also if a killed run left the end, or a second place after the first one is damaged.
 #[test]
-fn what_is_between_two_damaged_places_is_read() {
+fn salvage_reads_records_between_two_damaged_ranges() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a");
     // Shorter and longer than one read.
@@ -250,7 +250,7 @@ fn a_journal_that_cannot_be_salvaged_is_left_alone() {
 }
 
 #[test]
-fn what_is_not_committed_was_never_there() {
+fn uncommitted_records_are_ignored() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a");
     let mut journal = Journal::create(&path, header("a")).unwrap();

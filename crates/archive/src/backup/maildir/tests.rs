@@ -284,7 +284,7 @@ fn findings_of_a_look_are_reported_by_the_backup() {
 }
 
 #[test]
-fn what_was_added_to_a_message_is_damage() {
+fn bytes_appended_to_a_message_are_damage() {
     let directory = tempfile::tempdir().unwrap();
     let (_copy, mut folder) = opened(directory.path(), INBOX, 7);
     for uid in [1, 2] {
@@ -562,7 +562,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
-    fn what_is_given_is_read(transactions in prop::collection::vec((mails(), any::<bool>()), 1..4)) {
+    fn stored_messages_are_read_back(transactions in prop::collection::vec((mails(), any::<bool>()), 1..4)) {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path();
         let (mut mails, mut uid) = (Mails::new(), 0);
@@ -596,7 +596,7 @@ fn dates_are_kept_whatever_they_are() {
 }
 
 #[test]
-fn what_is_no_good_is_replaced() {
+fn damaged_messages_are_replaced() {
     let directory = tempfile::tempdir().unwrap();
     messages_are_replaced(|| open(directory.path()).unwrap());
 }

@@ -111,7 +111,7 @@ fn interrupted_backups_continue() {
 }
 
 #[test]
-fn what_is_deleted_here_can_come_again_once() {
+fn a_deleted_message_can_be_fetched_again_once() {
     let world = Fixture::new();
     let account = world.account();
     let backup = open(world.runtime.handle().clone(), account.clone(), world.lock.path()).unwrap();
@@ -209,7 +209,7 @@ fn dates_are_kept_whatever_they_are() {
 }
 
 #[test]
-fn what_is_no_good_is_replaced() {
+fn damaged_messages_are_replaced() {
     let world = Fixture::new();
     messages_are_replaced(|| world.backup());
 }

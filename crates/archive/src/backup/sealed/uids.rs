@@ -304,7 +304,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn uids_are_what_a_map_says(batches in prop::collection::vec(prop::collection::vec(1u32..50, 0..9), 0..6), forgotten in prop::collection::vec(1u32..50, 0..9)) {
+        fn uids_equal_a_naive_map(batches in prop::collection::vec(prop::collection::vec(1u32..50, 0..9), 0..6), forgotten in prop::collection::vec(1u32..50, 0..9)) {
             let (mut uids, mut model, mut local) = (Uids::default(), BTreeMap::new(), 1);
             for batch in batches {
                 let mut batch: Vec<u32> = batch.into_iter().filter(|uid| !model.contains_key(uid)).collect();

@@ -125,7 +125,7 @@ async fn links_that_lead_out_of_a_copy_are_not_followed() {
 }
 
 #[tokio::test]
-async fn what_the_server_refuses_of_one_folder_ends_no_other() {
+async fn a_refused_folder_does_not_stop_the_others() {
     for says in ["NO [NOPERM] not yours", "NO [UNAVAILABLE] try later", "BYE [NOPERM] go", "BYE later"] {
         let script = Script::start(Box_::with(3), QRESYNC, &[Fault::Selecting("Others", says)]).await;
         script.change(|world| {

@@ -154,7 +154,7 @@ fn was_put(report: &push::Report) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_restored_is_one_message_however_often() {
+async fn repeated_restores_make_one_message() {
     for format in FORMATS {
         for (capabilities, faults) in [
             ("LITERAL+", vec![]),

@@ -127,7 +127,7 @@ async fn unsolicited_messages_are_not_stored() {
 }
 
 #[test]
-fn a_commit_waits_for_what_is_unsure() {
+fn a_commit_waits_for_unconfirmed_messages() {
     let clock = Arc::new(FakeClock::new(Timestamp(0)));
     let (backup, name) = (Memory::default(), folder_name("INBOX"));
     let folder = backup.open(&name, &identity(7)).unwrap();

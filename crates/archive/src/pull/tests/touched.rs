@@ -217,7 +217,7 @@ async fn missing_dates_are_asked_for_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_pull_itself_makes_shorter_is_no_alarm() {
+async fn files_shortened_by_a_pull_raise_no_warning() {
     for open in [imap_backup::open as OpenBackup, maildir::open as OpenBackup] {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path();
@@ -256,7 +256,7 @@ async fn a_date_that_ends_connections_blocks_no_new_message() {
 
 /// A run that ended after its last commit, and before it had closed the folder.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_run_did_not_close_the_next_one_does() {
+async fn the_next_run_closes_an_unclosed_folder() {
     let (directory, script) = pulled(imap_backup::open).await;
     let root = directory.path();
     let before = fs::read(root.join("INBOX.imap")).unwrap();

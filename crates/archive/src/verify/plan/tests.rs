@@ -52,7 +52,7 @@ fn every_folder_of_either_side_is_compared_once() {
 }
 
 #[test]
-fn after_a_repair_only_what_was_wrong_is_compared() {
+fn after_a_repair_only_damaged_messages_are_compared() {
     let folders = [found("INBOX", true), found("New", true)];
     let all = ["INBOX", "New"].map(folder_name).into();
     let kept = [kept("INBOX", None), kept("Gone", None)];
@@ -75,7 +75,7 @@ fn local(messages: &[(u32, u64, u8)], evicted: &[u32], damaged: &[u32]) -> Local
 }
 
 #[test]
-fn two_lists_say_what_is_missing_gone_doubled_and_lost() {
+fn comparing_lists_finds_missing_deleted_duplicate_and_lost_messages() {
     // 1 and 2 are the same message; 2 and 3 are gone from the server, 3 of them without a body; 4
     // and 5 are damaged.
     let local = local(&[(1, 10, 1), (2, 10, 1), (3, 30, 3), (6, 60, 6)], &[3, 6], &[4, 5]);

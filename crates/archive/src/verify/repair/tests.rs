@@ -134,7 +134,7 @@ async fn only_messages_on_the_server_are_repaired() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_could_not_be_fetched_stays_until_it_can() {
+async fn an_unfetchable_message_is_kept_until_it_is_repaired() {
     for format in FORMATS {
         let world = Fixture::new(format, CONDSTORE).await;
         world.damage(7).await;
@@ -184,7 +184,7 @@ async fn damage_in_a_folder_gone_upstream_is_reported() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_could_not_be_compared_is_not_called_good() {
+async fn uncompared_messages_are_not_reported_as_good() {
     for format in FORMATS {
         let world = Fixture::new(format, CONDSTORE).await;
         world.damage(7).await;

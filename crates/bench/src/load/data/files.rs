@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_as_it_was() {
+    fn written_data_sets_are_read_back() {
         let dir = tempfile::tempdir().unwrap();
         for (name, format) in [("tiny", Format::Maildir), ("mailbox-100", Format::Mbox)] {
             let path = dir.path().join(name);

@@ -271,7 +271,7 @@ fn clients_in_idle_stay_while_the_next_phases_run() {
 }
 
 #[test]
-fn what_is_not_prepared_is_not_measured() {
+fn a_failed_setup_phase_ends_the_measurement() {
     let text = "name = \"x\"\n[[phase]]\nname = \"fill\"\nsetup = true\nrepeat = 2\nsteps = [\"CHECK\"]\n\
                 [[phase]]\nname = \"p\"\nsteps = [\"NOOP\"]\n";
     let seen: Arc<Mutex<Vec<Vec<u8>>>> = Arc::default();

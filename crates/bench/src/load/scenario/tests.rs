@@ -33,7 +33,7 @@ fn the_built_in_ones_are_sound() {
 }
 
 #[test]
-fn parameters_change_what_is_done() {
+fn parameters_change_a_scenario() {
     let scenario = built_in("fill", &with(16, &[("count", "7"), ("rate", "2.5"), ("data", "tiny")]));
     let append = &scenario.phases[1];
     assert_eq!((append.connections, append.extent, append.rate), (16, Extent::Each(7), Some(2.5)));

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_excluded_is_not_wanted() {
+    fn excluded_folders_are_not_selected() {
         let args = FolderArgs { only: vec![], exclude: vec!["Trash*".into()] };
         assert!(args.wants("INBOX") && !args.wants("Trash/2020"));
     }

@@ -76,7 +76,7 @@ mod tests {
     use crate::cmd::archive::server::Tls;
 
     #[test]
-    fn what_is_remembered_is_found_by_its_account() {
+    fn a_remembered_server_is_found_by_its_account() {
         let directory = tempfile::tempdir().unwrap();
         let place = SourceServer {
             host: "localhost".into(),

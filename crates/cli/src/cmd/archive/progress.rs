@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_are_round_and_what_is_done_takes_no_time() {
+    fn rates_are_rounded_and_completed_work_shows_no_remaining_time() {
         let shown = [210.4792, 12_345.6, 9.96, 0.25, 0.0].map(rate);
         assert_eq!(shown, ["210/s", "12,346/s", "10.0/s", "0.2/s", "0.0/s"]);
         assert_eq!(left(false, Duration::from_secs(5)), "  5s left");

@@ -263,7 +263,7 @@ mod tests {
     use crate::cmd::archive::server::Tls;
 
     #[test]
-    fn what_is_added_is_remembered_until_it_is_removed() {
+    fn added_accounts_are_remembered_until_removed() {
         let dir = tempfile::tempdir().unwrap();
         let accounts = Accounts(dir.path().join("archive"));
         let account = Remembered {

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_it_started_ends_with_it() {
+    async fn processes_of_a_token_command_end_with_it() {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name);
         let command = |name: &str| {

@@ -70,7 +70,7 @@ mod tests {
     use tokio::io::{AsyncBufReadExt, BufReader};
 
     #[tokio::test]
-    async fn what_a_server_launched_ends_with_it_in_order() {
+    async fn processes_of_a_server_end_with_it_in_order() {
         let dir = tempfile::tempdir().unwrap();
         let ended = dir.path().join("ended");
         // The shell launches a daemon, and cleans up on SIGTERM. The daemon is a fork that does not

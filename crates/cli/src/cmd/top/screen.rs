@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_usual_terminal_shows_what_matters_most() {
+    fn an_80_column_terminal_shows_the_main_figures() {
         let stats = stats();
         let text = lines(&stats, None, SessionOrder::Busy, 80, 24).join("\n");
         for wanted in [
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_terminal_would_obey_is_left_out() {
+    fn control_characters_are_removed() {
         assert_eq!(clip("a\x1b[2Jb\u{9b}c", 9), "a[2Jbc");
         assert_eq!((share(0, 8, 30), share(1, 1000, 30), share(9, 8, 30)), (0, 1, 30));
         assert_eq!((age(59_999), age(90_061_000)), ("00:00:59".to_owned(), "1d 01:01:01".to_owned()));

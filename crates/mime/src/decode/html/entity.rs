@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_keep_what_is_no_reference() {
+    fn attributes_keep_text_that_is_no_reference() {
         for (value, text) in [
             ("a &lt; b &amp c &x; &", "a < b & c &x; &"),
             ("?a=b&copy=c&lang=en&copying&copy;&copy", "?a=b&copy=c&lang=en&copying©©"),

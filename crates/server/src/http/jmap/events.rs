@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_asks_for_is_read() {
+    fn query_parameters_of_an_event_stream_are_parsed() {
         let told = |types, closeafter, ping| {
             Wanted::parse(types, closeafter, ping, None)
                 .map(|it| (it.types.map(|it| it.join("+")), it.closes_after_state, it.ping.as_secs()))

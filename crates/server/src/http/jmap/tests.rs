@@ -247,7 +247,7 @@ impl Events {
 }
 
 #[tokio::test]
-async fn an_event_stream_says_what_changed() {
+async fn an_event_stream_reports_changed_types() {
     let server = TestServer::new().await;
     let mut events = server.events("types=*&closeafter=no&ping=0", "").await;
     let mut mailboxes = server.events("types=Mailbox,Thread&closeafter=state", "").await;
@@ -453,7 +453,7 @@ async fn a_web_socket_is_refused_or_closed_with_a_code() {
 }
 
 #[tokio::test]
-async fn what_is_uploaded_can_be_downloaded() {
+async fn uploaded_blobs_can_be_downloaded() {
     let server = TestServer::new().await;
     let account = format!("A{}", server.record.id);
     let fields = format!("{BASIC}Content-Type: image/png\r\n");

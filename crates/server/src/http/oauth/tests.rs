@@ -215,7 +215,7 @@ async fn a_client_finds_registers_and_gets_access() {
 }
 
 #[tokio::test]
-async fn metadata_is_of_what_is_protected_alone() {
+async fn metadata_exists_for_protected_resources_alone() {
     let node = TestNode::new();
     let base = "GET /.well-known/oauth-protected-resource";
     assert_eq!(node.ask(base, "", "").await.json()["resource"], "http://localhost");

@@ -104,7 +104,7 @@ fn little_that_comes_together_needs_no_file() {
 }
 
 #[test]
-fn what_never_ends_leaves_nothing() {
+fn an_unfinished_batch_leaves_no_files() {
     let dir = tempfile::tempdir().unwrap();
     block_on(async {
         let store = Store::local(dir.path()).await.unwrap();
@@ -141,7 +141,7 @@ fn removed_objects_free_their_blocks_and_at_last_the_file() {
 }
 
 #[test]
-fn what_was_there_stays_and_the_others_come() {
+fn existing_objects_stay_and_new_ones_are_written() {
     let dir = tempfile::tempdir().unwrap();
     block_on(async {
         let store = Store::local(dir.path()).await.unwrap();
@@ -200,7 +200,7 @@ fn the_sweep_frees_blocks_left_by_a_crash() {
 }
 
 #[test]
-fn a_cut_file_is_damage_of_what_was_there() {
+fn a_truncated_file_damages_only_its_lost_objects() {
     let dir = tempfile::tempdir().unwrap();
     block_on(async {
         let store = filled(dir.path()).await;

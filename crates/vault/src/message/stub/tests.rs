@@ -101,7 +101,7 @@ async fn a_stub_keeps_headers_and_fetches_its_body() {
 }
 
 #[tokio::test]
-async fn what_is_gone_altogether_is_not_found() {
+async fn a_message_without_object_and_stub_is_not_found() {
     let store = Store::memory();
     let reader = written(&store, &message(100)).await.unwrap();
     store.delete(&message::path(ACCOUNT, OBJECT)).await.unwrap();

@@ -199,7 +199,7 @@ async fn a_local_store_keeps_the_contract() {
 }
 
 #[tokio::test]
-async fn what_looks_like_s3_keeps_the_contract() {
+async fn the_fake_s3_server_keeps_the_contract() {
     for manners in [ConditionalPut::Keeps, ConditionalPut::Ignores, ConditionalPut::Refuses] {
         let server = FakeS3::start(manners, 1000).await;
         let opened = Store::s3(&s3(&server, "p"), RetryPolicy::default(), Arc::new(SystemRandom)).await;

@@ -38,7 +38,7 @@ async fn the_same_seed_gives_the_same_faults() {
 }
 
 #[tokio::test]
-async fn a_repeated_write_finds_what_it_wrote() {
+async fn a_repeated_write_finds_its_earlier_object() {
     let plan = Plan { lose_reply: 500, ..Plan::default() };
     let faulty = Faulty::new(Arc::new(InMemory::new()), plan, 3);
     let store = Store::over(Arc::new(faulty.clone()));

@@ -86,7 +86,7 @@ async fn without_etags_two_reads_must_agree() {
 }
 
 #[tokio::test]
-async fn what_is_written_again_is_what_is_there() {
+async fn put_again_rewrites_the_stored_bytes() {
     for tags in [Tags::Md5, Tags::Random] {
         for wrong in WRONG {
             let (server, store) = world(tags).await;
@@ -110,7 +110,7 @@ async fn an_object_damaged_in_the_store_is_reported_as_corrupt() {
 
 /// A process that copies cannot open the objects.
 #[tokio::test]
-async fn a_copy_is_what_is_there_whatever_one_answer_says() {
+async fn a_copy_is_exact_despite_one_corrupt_answer() {
     const PATH: &str = "acct/a/msg/1";
     for size in [1000, 11_000_000] {
         let bytes = object(size);

@@ -58,7 +58,7 @@ fn expected(messages: &[(u32, &str)]) -> Vec<(u32, String)> {
 
 /// 1: Ctrl-C throws away the work of a whole folder.
 #[test]
-fn an_interrupted_run_keeps_what_was_committed() {
+fn an_interrupted_run_keeps_committed_messages() {
     let directory = tempfile::tempdir().unwrap();
     let (_copy, mut folder) = opened(directory.path(), INBOX, 7);
     for uid in 1..=100 {
@@ -76,7 +76,7 @@ fn an_interrupted_run_keeps_what_was_committed() {
 
 /// 2: A killed run and the next one leave messages that read back wrong.
 #[test]
-fn what_another_program_puts_behind_the_last_message_is_kept() {
+fn bytes_appended_by_another_program_are_kept() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path();
     let mut mails = three(root);

@@ -49,7 +49,7 @@ fn check(root: &Path, mails: &Mails) {
 }
 
 #[test]
-fn what_is_deleted_goes_wherever_the_run_ends() {
+fn deleted_messages_are_removed_wherever_the_run_ends() {
     // The completed steps: files written, the journal in place, the mbox, the JSON, and nothing
     // left to do.
     for steps in 0..=5 {
@@ -128,7 +128,7 @@ fn messages_have_other_uids_or_not_wherever_the_run_ends() {
 }
 
 #[test]
-fn what_is_in_too_many_parts_stays_and_stays_known() {
+fn an_mbox_in_too_many_parts_is_not_rewritten() {
     let directory = tempfile::tempdir().unwrap();
     with_deleted(directory.path());
     let paths = paths(directory.path());
@@ -159,7 +159,7 @@ fn a_message_that_another_one_took_the_place_of_goes() {
 
 /// In the middle of the mbox: unidentified bytes of a killed run of imap-backup.
 #[test]
-fn what_no_record_names_stays() {
+fn bytes_without_a_record_are_kept() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path();
     let mails = three(root);

@@ -33,7 +33,7 @@ fn sent(name: &str) -> Vec<String> {
 }
 
 #[test]
-fn first_syncs_send_what_their_clients_do() {
+fn first_syncs_send_the_commands_of_their_clients() {
     let mut transcripts: Vec<(&str, Vec<&str>)> = Vec::new();
     for line in TRANSCRIPTS.lines().filter(|line| !line.is_empty()) {
         match line.strip_prefix("# ") {

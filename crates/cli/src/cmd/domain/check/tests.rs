@@ -72,7 +72,7 @@ async fn a_domain_as_it_should_be_is_right() {
 }
 
 #[tokio::test]
-async fn an_empty_zone_says_what_to_publish() {
+async fn an_empty_zone_lists_the_records_to_publish() {
     let checks = checked(&ScriptedResolver::new(), DOMAIN, Stage::Signing(now())).await;
     for check in checks.iter().filter(|check| !matches!(check.what, "TLS-RPT" | "MTA-STS" | "JMAP")) {
         assert_eq!(check.found, Found::Missing, "{check:?}");

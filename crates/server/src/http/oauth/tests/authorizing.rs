@@ -7,7 +7,7 @@ use sealpost_base::limits::ACCOUNT_GRANTS;
 use super::*;
 
 #[tokio::test]
-async fn what_shows_no_client_goes_nowhere() {
+async fn requests_without_a_valid_client_are_not_redirected() {
     let node = TestNode::with_account().await;
     let client = node.client().await;
     let request = authorization(&client);

@@ -144,7 +144,7 @@ async fn a_new_password_ends_grants_and_open_sessions() {
 }
 
 #[tokio::test]
-async fn a_scope_opens_what_it_names_and_no_more() {
+async fn a_scope_opens_only_its_own_services() {
     let node = TestNode::new();
     let (record, root) = node.account("me@localhost").await;
     let (_, slot, secret) = node.ctx.directory.add_grant(&record, &root, "x").await.unwrap();

@@ -14,7 +14,7 @@ fn with(name: &str, value: Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_registration_is_answered_with_what_counts() {
+async fn a_registration_returns_the_values_in_force() {
     let node = TestNode::new();
     let answer = node.register(&registration()).await;
     let registered = answer.json();
