@@ -77,25 +77,25 @@ impl Account {
     /// # Errors
     /// Store errors.
     pub async fn evicted(&self) -> Result<Vec<ObjectId>> {
-        let mut thin = Vec::new();
+        let mut stubs = Vec::new();
         let mut listed = self.store().list(&format!("acct/{}/thin", self.id()), None);
         while let Some(object) = listed.try_next().await? {
-            thin.extend(last_id(&object.path));
+            stubs.extend(last_id(&object.path));
         }
-        if thin.is_empty() {
-            return Ok(thin);
+        if stubs.is_empty() {
+            return Ok(stubs);
         }
-        thin.sort_unstable();
+        stubs.sort_unstable();
         // Messages with an interrupted eviction are complete.
         let mut whole = Vec::new();
         let mut listed = self.store().list(&format!("acct/{}/msg", self.id()), None);
         while let Some(object) = listed.try_next().await? {
-            let id = last_id(&object.path).filter(|id| thin.binary_search(id).is_ok());
+            let id = last_id(&object.path).filter(|id| stubs.binary_search(id).is_ok());
             whole.extend(id);
         }
         whole.sort_unstable();
-        thin.retain(|id| whole.binary_search(id).is_err());
-        Ok(thin)
+        stubs.retain(|id| whole.binary_search(id).is_err());
+        Ok(stubs)
     }
 
     /// Evicts the bodies of these messages, some at a time. After an interruption each message is complete or
@@ -118,16 +118,16 @@ impl Account {
             return Err(Error::corrupt("the account is damaged: no objects are removed"));
         }
         let mut done = EvictedBodies::default();
-        let thin = stream::iter(messages).map(|message| async move {
-            let thin = self.thin(&message).await;
-            (message, thin)
+        let stubs = stream::iter(messages).map(|message| async move {
+            let stub = self.stub(&message).await;
+            (message, stub)
         });
-        let mut thin = std::pin::pin!(thin.buffered(AT_ONCE));
+        let mut stubs = std::pin::pin!(stubs.buffered(AT_ONCE));
         let mut batch = Batch::default();
         let mut go_on = true;
-        while let Some((message, thin)) = thin.next().await {
-            match thin {
-                Ok(thin) => batch.push(&message, thin),
+        while let Some((message, stub)) = stubs.next().await {
+            match stub {
+                Ok(stub) => batch.push(&message, stub),
                 // Purged meanwhile, or evicted by another process.
                 Err(e) if e.kind() == Kind::NotFound => {}
                 Err(e) if e.kind() == Kind::Corrupt => done.damaged.push((message.object, e)),
@@ -140,7 +140,7 @@ impl Account {
                 }
             }
         }
-        if go_on && !batch.thin.is_empty() {
+        if go_on && !batch.stubs.is_empty() {
             self.store_thin(batch, &mut done, &mut progress).await?;
         }
         Ok(done)
@@ -154,7 +154,7 @@ impl Account {
         self.store().shrink().await
     }
 
-    async fn thin(&self, message: &Message) -> Result<MessageStub> {
+    async fn stub(&self, message: &Message) -> Result<MessageStub> {
         let sealed = message.layout.sealed_text as usize + message.layout.sealed_structure as usize;
         let _permit = self.budget().acquire(READER_BYTES + HEAD_BYTES + 4 * sealed).await;
         let reader =
@@ -169,7 +169,7 @@ impl Account {
         done: &mut EvictedBodies,
         progress: &mut (impl FnMut(usize, u64) -> bool + Send),
     ) -> Result<bool> {
-        MessageStub::replace(batch.thin, self.store()).await?;
+        MessageStub::replace(batch.stubs, self.store()).await?;
         let go_on = progress(batch.objects.len(), batch.body_bytes);
         done.bytes += batch.body_bytes;
         done.objects.extend(batch.objects);
@@ -180,22 +180,22 @@ impl Account {
 /// Messages that are stored together.
 #[derive(Default)]
 struct Batch {
-    thin: Vec<MessageStub>,
+    stubs: Vec<MessageStub>,
     objects: Vec<ObjectId>,
     bytes: usize,
     body_bytes: u64,
 }
 
 impl Batch {
-    fn push(&mut self, message: &Message, thin: MessageStub) {
-        self.bytes += thin.size();
+    fn push(&mut self, message: &Message, stub: MessageStub) {
+        self.bytes += stub.size();
         self.body_bytes += body_bytes(message);
         self.objects.push(message.object);
-        self.thin.push(thin);
+        self.stubs.push(stub);
     }
 
     fn is_full(&self) -> bool {
-        self.thin.len() >= BODIES_TOGETHER || self.bytes >= BODIES_TOGETHER_BYTES
+        self.stubs.len() >= BODIES_TOGETHER || self.bytes >= BODIES_TOGETHER_BYTES
     }
 }
 

@@ -111,7 +111,7 @@ impl Ingest {
     /// As [`Ingest::finish`].
     pub async fn finish_to_deliver(self) -> Result<Stored> {
         let Scanned { text, structure, threading } = scanned(self.scanner, self.object);
-        let (layout, sealed) = self.writer.finish_telling(&text, &structure).await?;
+        let (layout, sealed) = self.writer.finish_with_structure(&text, &structure).await?;
         let structure =
             (self.goes_along && sealed.len() <= limits::DELIVERED_STRUCTURE_BYTES).then_some(sealed);
         Ok(Stored { structure, ..Stored::new(self.object, self.key, layout, threading, self.age) })

@@ -163,7 +163,7 @@ async fn damaged_messages_stay_and_are_reported() {
 async fn a_message_is_whole_after_an_interrupted_eviction() {
     let w = Fixture::new().await;
     let message = w.append(&mail(1)).await;
-    // A store that fails between the two steps: the thin object is there, and the message object too.
+    // A store that fails between the two steps: the stub is there, and the message object too.
     let whole = message::path(ID, message.object);
     let bytes = w.store.read(&whole).await.unwrap();
     w.account.evict_bodies(vec![message.clone()], |_, _| true).await.unwrap();

@@ -17,7 +17,7 @@ mod sealed_message;
 pub(crate) mod stub;
 mod writer;
 
-pub use evicted::{EvictedBodies, EvictedBody, Wanted, thin_path};
+pub use evicted::{EvictedBodies, EvictedBody, Wanted, stub_path};
 pub use footer::size_in;
 use key::cipher;
 pub use key::{MessageKey, path};

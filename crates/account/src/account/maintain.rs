@@ -218,14 +218,14 @@ impl Account {
         let mut store_time = self.store_time().await?;
         let mut unknown = Vec::new();
         // Objects of messages with evicted bodies are below the second.
-        for (below, thin) in [("msg", false), ("thin", true)] {
+        for (below, is_stub) in [("msg", false), ("thin", true)] {
             let mut listed = self.env.store().list(&format!("acct/{}/{below}", self.id), None);
             while let Some(object) = listed.try_next().await? {
                 store_time = store_time.max(object.modified);
                 let id = last_id(&object.path);
                 let id = id.filter(|id| part.has(*id) && known.binary_search(id).is_err());
                 let room = unknown.len() < most.div_ceil(UNKNOWN_PART);
-                unknown.extend(id.filter(|_| room).map(|id| (id, thin, object.modified)));
+                unknown.extend(id.filter(|_| room).map(|id| (id, is_stub, object.modified)));
             }
         }
         drop(known);
@@ -239,8 +239,8 @@ impl Account {
         let known = self.known_objects(part);
         unknown.retain(|(id, _, _)| known.binary_search(id).is_err());
         drop(known);
-        for (object, thin, _) in &unknown {
-            let path = if *thin { message::thin_path } else { message::path };
+        for (object, is_stub, _) in &unknown {
+            let path = if *is_stub { message::stub_path } else { message::path };
             self.env.store().delete(&path(self.id, *object)).await?;
         }
         Ok(unknown.len())
@@ -271,7 +271,7 @@ impl Account {
         // A bucket has no stubs of its own making, and each request takes time. Garbage collection removes
         // others.
         if !self.env.store().wants_packs() {
-            paths.push(message::thin_path(self.id, object));
+            paths.push(message::stub_path(self.id, object));
         }
         match self.env.store().delete_in_order(paths).await {
             Err(e) if e.kind() != Kind::NotFound => Err(e),

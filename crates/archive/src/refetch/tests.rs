@@ -131,13 +131,13 @@ impl Opened {
     }
 
     /// UIDs of those with evicted bodies.
-    async fn thin(&self, uids: impl IntoIterator<Item = u32> + Send + 'static) -> Vec<u32> {
+    async fn stub(&self, uids: impl IntoIterator<Item = u32> + Send + 'static) -> Vec<u32> {
         let backup = self.backup.clone();
-        let thin = move || {
+        let stub = move || {
             let folder = backup.look(&folder_name("INBOX")).unwrap();
             uids.into_iter().filter(|uid| folder.evicted(*uid).is_ok_and(|sha| sha.is_some())).collect()
         };
-        spawn_blocking(thin).await.unwrap()
+        spawn_blocking(stub).await.unwrap()
     }
 
     /// As a session reads it, which knows no folder of a server.
@@ -206,15 +206,15 @@ async fn bodies_gone_upstream_are_reported_and_never_evicted() {
     let world = Fixture::new(20).await;
     let opened = world.open(Some(200_000)).await;
     world.pulled(&opened).await;
-    let thin = opened.thin(1..=20).await;
-    let whole = (1..=20).find(|uid| !thin.contains(uid)).unwrap();
-    world.script.inbox(|inbox| [thin[0], whole].into_iter().for_each(|uid| inbox.expunge(uid)));
-    let gone = opened.read(thin[0]).await.unwrap_err();
+    let stub = opened.stub(1..=20).await;
+    let whole = (1..=20).find(|uid| !stub.contains(uid)).unwrap();
+    world.script.inbox(|inbox| [stub[0], whole].into_iter().for_each(|uid| inbox.expunge(uid)));
+    let gone = opened.read(stub[0]).await.unwrap_err();
     assert!(gone.contains("the server no longer has the message"), "{gone}");
-    assert_eq!(opened.by_account(thin[0]).await.unwrap_err().kind(), Kind::Offloaded);
+    assert_eq!(opened.by_account(stub[0]).await.unwrap_err().kind(), Kind::Offloaded);
     let report = world.pulled(&opened).await;
     let folder = &report.of[0];
-    assert_eq!((folder.gone, folder.lost, &folder.lost_of[..]), (2, 1, &thin[..1]));
+    assert_eq!((folder.gone, folder.lost, &folder.lost_of[..]), (2, 1, &stub[..1]));
     // The body is nowhere else, whatever the limit.
     drop(opened);
     let opened = world.open(Some(0)).await;
@@ -223,13 +223,13 @@ async fn bodies_gone_upstream_are_reported_and_never_evicted() {
     assert!(opened.read(whole).await.unwrap() == bytes(whole));
     // A body that is known to be gone is not asked for.
     let asked = world.script.asked("UID FETCH");
-    assert!(opened.read(thin[0]).await.unwrap_err().contains("no longer has the message"));
+    assert!(opened.read(stub[0]).await.unwrap_err().contains("no longer has the message"));
     assert_eq!(world.script.asked("UID FETCH"), asked);
     let options = Options::all();
     let found =
         verify(&world.script.server(), opened.backup.clone(), &options, &SeededRandom::new(1)).await.unwrap();
     let found = &found.folders[0];
-    assert_eq!((found.compared, found.evicted, found.lost.to_string()), (18, 19, thin[0].to_string()));
+    assert_eq!((found.compared, found.evicted, found.lost.to_string()), (18, 19, stub[0].to_string()));
     assert!(!found.is_good() && found.different.is_empty() && found.damaged.is_empty());
     // A dry run reports the same as a restore.
     let to = Script::start(Box_::with(0), "LITERAL+", &[]).await;
@@ -239,7 +239,7 @@ async fn bodies_gone_upstream_are_reported_and_never_evicted() {
         let report = restore(opened.backup.clone(), &to.server(), &options, Arc::new(Nobody)).await.unwrap();
         let folder = &report.folders[0];
         let failed: Vec<u32> = folder.failed.iter().map(|(uid, _)| *uid).collect();
-        assert_eq!((folder.put, failed), (19, vec![thin[0]]), "{dry_run}: {folder:?}");
+        assert_eq!((folder.put, failed), (19, vec![stub[0]]), "{dry_run}: {folder:?}");
         assert!(folder.failed[0].1.contains("the server no longer has the message"), "{folder:?}");
     }
     // With --delete the rest of it is removed too.

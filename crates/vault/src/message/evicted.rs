@@ -15,8 +15,8 @@ use crate::cipher::ObjectCipher;
 
 pub(super) const DIGEST_BYTES: usize = 32;
 
-/// The path of a thin object.
-pub fn thin_path(account: AccountId, object: ObjectId) -> String {
+/// The path of a stub.
+pub fn stub_path(account: AccountId, object: ObjectId) -> String {
     format!("acct/{account}/thin/{object}")
 }
 
@@ -51,7 +51,7 @@ pub trait EvictedBodies: Send + Sync {
     fn body(&self, wanted: Wanted) -> BoxFuture<'static, Result<Arc<dyn EvictedBody>>>;
 }
 
-/// What a thin object says of the message.
+/// What a stub says of the message.
 pub(super) struct StubHead {
     /// SHA-256 of the message.
     pub(super) sha256: [u8; 32],
@@ -82,7 +82,7 @@ impl StubHead {
 }
 
 impl BodySource {
-    pub(super) fn thin_path(&self) -> String {
-        thin_path(self.account, self.object)
+    pub(super) fn stub_path(&self) -> String {
+        stub_path(self.account, self.object)
     }
 }

@@ -12,8 +12,8 @@ use crate::{ListedObject, Store};
 
 /// "Sealpost message", version 2: the last bytes of the object.
 pub(super) const MAGIC: [u8; 4] = *b"SPM\x02";
-/// "Sealpost thin", version 2: the last bytes of a thin object.
-pub(super) const THIN_MAGIC: [u8; 4] = *b"SPT\x02";
+/// `SPT`, version 2: the last bytes of a stub.
+pub(super) const STUB_MAGIC: [u8; 4] = *b"SPT\x02";
 const SIZE_BYTES: usize = 8;
 /// Of a footer.
 pub(super) const BYTES: usize = SIZE_BYTES + TAG_BYTES + MAGIC.len();
@@ -61,7 +61,7 @@ pub async fn size_in(store: &Store, object: &ListedObject) -> Result<u64> {
     let start = object.size.checked_sub(BYTES as u64).ok_or_else(corrupt)?;
     let read = async || {
         let footer = store.read_range(&object.path, start..object.size).await?;
-        let known = |(magic, _): &([u8; 4], u64)| [MAGIC, THIN_MAGIC].contains(magic);
+        let known = |(magic, _): &([u8; 4], u64)| [MAGIC, STUB_MAGIC].contains(magic);
         opened(store, &object.path, &footer).filter(known).map(|(_, size)| size).ok_or_else(corrupt)
     };
     match read().await {

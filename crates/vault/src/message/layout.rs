@@ -16,7 +16,7 @@ pub(super) const RAW: u8 = 0;
 pub(super) const TEXT: u8 = 1;
 pub(super) const STRUCTURE: u8 = 2;
 pub(super) const INDEX: u8 = 3;
-/// In a thin object alone.
+/// In a stub alone.
 pub(super) const HEAD: u8 = 4;
 pub(super) const FOOTER_BYTES: usize = footer::BYTES;
 /// Bytes of one chunk's size in the index.

@@ -60,8 +60,8 @@ impl MessageReader {
         layout: Layout,
         elsewhere: Option<BodySource>,
     ) -> Self {
-        let (store, index, thin) = (store.clone(), OnceCell::new(), OnceCell::new());
-        MessageReader(Arc::new(Source { store, path, cipher, layout, index, piece: None, elsewhere, thin }))
+        let (store, index, stub) = (store.clone(), OnceCell::new(), OnceCell::new());
+        MessageReader(Arc::new(Source { store, path, cipher, layout, index, piece: None, elsewhere, stub }))
     }
 
     pub(super) fn source(&self) -> &Arc<Source> {
@@ -82,7 +82,7 @@ impl MessageReader {
         self
     }
 
-    /// The same reader, with the sealed structure from [`super::MessageWriter::finish_telling`]. A
+    /// The same reader, with the sealed structure from [`super::MessageWriter::finish_with_structure`]. A
     /// structure that cannot be of this object is ignored; one that cannot be opened is read from
     /// the store.
     pub fn with_structure(self, sealed: Bytes) -> Self {
@@ -116,9 +116,9 @@ impl MessageReader {
             sealed => sealed,
         };
         match sealed {
-            // The same bytes are in the thin object.
+            // The same bytes are in the stub.
             Err(e) if e.kind() == Kind::NotFound => {
-                let sealed = source.thin_sealed(STRUCTURE, e).await?;
+                let sealed = source.sealed_stub_section(STRUCTURE, e).await?;
                 check(&sealed)?;
                 Ok(Piece::new(start, sealed))
             }
@@ -169,7 +169,7 @@ impl MessageReader {
         let both = source.layout.structure_and_text();
         match source.opened(both, Source::open_structure_and_text).await {
             Err(e) if e.kind() == Kind::NotFound => {
-                Ok((self.0.thin_section(STRUCTURE, again(&e)).await?, self.0.thin_section(TEXT, e).await?))
+                Ok((self.0.open_stub_section(STRUCTURE, again(&e)).await?, self.0.open_stub_section(TEXT, e).await?))
             }
             opened => opened,
         }
@@ -203,27 +203,27 @@ impl MessageReader {
             (reader.0.path.clone(), range)
         };
         let sealed = first.0.store.read_ranges(readers.iter().map(wanted).collect()).await;
-        // For evicted messages they are in the thin objects.
+        // For evicted messages they are in the stubs.
         let missing = |sealed: &Result<Bytes>| sealed.as_ref().is_err_and(|e| e.kind() == Kind::NotFound);
-        let thin = readers.iter().zip(&sealed).filter(|(_, sealed)| missing(sealed));
-        let thin: Vec<_> = thin.filter_map(|(reader, _)| reader.0.thin_text()).collect();
-        let mut thin = match thin.is_empty() {
+        let stubs = readers.iter().zip(&sealed).filter(|(_, sealed)| missing(sealed));
+        let stubs: Vec<_> = stubs.filter_map(|(reader, _)| reader.0.stub_text_range()).collect();
+        let mut stubs = match stubs.is_empty() {
             true => Vec::new().into_iter(),
-            false => first.0.store.read_ranges(thin).await.into_iter(),
+            false => first.0.store.read_ranges(stubs).await.into_iter(),
         };
-        let open = |reader: &MessageReader, sealed: Result<Bytes>, thin: Option<Result<Bytes>>| {
+        let open = |reader: &MessageReader, sealed: Result<Bytes>, stub: Option<Result<Bytes>>| {
             reader.0.layout.check()?;
-            let sealed = match (sealed, thin) {
-                (Err(e), Some(thin)) => return reader.0.open_thin(TEXT, &reader.0.path, thin, e),
+            let sealed = match (sealed, stub) {
+                (Err(e), Some(stub)) => return reader.0.open_in_stub(TEXT, &reader.0.path, stub, e),
                 (sealed, _) => sealed?,
             };
             reader.0.open_section(TEXT, &sealed, SECTION_BYTES, &reader.0.path)
         };
         let mut looked_at = 0;
         for (at, (reader, sealed)) in readers.iter().zip(sealed).enumerate() {
-            let asked = missing(&sealed) && reader.0.thin_text().is_some();
-            let thin = if asked { thin.next() } else { None };
-            let mut text = open(reader, sealed, thin);
+            let asked = missing(&sealed) && reader.0.stub_text_range().is_some();
+            let stub = if asked { stubs.next() } else { None };
+            let mut text = open(reader, sealed, stub);
             if let Err(e) = &text
                 && reader.0.forgets(&reader.0.path, e).await
             {
@@ -317,12 +317,12 @@ impl MessageReader {
         batches.map_ok(|pieces| futures::stream::iter(pieces).map(Ok)).try_flatten().boxed()
     }
 
-    /// Reads the whole object, or the thin one of a message with an evicted body, and checks
+    /// Reads the whole object, or the stub of a message with an evicted body, and checks
     /// everything that was sealed, and that nothing follows it.
     pub async fn verify(&self) -> Result<()> {
         let source = &self.0;
         let size = match source.store.size(&source.path).await {
-            Err(e) if e.kind() == Kind::NotFound => return self.verify_thin(e).await,
+            Err(e) if e.kind() == Kind::NotFound => return self.verify_stub(e).await,
             size => size?,
         };
         if size != source.layout.object_bytes() {
@@ -359,7 +359,7 @@ impl MessageReader {
             .opened(range, move |source, sealed| source.open_section(section, sealed, limit, &source.path))
             .await;
         match opened {
-            Err(e) if e.kind() == Kind::NotFound => self.0.thin_section(section, e).await,
+            Err(e) if e.kind() == Kind::NotFound => self.0.open_stub_section(section, e).await,
             opened => opened,
         }
     }

@@ -16,7 +16,7 @@ use sealpost_base::limits::CHUNK_BYTES;
 use sealpost_base::{Error, Kind, Result};
 
 use super::evicted::{BodySource, DIGEST_BYTES, EvictedBodies, StubHead, Wanted};
-use super::footer::{self, THIN_MAGIC};
+use super::footer::{self, STUB_MAGIC};
 use crate::chunk::{self, MAX_SEALED_BYTES};
 use crate::cipher::{ObjectCipher, sha256_of};
 use crate::message::reader::again;
@@ -29,7 +29,7 @@ use crate::{Put, Sealed, Store};
 /// all cases.
 pub const HEAD_BYTES: usize = CHUNK_BYTES - DIGEST_BYTES;
 
-/// A message's thin object that is not stored yet.
+/// A message's stub that is not stored yet.
 pub struct MessageStub {
     path: String,
     object: Sealed,
@@ -73,8 +73,8 @@ impl MessageStub {
         object.extend_from_slice(&structure);
         object.extend_from_slice(&text);
         chunk::seal_section_raw(&source.cipher, HEAD, &kept, &mut object);
-        let path = elsewhere.thin_path();
-        object.extend_from_slice(&footer::of(&source.store, &path, THIN_MAGIC, layout.raw_bytes));
+        let path = elsewhere.stub_path();
+        object.extend_from_slice(&footer::of(&source.store, &path, STUB_MAGIC, layout.raw_bytes));
         Ok(MessageStub { path, object: Sealed::new(object), whole: source.path.clone() })
     }
 
@@ -87,10 +87,10 @@ impl MessageStub {
     ///
     /// # Errors
     /// `Retry` if the store failed: then any of the messages may still be whole. `Conflict` if
-    /// there is a thin object of other bytes; then all of them are whole.
+    /// there is a stub of other bytes; then all of them are whole.
     pub async fn replace(all: Vec<MessageStub>, store: &Store) -> Result<()> {
         let (objects, wholes): (Vec<_>, Vec<_>) =
-            all.into_iter().map(|thin| ((thin.path, thin.object), thin.whole)).unzip();
+            all.into_iter().map(|stub| ((stub.path, stub.object), stub.whole)).unzip();
         if store.put_all_new(&objects).await? == Put::Exists {
             for (path, object) in objects {
                 put_own(store, &path, object).await?;
@@ -101,53 +101,53 @@ impl MessageStub {
 }
 
 impl Source {
-    /// What the thin object says; `NotFound` if there is none.
+    /// What the stub says; `NotFound` if there is none.
     async fn known(&self, elsewhere: &BodySource) -> Result<&StubHead> {
-        self.thin.get_or_try_init(|| self.read_known(elsewhere)).await
+        self.stub.get_or_try_init(|| self.read_known(elsewhere)).await
     }
 
     async fn read_known(&self, elsewhere: &BodySource) -> Result<StubHead> {
         match self.read_known_once(elsewhere).await {
-            Err(e) if self.forgets(&elsewhere.thin_path(), &e).await => self.read_known_once(elsewhere).await,
+            Err(e) if self.forgets(&elsewhere.stub_path(), &e).await => self.read_known_once(elsewhere).await,
             known => known,
         }
     }
 
     async fn read_known_once(&self, elsewhere: &BodySource) -> Result<StubHead> {
-        let path = elsewhere.thin_path();
+        let path = elsewhere.stub_path();
         let size = self.store.size(&path).await?;
-        let range = thin_range(&self.layout, HEAD, size).map_err(|e| e.context(&path))?;
+        let range = stub_range(&self.layout, HEAD, size).map_err(|e| e.context(&path))?;
         let sealed = self.store.read_range(&path, range).await?;
         StubHead::open(&self.cipher, &self.layout, &sealed).map_err(|e| e.context(&path))
     }
 
-    /// The text or the structure, from the thin object. `missing`: the error of the message object.
-    pub(super) async fn thin_section(&self, section: u8, missing: Error) -> Result<Vec<u8>> {
+    /// The text or the structure, from the stub. `missing`: the error of the message object.
+    pub(super) async fn open_stub_section(&self, section: u8, missing: Error) -> Result<Vec<u8>> {
         let Some(elsewhere) = self.elsewhere.as_ref().filter(|_| matches!(section, STRUCTURE | TEXT)) else {
             return Err(missing);
         };
-        let path = elsewhere.thin_path();
-        let range = thin_range(&self.layout, section, 0)?;
+        let path = elsewhere.stub_path();
+        let range = stub_range(&self.layout, section, 0)?;
         let sealed = self.store.read_range(&path, range.clone()).await;
-        match self.open_thin(section, &path, sealed, again(&missing)) {
+        match self.open_in_stub(section, &path, sealed, again(&missing)) {
             Err(e) if self.forgets(&path, &e).await => {
                 let sealed = self.store.read_range(&path, range).await;
-                self.open_thin(section, &path, sealed, missing)
+                self.open_in_stub(section, &path, sealed, missing)
             }
             opened => opened,
         }
     }
 
     /// The same section as it is sealed.
-    pub(super) async fn thin_sealed(&self, section: u8, missing: Error) -> Result<Bytes> {
+    pub(super) async fn sealed_stub_section(&self, section: u8, missing: Error) -> Result<Bytes> {
         let Some(elsewhere) = &self.elsewhere else { return Err(missing) };
         let sealed =
-            self.store.read_range(&elsewhere.thin_path(), thin_range(&self.layout, section, 0)?).await;
+            self.store.read_range(&elsewhere.stub_path(), stub_range(&self.layout, section, 0)?).await;
         sealed.map_err(|e| if e.kind() == Kind::NotFound { missing } else { e })
     }
 
-    /// Opens what was read of a thin object.
-    pub(super) fn open_thin(
+    /// Opens what was read of a stub.
+    pub(super) fn open_in_stub(
         &self,
         section: u8,
         path: &str,
@@ -158,14 +158,14 @@ impl Source {
         self.open_section(section, &sealed, SECTION_BYTES, path)
     }
 
-    /// Where the text is in the thin object, if the message can have one.
-    pub(super) fn thin_text(&self) -> Option<(String, Range<u64>)> {
-        let range = thin_range(&self.layout, TEXT, 0).ok()?;
-        Some((self.elsewhere.as_ref()?.thin_path(), range))
+    /// Where the text is in the stub, if the message can have one.
+    pub(super) fn stub_text_range(&self) -> Option<(String, Range<u64>)> {
+        let range = stub_range(&self.layout, TEXT, 0).ok()?;
+        Some((self.elsewhere.as_ref()?.stub_path(), range))
     }
 
     /// Bytes of a message whose object is not here, as `missing` says.
-    pub(super) async fn others_bytes(
+    pub(super) async fn bytes_elsewhere(
         &self,
         range: Range<u64>,
         missing: Error,
@@ -212,7 +212,7 @@ impl MessageReader {
     /// SHA-256 of the message if its body was evicted; `None` if it is here.
     ///
     /// # Errors
-    /// `NotFound` if there is nothing of it; `Corrupt` if the thin object is not what was sealed;
+    /// `NotFound` if there is nothing of it; `Corrupt` if the stub is not what was sealed;
     /// what the store says.
     pub async fn evicted(&self) -> Result<Option<[u8; 32]>> {
         let source = self.source();
@@ -234,38 +234,38 @@ impl MessageReader {
     ///
     /// # Errors
     /// As [`MessageReader::evicted`].
-    pub async fn given_up_head(&self) -> Result<Option<Bytes>> {
+    pub async fn evicted_head(&self) -> Result<Option<Bytes>> {
         if self.evicted().await?.is_none() {
             return Ok(None);
         }
-        Ok(self.source().thin.get().map(|known| known.head.clone()))
+        Ok(self.source().stub.get().map(|known| known.head.clone()))
     }
 
-    /// Reads the whole thin object and checks every seal. `missing`: the error of the message
+    /// Reads the whole stub and checks every seal. `missing`: the error of the message
     /// object.
-    pub(super) async fn verify_thin(&self, missing: Error) -> Result<()> {
+    pub(super) async fn verify_stub(&self, missing: Error) -> Result<()> {
         let source = self.source();
         let Some(elsewhere) = &source.elsewhere else { return Err(missing) };
         match source.known(elsewhere).await {
             Err(e) if e.kind() == Kind::NotFound => return Err(missing),
             known => known?,
         };
-        let missing = || Error::not_found(format!("{} is not there", elsewhere.thin_path()));
-        source.thin_section(STRUCTURE, missing()).await?;
-        source.thin_section(TEXT, missing()).await?;
-        let path = elsewhere.thin_path();
+        let missing = || Error::not_found(format!("{} is not there", elsewhere.stub_path()));
+        source.open_stub_section(STRUCTURE, missing()).await?;
+        source.open_stub_section(TEXT, missing()).await?;
+        let path = elsewhere.stub_path();
         let size = source.store.size(&path).await?;
-        let head = thin_range(&source.layout, HEAD, size)?;
+        let head = stub_range(&source.layout, HEAD, size)?;
         let found = source.store.read_range(&path, head.end..size).await?;
-        if !footer::is_of(&source.store, &path, THIN_MAGIC, source.layout.raw_bytes, &found) {
+        if !footer::is_of(&source.store, &path, STUB_MAGIC, source.layout.raw_bytes, &found) {
             return Err(Error::corrupt(format!("{path} has a wrong footer")));
         }
         Ok(())
     }
 }
 
-/// The range of a section within the thin object, which has `size` bytes if the head is requested.
-fn thin_range(layout: &Layout, section: u8, size: u64) -> Result<Range<u64>> {
+/// The range of a section within the stub, which has `size` bytes if the head is requested.
+fn stub_range(layout: &Layout, section: u8, size: u64) -> Result<Range<u64>> {
     layout.check()?;
     let (structure, text) = (u64::from(layout.sealed_structure), u64::from(layout.sealed_text));
     let start = structure + text;
@@ -274,7 +274,7 @@ fn thin_range(layout: &Layout, section: u8, size: u64) -> Result<Range<u64>> {
         TEXT => Ok(structure..start),
         _ => match size.checked_sub(FOOTER_BYTES as u64) {
             Some(end) if end > start && end - start <= MAX_SEALED_BYTES as u64 => Ok(start..end),
-            _ => Err(Error::corrupt("a thin object of a size that cannot be")),
+            _ => Err(Error::corrupt("a stub of a size that cannot be")),
         },
     }
 }
@@ -290,7 +290,7 @@ pub(crate) fn fuzz(cipher: &ObjectCipher, data: &[u8]) {
         sealed_structure: u32::from(sizes[3]),
         sealed_index: 0,
     };
-    if let Ok(range) = thin_range(&layout, HEAD, object.len() as u64) {
+    if let Ok(range) = stub_range(&layout, HEAD, object.len() as u64) {
         let _ = StubHead::open(cipher, &layout, &object[range.start as usize..range.end as usize]);
     }
     if object.len() <= CHUNK_BYTES {

@@ -75,7 +75,7 @@ fn only_the_structure_from_the_writer_is_used() {
             let budget = Budget::new(8 * WRITER_BYTES);
             let mut writer = MessageWriter::new(&store, account, object, &key, &budget).await.unwrap();
             writer.write(&sample(size, true)).await.unwrap();
-            let (layout, told) = writer.finish_telling(b"text", b"structure").await.unwrap();
+            let (layout, told) = writer.finish_with_structure(b"text", b"structure").await.unwrap();
             let reader = |store| MessageReader::new(store, account, object, &key, layout);
             // Nothing is there.
             let nowhere = Store::memory();

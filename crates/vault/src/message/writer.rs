@@ -140,7 +140,7 @@ impl MessageWriter {
     /// # Errors
     /// `Retry` if the store failed, `Limit` if text or structure pass [`SECTION_BYTES`].
     pub async fn finish(self, text: &[u8], structure: &[u8]) -> Result<Layout> {
-        self.finish_telling(text, structure).await.map(|(layout, _)| layout)
+        self.finish_with_structure(text, structure).await.map(|(layout, _)| layout)
     }
 
     /// As [`MessageWriter::finish`]; also the sealed structure, as it is in the object
@@ -148,7 +148,7 @@ impl MessageWriter {
     ///
     /// # Errors
     /// As [`MessageWriter::finish`].
-    pub async fn finish_telling(self, text: &[u8], structure: &[u8]) -> Result<(Layout, Bytes)> {
+    pub async fn finish_with_structure(self, text: &[u8], structure: &[u8]) -> Result<(Layout, Bytes)> {
         let store = self.store.clone();
         match self.seal(text, structure).await? {
             Finished::Sealed(whole, _drawn) => {

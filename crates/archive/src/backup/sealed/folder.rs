@@ -505,7 +505,7 @@ impl Folder for SealedFolder {
         let message = self.message(uid)?;
         let reader = self.reader(uid, &message);
         self.runtime.block_on(async {
-            if let Some(head) = reader.given_up_head().await? {
+            if let Some(head) = reader.evicted_head().await? {
                 return Ok(head[..head.len().min(most)].to_vec());
             }
             let pieces: Vec<Bytes> = reader.raw(0..most as u64).try_collect().await?;

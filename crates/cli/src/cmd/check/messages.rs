@@ -90,7 +90,7 @@ async fn one(store: &Store, account: AccountId, message: &Message) -> sealpost_b
     let reader = MessageReader::new(store, account, message.object, &message.key, message.layout);
     reader.verify().await?;
     if reader.evicted().await?.is_some() {
-        return thin(&reader, account, message).await;
+        return stub(&reader, account, message).await;
     }
     let mut scanner = Scanner::new();
     let mut raw = reader.raw(0..u64::MAX);
@@ -113,12 +113,12 @@ async fn one(store: &Store, account: AccountId, message: &Message) -> sealpost_b
 }
 
 /// As [`one`], for a message with an evicted body: checks everything else.
-async fn thin(
+async fn stub(
     reader: &MessageReader,
     account: AccountId,
     message: &Message,
 ) -> sealpost_base::Result<BodyState> {
-    let path = || message::thin_path(account, message.object);
+    let path = || message::stub_path(account, message.object);
     let structure = Structure::decode(&reader.structure().await?).map_err(|e| e.context(path()))?;
     Text::decode(&reader.text().await?).map_err(|e| e.context(path()))?;
     if structure.size != message.size() {

@@ -39,8 +39,8 @@ pub(in crate::message) struct Source {
     pub(super) piece: Option<Piece>,
     /// The source of a message with an evicted body; messages of the spool have none.
     pub(in crate::message) elsewhere: Option<BodySource>,
-    /// What its thin object says, read once.
-    pub(in crate::message) thin: OnceCell<StubHead>,
+    /// What its stub says, read once.
+    pub(in crate::message) stub: OnceCell<StubHead>,
 }
 
 impl Source {

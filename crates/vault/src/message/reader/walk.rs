@@ -51,7 +51,7 @@ impl Walk {
         match batch {
             Ok(batch) => Some((Ok(self.accept(batch)), self)),
             Err(e) if self.elsewhere && e.kind() == Kind::NotFound => {
-                match self.source.others_bytes(self.range.clone(), e).await {
+                match self.source.bytes_elsewhere(self.range.clone(), e).await {
                     Ok(rest) => self.go_on(rest).await,
                     Err(e) => Some((Err(e), self)),
                 }

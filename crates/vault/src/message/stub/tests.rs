@@ -7,7 +7,7 @@ use sealpost_testkit::faulty::{Faulty, Plan};
 
 use super::super::MessageKey;
 use super::*;
-use crate::message::{self, EvictedBody, MessageWriter, WRITER_BYTES, thin_path};
+use crate::message::{self, EvictedBody, MessageWriter, WRITER_BYTES, stub_path};
 use crate::spool::SpoolWriter;
 
 const ACCOUNT: AccountId = AccountId([1; 16]);
@@ -154,7 +154,7 @@ async fn every_flipped_bit_of_a_thin_object_is_noticed() {
     let store = Store::memory();
     let reader = written(&store, &message(100)).await.unwrap();
     give_up(&reader, &store).await.unwrap();
-    let path = thin_path(ACCOUNT, OBJECT);
+    let path = stub_path(ACCOUNT, OBJECT);
     let object = store.read(&path).await.unwrap().to_vec();
     let refuses = async |bytes: Vec<u8>, what: String| {
         let store = Store::memory();
@@ -183,7 +183,7 @@ async fn a_message_stays_whole_or_a_stub_through_failures() {
         faulty.calm(true);
         let raw = message(2 * CHUNK_BYTES);
         let reader = written(&store, &raw).await.unwrap();
-        let mut thin = Vec::new();
+        let mut stubs = Vec::new();
         for attempt in 0.. {
             faulty.calm(false);
             // The last attempt is undisturbed, as one after a restart may be.
@@ -191,8 +191,8 @@ async fn a_message_stays_whole_or_a_stub_through_failures() {
             let gone = give_up(&anew(&store, &reader), &store).await;
             faulty.calm(true);
             let whole = store.size(&message::path(ACCOUNT, OBJECT)).await.is_ok();
-            if let Ok(object) = store.read(&thin_path(ACCOUNT, OBJECT)).await {
-                thin.push(object);
+            if let Ok(object) = store.read(&stub_path(ACCOUNT, OBJECT)).await {
+                stubs.push(object);
                 both += u32::from(whole);
             }
             let reader = anew(&store, &reader).with_bodies(Arc::new(Server(raw.clone(), 0.into())));
@@ -207,7 +207,7 @@ async fn a_message_stays_whole_or_a_stub_through_failures() {
             }
             assert!(gone.is_err());
         }
-        assert!(!thin.is_empty() && thin.iter().all(|object| object == &thin[0]));
+        assert!(!stubs.is_empty() && stubs.iter().all(|object| object == &stubs[0]));
     }
     assert!(failed > 10 && both > 5, "{failed} failed, {both} times both were there");
 }
