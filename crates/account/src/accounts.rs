@@ -487,10 +487,10 @@ impl Accounts {
     /// Removes derived data from the cache for accounts whose key this process no longer has: they
     /// have no session and no cached login, and are unloaded.
     fn forget_derived(&self) {
-        let is_gone = |id: &AccountId, watch: &RootKeyWatch| watch.is_gone() && self.peek(*id).is_none();
+        let is_wiped = |id: &AccountId, watch: &RootKeyWatch| watch.is_wiped() && self.peek(*id).is_none();
         let gone: Vec<_> = {
             let mut cached = lock(&self.0.cached);
-            cached.extract_if(|id, watch| is_gone(id, watch)).map(|(id, _)| id).collect()
+            cached.extract_if(|id, watch| is_wiped(id, watch)).map(|(id, _)| id).collect()
         };
         for id in gone {
             self.0.env.forget(id);

@@ -136,7 +136,7 @@ impl Directory {
         let newest = self.newest_account(name).await?;
         if newest.is_none() {
             // In the place of the record something is read that is there.
-            let _ = self.versions.store().gives_out().await;
+            let _ = self.versions.store().serves_reads().await;
         }
         Ok(newest.filter(AccountRecord::is_active))
     }

@@ -118,7 +118,7 @@ impl Versions {
     /// This moment; `None` where the store does not report writes of other processes.
     pub(super) fn seen(&self) -> Option<StoreMoment> {
         let by_us = self.written.load(Ordering::Acquire);
-        self.store.tells().then(|| StoreMoment { by_others: *self.store.changes().borrow(), by_us })
+        self.store.notices_commits().then(|| StoreMoment { by_others: *self.store.changes().borrow(), by_us })
     }
 
     /// Seals the content of a record of `directory` for nodes: readers of the store learn its
@@ -170,7 +170,7 @@ impl Versions {
         let known = self.watermarks.version_of(directory).unwrap_or(0);
         let version = |newest: &Option<Newest>| newest.as_ref().map_or(0, |newest| newest.version);
         let mut newest = self.read_authentic(directory).await?;
-        if version(&newest) < known && !self.store.tells() {
+        if version(&newest) < known && !self.store.notices_commits() {
             // One reply of a remote store may be wrong.
             newest = self.read_authentic(directory).await?;
         }
@@ -214,7 +214,7 @@ impl Versions {
         let version = |newest: &Option<Newest>| newest.as_ref().map(|newest| newest.version);
         match self.watermarks.record(directory, version(&newest)) {
             // One reply of a remote store may be wrong.
-            Err(_) if !self.store.tells() => {
+            Err(_) if !self.store.notices_commits() => {
                 let newest = self.read_authentic(directory).await?;
                 self.watermarks.record(directory, version(&newest))?;
                 Ok(newest)
@@ -226,7 +226,7 @@ impl Versions {
     async fn read_authentic(&self, directory: &str) -> Result<Option<Newest>> {
         match self.read_newest_once(directory).await {
             // One reply of a remote store may be wrong.
-            Err(e) if e.kind() == Kind::Corrupt && !self.store.tells() => {
+            Err(e) if e.kind() == Kind::Corrupt && !self.store.notices_commits() => {
                 // If it is damaged, the caller reports it.
                 tracing::debug!(directory, error = %e, "a record could not be opened; reading it again");
                 self.read_newest_once(directory).await
@@ -304,7 +304,7 @@ impl Versions {
             }
         }
         if let Some(absent) = absent
-            && self.store.gives_out().await
+            && self.store.serves_reads().await
         {
             // Earlier versions may be readable.
             return Err(Error::corrupt(format!(

@@ -275,7 +275,7 @@ impl Session {
     /// that another process has just created.
     pub(super) async fn catch_up_with_names(&self) -> Result<(), Failure> {
         match &self.user {
-            Some(user) if self.shared.ctx.store.tells() => Ok(user.account().refresh().await?),
+            Some(user) if self.shared.ctx.store.notices_commits() => Ok(user.account().refresh().await?),
             _ => Ok(()),
         }
     }

@@ -472,7 +472,7 @@ impl DiskPaxos {
             let known = marks.map_or(Position::ZERO, |marks| marks.known);
             let marked = match &self.judge {
                 Some(judge) => {
-                    let withheld = manifests::is_last(round) && self.store.gives_out().await;
+                    let withheld = manifests::is_last(round) && self.store.serves_reads().await;
                     manifests::judged(judge, &names, known, withheld).await?
                 }
                 None => Some(Marked::default()),

@@ -227,7 +227,7 @@ impl Journal {
         let from = after.map(|position| self.manifest_path(position));
         for round in listings() {
             let names = names(&self.store, &folder, from.as_deref()).await?;
-            let withheld = is_last(round) && self.store.gives_out().await;
+            let withheld = is_last(round) && self.store.serves_reads().await;
             if let Some(marked) = judged(&self.judge, &names, after.unwrap_or_default(), withheld).await? {
                 return Ok(marked);
             }

@@ -387,7 +387,7 @@ impl Journal {
             return Ok(Some(object));
         }
         if self.store.is_listed(&path).await? {
-            return Err(match self.store.gives_out().await {
+            return Err(match self.store.serves_reads().await {
                 true => Error::not_found(path),
                 false => Error::retry(format!("{path} is listed but GET returns 404")),
             });

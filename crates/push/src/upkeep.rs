@@ -64,7 +64,7 @@ pub(crate) async fn run(inner: Arc<Inner>) {
 
 /// Reads notes that are new or have changed. A store that only this process serves is read once.
 async fn refresh(inner: &Inner, is_first: bool) {
-    if inner.parts.store.tells() && !is_first {
+    if inner.parts.store.notices_commits() && !is_first {
         return;
     }
     let before: Vec<(AccountId, u64)> = inner.index().versions();

@@ -98,7 +98,7 @@ async fn sweep(push: Pusher, lost: Arc<tokio::sync::Notify>, ctx: Arc<Context>) 
 /// Other nodes have subscriptions, and this one cannot push to them.
 async fn warn_of_subscriptions(ctx: &Context) {
     // A local store has one server, and the operator has turned pushes off.
-    if ctx.store.tells() {
+    if ctx.store.notices_commits() {
         return;
     }
     if let Ok(Some(_)) = ctx.store.list(sealpost_push::ROOT, None).try_next().await {

@@ -37,14 +37,14 @@ const WHOLE_BYTES: usize = STORE_CACHE_QUEUE_BYTES;
 const QUEUE: usize = 64;
 /// How long a reader waits for space in the queue. Readers do not wait for a disk that takes longer
 /// for a batch, until it is quick again.
-const RETRY_POLICY: Duration = Duration::from_millis(250);
+const WRITE_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// The cache. One process at a time has it open.
 pub(crate) struct Cache {
     disk: Arc<Disk>,
     jobs: mpsc::Sender<Job>,
     /// Bytes that may wait for the disk.
-    room: Arc<Semaphore>,
+    queue_bytes: Arc<Semaphore>,
     /// What is on its way to the disk.
     pending: Arc<Pending>,
     metrics: Arc<StoreMetrics>,
@@ -86,7 +86,7 @@ impl Cache {
     /// # Errors
     /// `Retry` if the directory cannot be used, or another process has the cache in it open.
     pub fn open(dir: &Path, bytes: u64, clock: Arc<dyn Clock>, metrics: Arc<StoreMetrics>) -> Result<Self> {
-        Self::open_patient(dir, bytes, clock, metrics, RETRY_POLICY)
+        Self::open_patient(dir, bytes, clock, metrics, WRITE_TIMEOUT)
     }
 
     /// Removes the cache in `dir`, if there is one. Blocks the thread.
@@ -94,15 +94,15 @@ impl Cache {
         disk::remove_from(dir);
     }
 
-    /// As [`Cache::open`], waiting `retry_policy` for space in the queue.
+    /// As [`Cache::open`], waiting `write_timeout` for space in the queue.
     fn open_patient(
         dir: &Path,
         bytes: u64,
         clock: Arc<dyn Clock>,
         metrics: Arc<StoreMetrics>,
-        retry_policy: Duration,
+        write_timeout: Duration,
     ) -> Result<Self> {
-        let (disk, connection) = Disk::open(dir, bytes, clock, retry_policy)?;
+        let (disk, connection) = Disk::open(dir, bytes, clock, write_timeout)?;
         let disk = Arc::new(disk);
         let (jobs, received) = mpsc::channel(QUEUE);
         let pending = Arc::new(Pending::default());
@@ -124,9 +124,9 @@ impl Cache {
                 }
             }
         };
-        disk::write_aside(writer, connection, received, written)?;
-        let room = Arc::new(Semaphore::new(STORE_CACHE_QUEUE_BYTES));
-        Ok(Cache { disk, jobs, room, pending, metrics })
+        disk::spawn_writer(writer, connection, received, written)?;
+        let queue_bytes = Arc::new(Semaphore::new(STORE_CACHE_QUEUE_BYTES));
+        Ok(Cache { disk, jobs, queue_bytes, pending, metrics })
     }
 
     /// Whether objects of that path are kept.
@@ -203,22 +203,22 @@ impl Cache {
     }
 
     async fn keep(&self, path: &str, number: i64, bytes: Bytes) {
-        let Some((room, place)) = self.room_for(bytes.len() as u32).await else { return };
+        let Some((permit, slot)) = self.reserve_queue(bytes.len() as u32).await else { return };
         let key = (path.to_owned(), number);
         self.pending.lock().insert(key, bytes.clone());
-        place.send(Job::Keep { path: path.to_owned(), number, bytes, _room: room });
+        slot.send(Job::Keep { path: path.to_owned(), number, bytes, _permit: permit });
     }
 
     /// Reserves bytes on their way to the disk, and an entry among the jobs. Readers that are
     /// faster than this disk writes wait here, but not for a disk that is behind.
-    async fn room_for(&self, bytes: u32) -> Option<(OwnedSemaphorePermit, mpsc::Permit<'_, Job>)> {
+    async fn reserve_queue(&self, bytes: u32) -> Option<(OwnedSemaphorePermit, mpsc::Permit<'_, Job>)> {
         let both = async {
-            let room = self.room.clone().acquire_many_owned(bytes).await.ok()?;
-            Some((room, self.jobs.reserve().await.ok()?))
+            let permit = self.queue_bytes.clone().acquire_many_owned(bytes).await.ok()?;
+            Some((permit, self.jobs.reserve().await.ok()?))
         };
         let found = timeout(self.disk.lock_timeout(), both).await;
         found.unwrap_or_else(|_| {
-            self.disk.falls_behind();
+            self.disk.mark_behind();
             None
         })
     }

@@ -57,20 +57,20 @@ pub(crate) fn wipe_stack() {
     std::hint::black_box(&mut [0u8; STACK_BYTES]);
 }
 
-/// What `work` returns, with the stack that it used wiped.
-pub(crate) fn leaving_nothing<T>(work: impl FnOnce() -> T) -> T {
+/// Runs `work` and wipes the stack that it used.
+pub(crate) fn wiping_stack<T>(work: impl FnOnce() -> T) -> T {
     #[inline(never)]
-    fn aside<T>(work: impl FnOnce() -> T) -> T {
+    fn in_own_frame<T>(work: impl FnOnce() -> T) -> T {
         work()
     }
-    let done = aside(work);
+    let done = in_own_frame(work);
     wipe_stack();
     done
 }
 
 /// The public key of `seed` and its signature of `message` (Ed25519, RFC 8032 §5.1).
 pub(crate) fn sign(seed: &Secret, message: &[u8]) -> ([u8; 32], [u8; 64]) {
-    leaving_nothing(|| {
+    wiping_stack(|| {
         let pair = Ed25519KeyPair::from_seed_unchecked(seed.bytes()).expect("any 32 bytes are a seed");
         let mut signature = [0; 64];
         signature.copy_from_slice(pair.sign(message).as_ref());
@@ -160,7 +160,7 @@ pub(crate) fn equal(a: &[u8; 32], b: &[u8; 32]) -> bool {
 
 /// HKDF-SHA256 (RFC 5869): 32 bytes from `secret`, for the purpose named by the concatenation of `info`.
 pub(crate) fn derive(salt: &[u8], secret: &[u8], info: &[&[u8]]) -> Secret {
-    leaving_nothing(|| {
+    wiping_stack(|| {
         let prk = hkdf::Salt::new(hkdf::HKDF_SHA256, salt).extract(secret);
         let okm =
             prk.expand(info, hkdf::HKDF_SHA256).expect("one hash is less than the 255 that HKDF can give");

@@ -29,7 +29,7 @@ const WORTH_TRYING_BYTES: usize = 128;
 const RETRY_POLICY: u32 = 15;
 /// Idle contexts kept of each kind (a few hundred KiB together); more are made when needed and
 /// dropped after use.
-const KEPT: usize = 4;
+const IDLE_CONTEXTS: usize = 4;
 
 /// Plaintexts above this gain nothing from a dictionary.
 const DICTIONARY_PAYS_BYTES: usize = 16 * 1024;
@@ -306,7 +306,7 @@ fn lock<T>(pool: &Mutex<Vec<T>>) -> std::sync::MutexGuard<'_, Vec<T>> {
 
 fn put_back<T>(pool: &Mutex<Vec<T>>, context: T) {
     let mut kept = lock(pool);
-    if kept.len() < KEPT {
+    if kept.len() < IDLE_CONTEXTS {
         kept.push(context);
     }
 }

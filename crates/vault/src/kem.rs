@@ -7,7 +7,7 @@ use hpke::kem::X25519HkdfSha256;
 use hpke::{Deserializable, Kem, OpModeR, OpModeS, Serializable, setup_receiver, setup_sender};
 use sealpost_base::{Error, Random, Result};
 
-use crate::cipher::{Secret, leaving_nothing};
+use crate::cipher::{Secret, wiping_stack};
 use crate::entry::Rng;
 use crate::keys::{PrivateKey, PublicKey};
 
@@ -25,7 +25,7 @@ pub(crate) fn encapsulate(
     random: &dyn Random,
 ) -> Result<([u8; ENCAPSULATED_BYTES], Secret)> {
     let to = to.to_kem()?;
-    leaving_nothing(|| {
+    wiping_stack(|| {
         let (encapsulated, sender) = setup_sender::<AesGcm256, HkdfSha256, X25519HkdfSha256, _>(
             &OpModeS::Base,
             &to,
@@ -51,7 +51,7 @@ pub(crate) fn decapsulate(
 ) -> Result<Secret> {
     let corrupt = |_| Error::corrupt("an encapsulated key does not open");
     let encapsulated = <X25519HkdfSha256 as Kem>::EncappedKey::from_bytes(encapsulated).map_err(corrupt)?;
-    leaving_nothing(|| {
+    wiping_stack(|| {
         let receiver = setup_receiver::<AesGcm256, HkdfSha256, X25519HkdfSha256>(
             &OpModeR::Base,
             private,

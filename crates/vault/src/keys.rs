@@ -16,7 +16,7 @@ use sealpost_base::{AccountId, Error, Random, Result};
 use zeroize::Zeroizing;
 
 use crate::cipher::{
-    ObjectCipher, PiecePosition, Secret, TAG_BYTES, derive, hmac_sha256, leaving_nothing, sha256,
+    ObjectCipher, PiecePosition, Secret, TAG_BYTES, derive, hmac_sha256, wiping_stack, sha256,
 };
 
 /// How often an account was given a new root key, from 1. Everything that is sealed says which one
@@ -205,8 +205,8 @@ const EARLIER_HEADER: [u8; 4] = [0; 4];
 pub struct RootKeyWatch(Weak<RootKeys>);
 
 impl RootKeyWatch {
-    /// Whether the key is gone: wiped, with its last holder.
-    pub fn is_gone(&self) -> bool {
+    /// Whether the key was wiped, with its last holder.
+    pub fn is_wiped(&self) -> bool {
         self.0.strong_count() == 0
     }
 }
@@ -409,7 +409,7 @@ impl<'b, C> Decode<'b, C> for PublicKey {
 
 /// DeriveKeyPair of DHKEM(X25519, HKDF-SHA256) (RFC 9180 §7.1.3).
 pub(crate) fn key_pair(secret: &Secret) -> (Box<PrivateKey>, PublicKey) {
-    leaving_nothing(|| {
+    wiping_stack(|| {
         let (private, public) = X25519HkdfSha256::derive_keypair(secret.bytes());
         (Box::new(private), PublicKey { bytes: public.to_bytes().into(), epoch: Epoch::FIRST })
     })

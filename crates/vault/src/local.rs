@@ -107,13 +107,13 @@ impl LocalStore {
     /// this program made it.
     pub fn open(dir: &FilePath) -> Result<Self> {
         let reserve = Reserve::of(dir);
-        match Self::open_with_room(dir) {
-            Err(_) if reserve.is_disk_full() && reserve.release() => Self::open_with_room(dir),
+        match Self::try_open(dir) {
+            Err(_) if reserve.is_disk_full() && reserve.release() => Self::try_open(dir),
             opened => opened,
         }
     }
 
-    fn open_with_room(dir: &FilePath) -> Result<Self> {
+    fn try_open(dir: &FilePath) -> Result<Self> {
         let files = Files::open(dir).map_err(|e| cannot_open(dir, e))?;
         let (ring, changes) = watch::channel(0);
         let mut store = Self::readable(dir, files, (schema::create(dir)?, Access::Read), changes)?;
@@ -121,7 +121,7 @@ impl LocalStore {
         let guards = Guards { unsound: store.unsound.clone(), reserve: store.reserve.clone() };
         let (kept, counted) = (files.clone(), counters.clone());
         let writer = Writer::start(database.clone(), kept, clock.clone(), counted, ring, guards)?;
-        files::sweep_aside(files.clone(), database.clone(), clock.clone());
+        files::spawn_sweep(files.clone(), database.clone(), clock.clone());
         store.writer = Some(writer);
         Ok(store)
     }

@@ -25,7 +25,7 @@ use minicbor::{Decode, Encode};
 use sealpost_base::{AccountId, Random, Result, Timestamp, limits};
 use zeroize::Zeroizing;
 
-use crate::cipher::{ObjectCipher, PiecePosition, Secret, TAG_BYTES, derive, equal, leaving_nothing, sha256};
+use crate::cipher::{ObjectCipher, PiecePosition, Secret, TAG_BYTES, derive, equal, wiping_stack, sha256};
 use crate::kem::{self, ENCAPSULATED_BYTES};
 use crate::keys::{PrivateKey, key_pair};
 use crate::{PublicKey, RootKey};
@@ -446,7 +446,7 @@ impl StretchMemory {
         let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
         let memory = &mut self.0[..blocks];
         let stretch = |out: &mut [u8; 32]| {
-            leaving_nothing(|| argon2.hash_password_into_with_memory(secret, salt, out, memory))
+            wiping_stack(|| argon2.hash_password_into_with_memory(secret, salt, out, memory))
         };
         Secret::try_filled(stretch).ok()
     }

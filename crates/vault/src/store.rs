@@ -388,8 +388,8 @@ impl Store {
         }
     }
 
-    /// Whether [`Store::changes`] counts changes of other processes.
-    pub fn tells(&self) -> bool {
+    /// Whether [`Store::changes`] counts commits of other processes.
+    pub fn notices_commits(&self) -> bool {
         self.0.local.is_some()
     }
 

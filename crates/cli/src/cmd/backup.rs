@@ -454,7 +454,7 @@ impl StoreBackup {
                 false if listed => self.from.mend(&object.path, object.size, &self.to).await?,
                 _ => self.from.transfer(&object.path, object.size, &self.to).await?,
             };
-            done.none_gone &= transfer != Transfer::Gone;
+            done.none_gone &= transfer != Transfer::Missing;
             // An object that TO has already leaves no gap; but versions behind a differing one belong
             // to another record.
             let ends = match transfer {
@@ -534,7 +534,7 @@ impl StoreBackup {
                 self.summary.bytes += object.size;
             }
             Transfer::Same => self.summary.already += 1,
-            Transfer::Gone => self.summary.gone += 1,
+            Transfer::Missing => self.summary.gone += 1,
             Transfer::Differs => drop(self.summary.differing.insert(object.path.clone())),
             Transfer::Unreadable(why) => self.note_unreadable(&object.path, why),
         }

@@ -99,7 +99,7 @@ impl Named<'_> {
             Refusal::WrongClock => {
                 temporary(format!("the clocks of this machine and of {at} are too far apart; set them"))
             }
-            Refusal::NobodyListens => {
+            Refusal::ConnectionRefused => {
                 temporary(format!("no server listens at {at}; start the store, or {elsewhere}"))
             }
             Refusal::NoHost => temporary(format!("unknown host {at}; {elsewhere}")),

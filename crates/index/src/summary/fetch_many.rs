@@ -232,7 +232,7 @@ impl<'a> Gathered<'a> {
             reads.keep(&[]);
         }
         let mut missing = missing.into_iter().map(|(at, wanted)| (at, message(account, wanted))).peekable();
-        let turns = &Semaphore::new(1);
+        let limit = &Semaphore::new(1);
         while missing.peek().is_some_and(|(at, _)| *at < self.end) {
             let (mut entries, mut bytes) = (FuturesUnordered::new(), 0);
             while let Some((at, message)) = missing.next_if(|(_, message)| {
@@ -241,7 +241,7 @@ impl<'a> Gathered<'a> {
             }) {
                 entries.push(async move {
                     match message {
-                        Ok(message) => (at, account.make_summary(&message, turns).await),
+                        Ok(message) => (at, account.make_summary(&message, limit).await),
                         Err(e) => (at, (Err(e), None)),
                     }
                 });

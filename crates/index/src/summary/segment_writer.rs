@@ -58,12 +58,12 @@ pub(super) fn uncovered(state: &AccountState, known: &Known, first: u32) -> (Vec
     (found, worth)
 }
 
-/// What was made of a message, and the turn in which it was: what was read for it is as long in memory.
+/// What was made of a message, and the permit that bounds how many are in memory at a time.
 pub(super) type Made<'a, T> = (Result<T>, Option<SemaphorePermit<'a>>);
 
 /// The entry of a message.
-async fn make_entry<'a>(content: Content, reader: &MessageReader, turns: &'a Semaphore) -> Made<'a, Entry> {
-    let (read, turn) = reader.structure_and_text_in_turn(turns).await;
+async fn make_entry<'a>(content: Content, reader: &MessageReader, limit: &'a Semaphore) -> Made<'a, Entry> {
+    let (read, permit) = reader.structure_and_text_within(limit).await;
     let made = read.and_then(|(structure, text)| {
         let envelope = Structure::decode_envelope(&structure)?;
         drop(structure);
@@ -73,27 +73,27 @@ async fn make_entry<'a>(content: Content, reader: &MessageReader, turns: &'a Sem
             _ => Entry::of_text(&envelope, text),
         })
     });
-    (made, turn)
+    (made, permit)
 }
 
 impl Index {
-    /// The summary of one message, from what is stored with it, or from the cache; with the turn in
+    /// The summary of one message, from what is stored with it, or from the cache; with the permit under
     /// which it was made.
     pub(super) async fn make_summary<'a>(
         &self,
         message: &Message,
-        turns: &'a Semaphore,
+        limit: &'a Semaphore,
     ) -> Made<'a, Arc<Entry>> {
         let cache = &self.derived.summaries;
         if let Some(entry) = cache.get(&message.object) {
             return (Ok(entry), None);
         }
-        let (entry, turn) = make_entry(Content::Summaries, &self.reader(message), turns).await;
+        let (entry, permit) = make_entry(Content::Summaries, &self.reader(message), limit).await;
         let entry = entry.map(Arc::new);
         if let Ok(entry) = &entry {
             cache.put(self.id(), message.object, entry.clone(), entry.bytes());
         }
-        (entry, turn)
+        (entry, permit)
     }
 
     /// Makes the summaries of `messages`, which ascend, returns each that a segment can hold, and
@@ -146,18 +146,18 @@ impl Index {
         group: Vec<Numbered>,
         packs: &PackReads,
     ) -> Vec<(u32, ObjectId, Result<Option<Entry>>)> {
-        let turns = &Semaphore::new(1);
+        let limit = &Semaphore::new(1);
         let made = futures::stream::iter(group).map(|(number, message)| async move {
             let cached = self.derived.summaries.get(&message.object);
             let entry = match cached.filter(|_| content == Content::Summaries) {
                 Some(entry) => Ok(Entry::clone(&entry)),
                 None => {
                     let reader = packs.reader(MessageNumber(number), &message).await;
-                    make_entry(content, &reader, turns).await.0
+                    make_entry(content, &reader, limit).await.0
                 }
             };
             // A summary that no segment can hold may be a hundred times as long, and is not kept
-            // until it is its turn.
+            // until it has a permit.
             let fits =
                 |entry: &Entry| content != Content::Summaries || entry.bytes() <= limits::SUMMARY_BYTES;
             (number, message.object, entry.map(|entry| Some(entry).filter(fits)))

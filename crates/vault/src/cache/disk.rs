@@ -58,7 +58,7 @@ const BATCH_BYTES: u64 = STORE_CACHE_QUEUE_BYTES as u64 * 4 / 3;
 /// Jobs of one transaction.
 const BATCH: usize = 64;
 /// Objects that are to be forgotten as soon as the file can be written.
-const FORGOTTEN_LATER: usize = 4096;
+const DEFERRED_REMOVALS: usize = 4096;
 /// Connections that are kept for readers.
 const READERS: usize = 4;
 const SUM_BYTES: usize = 16;
@@ -72,7 +72,7 @@ const READER_WAIT: Duration = Duration::from_millis(100);
 /// What is to be written.
 pub(super) enum Job {
     /// A block of an object, or the whole, and its bytes in the queue until it is written.
-    Keep { path: String, number: i64, bytes: Bytes, _room: OwnedSemaphorePermit },
+    Keep { path: String, number: i64, bytes: Bytes, _permit: OwnedSemaphorePermit },
     /// A block was used.
     Touch { id: i64 },
     /// A block does not match its checksum.
@@ -93,7 +93,7 @@ pub(super) struct Disk {
     generation: AtomicU64,
     readers: Mutex<Vec<(u64, Connection)>>,
     /// How long a batch may take.
-    retry_policy: Duration,
+    write_timeout: Duration,
     /// The last batch failed, took longer, or does so now.
     is_behind: AtomicBool,
 }
@@ -104,7 +104,7 @@ impl Disk {
         dir: &Path,
         bytes: u64,
         clock: Arc<dyn Clock>,
-        retry_policy: Duration,
+        write_timeout: Duration,
     ) -> Result<(Self, Connection)> {
         let failed = |e: Box<dyn std::error::Error + Send + Sync>| {
             Error::retry(format!("the cache in {}", dir.display())).with_source(e)
@@ -112,17 +112,17 @@ impl Disk {
         owner::make_directory(dir).map_err(|e| failed(owner::explained(dir, e).into()))?;
         let path = dir.join(FILE);
         let bytes = bytes - LOG_BYTES.min(bytes / 2);
-        let opened = connect(&path, retry_policy).and_then(|found| Ok((size(&found)?, found)));
+        let opened = connect(&path, write_timeout).and_then(|found| Ok((size(&found)?, found)));
         let connection = match opened {
             Err(e) if is_damage(&e) => {
                 remove(&path);
-                connect(&path, retry_policy)
+                connect(&path, write_timeout)
             }
             Ok((size, old)) if size > bytes + BATCH_BYTES => {
                 tracing::info!(cache = %path.display(), size, "the cache exceeds its size limit; starting \
                     with an empty cache");
                 remove(&path);
-                let new = connect(&path, retry_policy);
+                let new = connect(&path, write_timeout);
                 // Whose files are not those of that name any more: it leaves them alone.
                 drop(old);
                 new
@@ -143,7 +143,7 @@ impl Disk {
             clock,
             generation: AtomicU64::new(0),
             readers: Mutex::default(),
-            retry_policy,
+            write_timeout,
             is_behind: AtomicBool::new(false),
         };
         Ok((disk, connection))
@@ -151,11 +151,11 @@ impl Disk {
 
     /// How long to wait for what it writes.
     pub fn lock_timeout(&self) -> Duration {
-        if self.is_behind.load(Ordering::Relaxed) { Duration::ZERO } else { self.retry_policy }
+        if self.is_behind.load(Ordering::Relaxed) { Duration::ZERO } else { self.write_timeout }
     }
 
     /// A wait for it has timed out.
-    pub fn falls_behind(&self) {
+    pub fn mark_behind(&self) {
         self.is_behind.store(true, Ordering::Relaxed);
     }
 
@@ -180,7 +180,7 @@ impl Disk {
 
     #[cfg(test)]
     pub fn bytes(&self) -> u64 {
-        connect(&self.path, WRITER_WAIT).and_then(|connection| taken(&connection)).unwrap()
+        connect(&self.path, WRITER_WAIT).and_then(|connection| used_bytes(&connection)).unwrap()
     }
 
     fn minute(&self) -> i64 {
@@ -276,7 +276,7 @@ fn checksum(path: &str, number: i64, bytes: &[u8]) -> [u8; SUM_BYTES] {
 
 /// Writes what comes, on a thread of its own, several jobs in one transaction; then they go to
 /// `written`, whether they could be written or not. It ends with the sender.
-pub(super) fn write_aside(
+pub(super) fn spawn_writer(
     disk: Arc<Disk>,
     connection: Connection,
     mut jobs: mpsc::Receiver<Job>,
@@ -293,7 +293,7 @@ pub(super) fn write_aside(
             // long as this process runs.
             let is_over = |job: &mut Job| is_written || !matches!(job, Job::Forget { .. });
             written(batch.extract_if(.., is_over).collect());
-            batch.truncate(FORGOTTEN_LATER);
+            batch.truncate(DEFERRED_REMOVALS);
         }
     };
     let thread = std::thread::Builder::new().name("store-cache".into()).spawn(work);
@@ -313,15 +313,15 @@ impl Writer {
     fn take(&mut self, batch: &[Job]) -> bool {
         let began = self.disk.clock.monotonic();
         let now = self.disk.generation.load(Ordering::SeqCst);
-        let told = batch.iter().any(|job| matches!(job, Job::BeginAnew { generation } if *generation == now));
+        let is_requested = batch.iter().any(|job| matches!(job, Job::BeginAnew { generation } if *generation == now));
         let done = match self.try_write(batch) {
             Err(e) if is_damage(&e) => self.begin_anew(),
-            _ if told => self.begin_anew(),
+            _ if is_requested => self.begin_anew(),
             done => done,
         };
         let took = self.disk.clock.monotonic().saturating_sub(began);
-        self.disk.is_behind.store(done.is_err() || took > self.disk.retry_policy, Ordering::Relaxed);
-        self.say(done)
+        self.disk.is_behind.store(done.is_err() || took > self.disk.write_timeout, Ordering::Relaxed);
+        self.report(done)
     }
 
     fn try_write(&mut self, batch: &[Job]) -> rusqlite::Result<()> {
@@ -349,7 +349,7 @@ impl Writer {
     }
 
     /// Says when writing begins to fail and when it works again, not for each batch. Whether it works.
-    fn say(&mut self, done: rusqlite::Result<()>) -> bool {
+    fn report(&mut self, done: rusqlite::Result<()>) -> bool {
         let cache = self.disk.path.display();
         match &done {
             // A full disk is no reason to drop existing blocks.
@@ -398,14 +398,14 @@ fn write(disk: &Disk, connection: &mut Connection, batch: &[Job]) -> rusqlite::R
                 Job::BeginAnew { .. } => {}
             }
         }
-        make_room(&transaction, disk.bytes)?;
+        evict_oldest(&transaction, disk.bytes)?;
     }
     transaction.commit()
 }
 
 /// Removes what was not used for the longest time until pages in use take at most `most` bytes.
-fn make_room(connection: &Connection, most: u64) -> rusqlite::Result<()> {
-    while let excess @ 1.. = taken(connection)?.saturating_sub(most) {
+fn evict_oldest(connection: &Connection, most: u64) -> rusqlite::Result<()> {
+    while let excess @ 1.. = used_bytes(connection)?.saturating_sub(most) {
         let mut select = connection.prepare_cached("SELECT id, size FROM blocks ORDER BY used, id")?;
         let mut rows = select.query([])?;
         let (mut oldest, mut bytes) = (Vec::new(), 0);
@@ -427,7 +427,7 @@ fn make_room(connection: &Connection, most: u64) -> rusqlite::Result<()> {
 }
 
 /// Bytes of pages in use.
-fn taken(connection: &Connection) -> rusqlite::Result<u64> {
+fn used_bytes(connection: &Connection) -> rusqlite::Result<u64> {
     let free = number(connection, "freelist_count")?.saturating_mul(number(connection, "page_size")?);
     Ok(size(connection)?.saturating_sub(free))
 }

@@ -19,8 +19,8 @@ fn open(dir: &Path, bytes: u64) -> Cache {
 
 fn open_at(dir: &Path, bytes: u64, clock: Arc<dyn Clock>) -> Cache {
     // However slow the machine is, everything is kept.
-    let retry_policy = Duration::from_secs(60);
-    Cache::open_patient(dir, bytes, clock, Arc::new(StoreMetrics::default()), retry_policy).unwrap()
+    let write_timeout = Duration::from_secs(60);
+    Cache::open_patient(dir, bytes, clock, Arc::new(StoreMetrics::default()), write_timeout).unwrap()
 }
 
 /// Waits until everything is on the disk.
@@ -85,17 +85,17 @@ async fn the_cache_keeps_its_size_and_evicts_unused_objects() {
     let dir = tempfile::tempdir().unwrap();
     let cache = open(dir.path(), 8 * MIB);
     keep_several(&cache, 0..400, 50_000).await;
-    let taken = cache.bytes();
-    assert!(taken <= 4 * MIB, "half is for the log of writes: {taken}");
-    assert!(taken >= 2 * MIB, "not more went than had to: {taken}");
+    let used_bytes = cache.bytes();
+    assert!(used_bytes <= 4 * MIB, "half is for the log of writes: {taken}");
+    assert!(used_bytes >= 2 * MIB, "not more went than had to: {taken}");
     assert_eq!(cache.whole(&path(399)).await.unwrap(), bytes((399 % 256) as u8, 50_000));
     assert_eq!(cache.whole(&path(0)).await, None);
     // Large objects evict as much as they need, too.
     cache.keep_whole(&path(1000), bytes(1, 2_000_000)).await;
     settle(&cache).await;
     assert!(cache.whole(&path(1000)).await.is_some() && cache.whole(&path(390)).await.is_some());
-    let taken = cache.bytes();
-    assert!((2 * MIB..=4 * MIB).contains(&taken), "{taken}");
+    let used_bytes = cache.bytes();
+    assert!((2 * MIB..=4 * MIB).contains(&used_bytes), "{taken}");
     assert!(on_disk(dir.path()) <= 24 * MIB, "{}", on_disk(dir.path()));
 }
 

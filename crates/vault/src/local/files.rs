@@ -302,7 +302,7 @@ impl Drop for NewFile {
 }
 
 /// Removes old files without a row, on a thread of its own, at most once a day.
-pub(super) fn sweep_aside(files: Arc<Files>, database: PathBuf, clock: Arc<dyn Clock>) {
+pub(super) fn spawn_sweep(files: Arc<Files>, database: PathBuf, clock: Arc<dyn Clock>) {
     let swept = std::thread::Builder::new().name("sealpost-sweep".into()).spawn(move || {
         match sweep(&files, &database, clock.now()) {
             Ok(0) => {}

@@ -37,7 +37,7 @@ pub(super) enum Frozen {
 ///
 /// # Errors
 /// What the file system says.
-pub(super) fn look(database: &Path) -> io::Result<Frozen> {
+pub(super) fn inspect(database: &Path) -> io::Result<Frozen> {
     let log = length(&beside(database, "-wal"))?;
     let index = length(&beside(database, "-shm"))?;
     Ok(match (log, index) {

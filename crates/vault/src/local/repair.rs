@@ -162,7 +162,7 @@ fn is_of_indexes(found: &Inspection) -> bool {
 
 fn reindex(old: &Connection) -> rusqlite::Result<Inspection> {
     old.execute_batch("BEGIN EXCLUSIVE")?;
-    let rebuilt = old.execute_batch("REINDEX objects").map(|()| sound::look(old, Extent::Whole, NO_LIMIT));
+    let rebuilt = old.execute_batch("REINDEX objects").map(|()| sound::inspect_within(old, Extent::Whole, NO_LIMIT));
     match &rebuilt {
         Ok(after) if after.is_sound() => old.execute_batch("COMMIT")?,
         _ => old.execute_batch("ROLLBACK")?,
@@ -208,7 +208,7 @@ struct RowCopier<'a> {
 }
 
 /// A row as it is copied.
-struct Taken {
+struct CopiedRow {
     id: i64,
     path: String,
     size: i64,
@@ -266,8 +266,8 @@ impl RowCopier<'_> {
                             break true;
                         }
                         (last, count) = (Some(id), count + 1);
-                        if let Some(taken) = taken(row) {
-                            self.put(taken)?;
+                        if let Some(copied_row) = copied_row(row) {
+                            self.put(copied_row)?;
                         }
                     }
                     Ok(None) => break false,
@@ -290,8 +290,8 @@ impl RowCopier<'_> {
     /// halves.
     fn after_damage(&self, from: i64) -> Option<i64> {
         let readable = |from: i64| {
-            let look = "SELECT id FROM objects NOT INDEXED WHERE id >= ?1 ORDER BY id LIMIT 1";
-            let found = self.old.query_row(look, [from], |row| row.get::<_, i64>(0)).optional();
+            let next = "SELECT id FROM objects NOT INDEXED WHERE id >= ?1 ORDER BY id LIMIT 1";
+            let found = self.old.query_row(next, [from], |row| row.get::<_, i64>(0)).optional();
             found.ok().flatten().filter(|id| *id >= from)
         };
         let (mut bad, mut step) = (from, 1i64);
@@ -316,13 +316,13 @@ impl RowCopier<'_> {
 
     /// Takes a row. Of two rows with one path the second is the later one, and its writer's other
     /// objects follow the first: it is kept under another name.
-    fn put(&mut self, row: Taken) -> rusqlite::Result<()> {
-        let taken: Option<i64> = self
+    fn put(&mut self, row: CopiedRow) -> rusqlite::Result<()> {
+        let copied_row: Option<i64> = self
             .new
             .prepare_cached("SELECT id FROM objects WHERE path = ?1")?
             .query_row([&row.path], |found| found.get(0))
             .optional()?;
-        let path = match taken {
+        let path = match copied_row {
             None => row.path,
             Some(_) => {
                 let moved = format!("{TWICE}/{}/{}", row.id, row.path);
@@ -363,7 +363,7 @@ impl RowCopier<'_> {
             let Some(path) = path else { continue };
             let size = file.as_deref().and_then(|file| size_in(&objects, file, &ends));
             if let (Some(file), Some((size, modified))) = (file, size) {
-                self.put(Taken { id, path, size, modified, file: Some(file), head: None, rest: None })?;
+                self.put(CopiedRow { id, path, size, modified, file: Some(file), head: None, rest: None })?;
                 continue;
             }
             self.lose(path);
@@ -436,10 +436,10 @@ impl RowCopier<'_> {
 }
 
 /// The row's values; `None` if they are none that this program wrote.
-fn taken(row: &SqlRow<'_>) -> Option<Taken> {
+fn copied_row(row: &SqlRow<'_>) -> Option<CopiedRow> {
     let path: String = row.get(1).ok()?;
     object_store::path::Path::parse(&path).ok()?;
-    Some(Taken {
+    Some(CopiedRow {
         id: row.get(0).ok()?,
         path,
         size: row.get(2).ok()?,

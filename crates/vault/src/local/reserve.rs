@@ -19,7 +19,7 @@ use sealpost_files::owner;
 /// The file in the directory of the store.
 const FILE: &str = "reserve";
 /// The pause before the next check of free space.
-const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// A disk with less free space than this is full, whatever the error.
 const FULL_BYTES: u64 = 1024 * 1024;
 /// Zeros written at a time where the file system cannot allocate space otherwise.
@@ -36,7 +36,7 @@ pub(super) struct Reserve {
     bytes: AtomicU64,
     /// Bytes of the database that are free for what comes.
     inside: AtomicU64,
-    looked: Mutex<Option<Duration>>,
+    checked_at: Mutex<Option<Duration>>,
 }
 
 impl Reserve {
@@ -46,7 +46,7 @@ impl Reserve {
             directory: directory.to_owned(),
             bytes: 0.into(),
             inside: 0.into(),
-            looked: Mutex::default(),
+            checked_at: Mutex::default(),
         }
     }
 
@@ -83,7 +83,7 @@ impl Reserve {
     }
 
     /// Whether there is something to use.
-    pub fn is_whole(&self) -> bool {
+    pub fn is_available(&self) -> bool {
         std::fs::metadata(self.path()).is_ok_and(|metadata| metadata.len() > 0)
     }
 
@@ -104,25 +104,25 @@ impl Reserve {
             )
         };
         {
-            let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
-            if looked.is_some_and(|looked| now.saturating_sub(looked) < BETWEEN_LOOKS) {
+            let mut checked_at = self.checked_at.lock().unwrap_or_else(PoisonError::into_inner);
+            if checked_at.is_some_and(|checked_at| now.saturating_sub(checked_at) < CHECK_INTERVAL) {
                 return Err(full());
             }
-            *looked = Some(now);
+            *checked_at = Some(now);
         }
         let bytes = match self.bytes.load(Ordering::Relaxed) {
             0 => sealpost_base::limits::STORE_RESERVE_BYTES,
             bytes => bytes,
         };
-        let room = self.room_to_keep(bytes)?.ok_or_else(full)?;
-        self.make(room).map_err(|e| if is_full(&e) { full() } else { e })?;
-        tracing::info!(bytes = room, "enough disk space again: mail is accepted");
+        let restorable = self.restorable_bytes(bytes)?.ok_or_else(full)?;
+        self.make(restorable).map_err(|e| if is_full(&e) { full() } else { e })?;
+        tracing::info!(bytes = restorable, "enough disk space again: mail is accepted");
         Ok(())
     }
 
     /// How much can be reserved again while mail is accepted: all of it, or, where removed objects
     /// left free space inside the database, a part, so that some is left for the write-ahead log.
-    fn room_to_keep(&self, bytes: u64) -> io::Result<Option<u64>> {
+    fn restorable_bytes(&self, bytes: u64) -> io::Result<Option<u64>> {
         let free = self.free()?;
         Ok(match self.inside.load(Ordering::Relaxed) {
             _ if free >= bytes.saturating_add(FULL_BYTES) => Some(bytes),
@@ -138,7 +138,7 @@ impl Reserve {
 
     /// Releases the reserve for writes that free space; returns whether there was any.
     pub fn release(&self) -> bool {
-        if !self.is_whole() {
+        if !self.is_available() {
             return false;
         }
         let released = OpenOptions::new().write(true).open(self.path()).and_then(|file| file.set_len(0));
@@ -155,7 +155,7 @@ impl Reserve {
     }
 
     /// Whether the disk has so much free space, and a little more if it is not zero.
-    pub fn has_room(&self, bytes: u64) -> bool {
+    pub fn has_space(&self, bytes: u64) -> bool {
         bytes == 0 || self.free().is_ok_and(|free| free >= bytes.saturating_add(FULL_BYTES))
     }
 
@@ -217,12 +217,12 @@ mod tests {
         assert!(!reserve.is_spent() && !reserve.release(), "nobody keeps any");
         reserve.admit(Duration::ZERO).unwrap();
         reserve.keep(100_000).unwrap();
-        assert!(reserve.is_whole());
+        assert!(reserve.is_available());
         // Another process sees the same.
         let other = Reserve::of(dir.path());
         assert!(other.release() && reserve.is_spent() && !reserve.release());
         reserve.admit(Duration::ZERO).unwrap();
-        assert!(reserve.is_whole(), "there is room");
+        assert!(reserve.is_available(), "there is enough space");
         reserve.keep(50_000).unwrap();
         assert_eq!(std::fs::metadata(reserve.path()).unwrap().len(), 50_000);
         reserve.keep(0).unwrap();

@@ -97,7 +97,7 @@ fn inode(path: &Path) -> Option<u64> {
 /// The path of the database in `dir`, of which nothing can be written, and how it is opened.
 pub(super) fn existing(dir: &Path) -> Result<(PathBuf, Access)> {
     let path = path(dir);
-    let frozen = frozen::look(&path).map_err(|e| cannot_open(&path, owner::explained(&path, e).into()))?;
+    let frozen = frozen::inspect(&path).map_err(|e| cannot_open(&path, owner::explained(&path, e).into()))?;
     let access = Access::Frozen(frozen);
     let failed = |e| unusable(&path, e);
     let connection = connect(&path, access).map_err(failed)?;

@@ -84,14 +84,14 @@ pub(super) fn inspect(
     }
     // What others write meanwhile is not seen: all counts are of one moment.
     connection.execute_batch("BEGIN")?;
-    let found = look(connection, extent, time);
+    let found = inspect_within(connection, extent, time);
     // If that fails the connection is of no more use, and is not used again.
     let _ = connection.execute_batch("ROLLBACK");
     Ok(found)
 }
 
 /// As [`inspect`], within the transaction that there is.
-pub(super) fn look(connection: &Connection, extent: Extent, time: Duration) -> Inspection {
+pub(super) fn inspect_within(connection: &Connection, extent: Extent, time: Duration) -> Inspection {
     within(connection, time, || match extent {
         Extent::Newest => newest(connection),
         Extent::ListedObject => {
@@ -244,8 +244,8 @@ fn are_listed(connection: &Connection, rows: &str, found: &mut Inspection) -> ru
     Ok(())
 }
 
-fn is_at(look: &mut rusqlite::Statement<'_>, value: &str, id: i64) -> rusqlite::Result<bool> {
-    Ok(look.query_row(params![value], |row| row.get::<_, i64>(0)).optional()? == Some(id))
+fn is_at(statement: &mut rusqlite::Statement<'_>, value: &str, id: i64) -> rusqlite::Result<bool> {
+    Ok(statement.query_row(params![value], |row| row.get::<_, i64>(0)).optional()? == Some(id))
 }
 
 #[cfg(test)]

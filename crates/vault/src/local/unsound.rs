@@ -33,7 +33,7 @@ impl Unsound {
     }
 
     /// Why nothing may be written.
-    pub fn why(&self) -> Option<Damaged> {
+    pub fn write_refusal(&self) -> Option<Damaged> {
         let what = self.first.get()?;
         Some(Damaged(format!("the database is damaged and read-only (run: sealpost store repair): {what}")))
     }

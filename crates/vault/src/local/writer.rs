@@ -115,13 +115,13 @@ impl Writer {
             guards,
             connection: None,
             removed: Removed::Overwritten,
-            seen: None,
-            looked: Duration::ZERO,
-            gathered: 1,
+            data_version: None,
+            polled_at: Duration::ZERO,
+            batch_size: 1,
             unchecked: 0,
         };
         // Before the first read: from here on, no commit of others goes unnoticed.
-        thread.look();
+        thread.poll_commits();
         std::thread::Builder::new()
             .name("sealpost-write".into())
             .spawn(move || thread.run())
@@ -172,10 +172,10 @@ struct Thread {
     /// What the connection does about rows that are removed.
     removed: Removed,
     /// The last `data_version`, which changes when another connection commits.
-    seen: Option<i64>,
-    looked: Duration,
+    data_version: Option<i64>,
+    polled_at: Duration,
     /// How many writes the last batch had.
-    gathered: usize,
+    batch_size: usize,
     /// Bytes written since the last checkpoint.
     unchecked: u64,
 }
@@ -193,9 +193,9 @@ impl Thread {
     fn run(mut self) {
         loop {
             let waited = self.queue.recv_timeout(POLL);
-            self.look();
+            self.poll_commits();
             if self.guards.reserve.is_spent() {
-                self.look_inside();
+                self.measure_free_pages();
             }
             match waited {
                 Ok(first) => {
@@ -214,7 +214,7 @@ impl Thread {
         let mut bytes = first.bytes();
         let mut batch = vec![first];
         while batch.len() < BATCH_JOBS && bytes < BATCH_BYTES {
-            let job = if batch.len() < self.gathered {
+            let job = if batch.len() < self.batch_size {
                 self.queue.recv_timeout(until.saturating_sub(self.clock.monotonic())).ok()
             } else {
                 self.queue.try_recv().ok()
@@ -223,12 +223,12 @@ impl Thread {
             bytes += job.bytes();
             batch.push(job);
         }
-        self.gathered = batch.len();
+        self.batch_size = batch.len();
         batch
     }
 
     fn commit(&mut self, batch: Vec<Job>) {
-        if let Some(damaged) = self.guards.unsound.why() {
+        if let Some(damaged) = self.guards.unsound.write_refusal() {
             return fail(batch, &Failure::new("commit", damaged.into()));
         }
         let batch = match self.guards.reserve.admit(self.clock.monotonic()) {
@@ -294,7 +294,7 @@ impl Thread {
     /// Returns the space of the write-ahead log to a full disk. Returns whether that was possible.
     fn shorten(&mut self) -> bool {
         self.connection = None;
-        if !self.has_room_to_checkpoint() {
+        if !self.has_space_to_checkpoint() {
             return false;
         }
         let Ok(connection) = self.connected() else { return false };
@@ -302,7 +302,7 @@ impl Thread {
         match connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0)) {
             Ok(busy) => busy == 0,
             Err(e) => {
-                tracing::debug!(error = %e, "the write-ahead log keeps its room");
+                tracing::debug!(error = %e, "the write-ahead log keeps its space");
                 false
             }
         }
@@ -311,7 +311,7 @@ impl Thread {
     /// Whether the disk has space for the growth of the database when the write-ahead log is copied
     /// into it. The log's space is free only at the end; a copy that does not get there has used up
     /// the rest.
-    fn has_room_to_checkpoint(&mut self) -> bool {
+    fn has_space_to_checkpoint(&mut self) -> bool {
         let size = std::fs::metadata(&self.database).map_or(0, |metadata| metadata.len());
         let pages = self.connected().and_then(|connection| {
             connection.query_row(
@@ -320,7 +320,7 @@ impl Thread {
                 |row| row.get::<_, u64>(0),
             )
         });
-        pages.is_ok_and(|pages| self.guards.reserve.has_room(pages.saturating_sub(size)))
+        pages.is_ok_and(|pages| self.guards.reserve.has_space(pages.saturating_sub(size)))
     }
 
     fn transact(&mut self, batch: &[Job], now: Timestamp) -> rusqlite::Result<Vec<Applied>> {
@@ -363,28 +363,28 @@ impl Thread {
             self.connection = Some(schema::connect(&self.database, Access::Write)?);
             self.removed = Removed::Overwritten;
             // A new connection counts from its own start: what happened meanwhile may be anything.
-            self.seen = None;
+            self.data_version = None;
         }
         self.connection.as_mut().ok_or(rusqlite::Error::InvalidQuery)
     }
 
-    /// Rings if another connection has committed since the last look.
-    fn look(&mut self) {
+    /// Notifies if another connection has committed since the last poll.
+    fn poll_commits(&mut self) {
         let now = self.clock.monotonic();
-        if now.saturating_sub(self.looked) < POLL && self.seen.is_some() {
+        if now.saturating_sub(self.polled_at) < POLL && self.data_version.is_some() {
             return;
         }
-        self.looked = now;
-        let first_ever = self.connection.is_none() && self.seen.is_none();
+        self.polled_at = now;
+        let first_ever = self.connection.is_none() && self.data_version.is_none();
         let version = self.connected().and_then(|connection| {
             connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))
         });
         match version {
             Ok(version) => {
-                if self.seen != Some(version) && !first_ever {
+                if self.data_version != Some(version) && !first_ever {
                     self.ring.send_modify(|count| *count += 1);
                 }
-                self.seen = Some(version);
+                self.data_version = Some(version);
             }
             Err(e) => {
                 tracing::debug!(error = %e, "looking for other processes' commits failed");
@@ -393,8 +393,8 @@ impl Thread {
         }
     }
 
-    /// How much of the database is free, which other processes may have brought about.
-    fn look_inside(&mut self) {
+    /// Measures the free pages of the database: other processes free pages too.
+    fn measure_free_pages(&mut self) {
         let free = "SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size";
         let free = self.connected().and_then(|connection| connection.query_row(free, [], |row| row.get(0)));
         self.guards.reserve.is_free_inside(free.unwrap_or(0));
@@ -405,8 +405,8 @@ impl Thread {
     fn checkpoint(&mut self) {
         // What is left of a full disk does not go to the log.
         let is_full = self.guards.reserve.is_spent();
-        let room = if is_full { CHECKPOINT_BYTES_FULL } else { CHECKPOINT_BYTES };
-        if self.unchecked < room || is_full && !self.has_room_to_checkpoint() {
+        let limit = if is_full { CHECKPOINT_BYTES_FULL } else { CHECKPOINT_BYTES };
+        if self.unchecked < limit || is_full && !self.has_space_to_checkpoint() {
             return;
         }
         let log = self.database.with_extension("sqlite-wal");

@@ -175,21 +175,20 @@ impl MessageReader {
         }
     }
 
-    /// The same, opened when there is a turn, which comes with it: the caller bounds how many of
-    /// them are in memory, however many are being read, because what is read does not say how much
-    /// will come out of it.
-    pub async fn structure_and_text_in_turn<'a>(
+    /// The same, opened under a permit of `limit`, which is returned with it. It bounds how many are in
+    /// memory, however many are being read: their opened size is not known before.
+    pub async fn structure_and_text_within<'a>(
         &self,
-        turns: &'a Semaphore,
+        limit: &'a Semaphore,
     ) -> (Result<(Vec<u8>, Vec<u8>)>, Option<SemaphorePermit<'a>>) {
         let read = self.0.read_structure_and_text().await;
-        let turn = turns.acquire().await.ok();
+        let permit = limit.acquire().await.ok();
         let opened = match read {
-            Ok(sealed) => self.0.clone().open_aside(sealed, Source::open_structure_and_text).await,
+            Ok(sealed) => self.0.clone().open_off_thread(sealed, Source::open_structure_and_text).await,
             Err(e) => Err(e),
         };
         // The caller handles every error.
-        if opened.is_ok() { (opened, turn) } else { (self.structure_and_text().await, turn) }
+        if opened.is_ok() { (opened, permit) } else { (self.structure_and_text().await, permit) }
     }
 
     /// The searchable texts of several messages of one store, as [`MessageReader::text`] gives

@@ -121,7 +121,7 @@ impl MessageWriter {
                 let mut sink = self.sink().await?;
                 let plain = std::mem::replace(&mut self.plain, Vec::with_capacity(CHUNK_BYTES));
                 self.stage = Stage::Busy(tokio::spawn(async move {
-                    sink = sink.seal_aside(plain, false).await?;
+                    sink = sink.seal_off_thread(plain, false).await?;
                     sink.drain().await?;
                     Ok(sink)
                 }));
@@ -208,7 +208,7 @@ struct Sink {
 
 impl Sink {
     /// Seals one raw chunk on a thread that may block.
-    async fn seal_aside(mut self: Box<Self>, plain: Vec<u8>, last: bool) -> Result<Box<Self>> {
+    async fn seal_off_thread(mut self: Box<Self>, plain: Vec<u8>, last: bool) -> Result<Box<Self>> {
         let sealed = spawn_blocking(move || self.seal(&plain, last).map(|()| self)).await;
         sealed.map_err(|e| Error::internal("sealing a message panicked").with_source(e))?
     }
@@ -244,7 +244,7 @@ impl Sink {
             self.permit = None;
             let bytes = WRITER_BYTES + self.beside + self.store.part_bytes();
             self.permit = Some(self.budget.acquire_large(bytes).await);
-            self.pending.reserve_exact(self.part_room().saturating_sub(self.pending.len()));
+            self.pending.reserve_exact(self.part_capacity().saturating_sub(self.pending.len()));
         }
         self.upload = Some(self.store.upload(&self.path).await?);
         Ok(())
@@ -257,12 +257,12 @@ impl Sink {
             None => return Err(Error::internal("a part without an upload")),
         }
         // A vector that grows by itself takes up to twice as much.
-        self.pending.reserve_exact(self.part_room());
+        self.pending.reserve_exact(self.part_capacity());
         Ok(())
     }
 
     /// What a part and the chunk with which it is complete take at most, in bytes.
-    fn part_room(&self) -> usize {
+    fn part_capacity(&self) -> usize {
         self.store.part_bytes() + chunk::MAX_SEALED_BYTES
     }
 

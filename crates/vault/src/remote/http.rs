@@ -76,7 +76,7 @@ impl Http {
 impl HttpService for Http {
     async fn call(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpError> {
         request.headers_mut().entry(USER_AGENT).or_insert(AGENT);
-        let (most, is_read) = (asked_for(&request), request.method() == Method::GET);
+        let (most, is_read) = (response_limit(&request), request.method() == Method::GET);
         let answer = if request.uri().scheme() == Some(&Scheme::HTTPS) {
             self.tls()?.request(request).await
         } else {
@@ -101,7 +101,7 @@ impl HttpService for Http {
 }
 
 /// The most bytes of an answer to that request.
-fn asked_for(request: &HttpRequest) -> usize {
+fn response_limit(request: &HttpRequest) -> usize {
     let range = request
         .headers()
         .get(RANGE)

@@ -25,7 +25,7 @@ pub enum Refusal {
     /// The clocks of the server and this machine are too far apart.
     WrongClock,
     /// No server listens at the address.
-    NobodyListens,
+    ConnectionRefused,
     /// The host's name leads nowhere.
     NoHost,
     /// What listens there does not speak TLS.
@@ -123,7 +123,7 @@ impl Refusal {
         if has("dns error") {
             Refusal::NoHost
         } else if has("Connection refused") {
-            Refusal::NobodyListens
+            Refusal::ConnectionRefused
         } else if has("InvalidContentType") {
             Refusal::NoTls
         } else if has("CaUsedAsEndEntity") {
@@ -213,7 +213,7 @@ mod tests {
             let text = format!("{CONNECTION}error sending request: client error (Connect): {why}");
             Refusal::of(&Error::retry("store: probe/1").with_source(text)).unwrap()
         };
-        assert_eq!(failed("tcp connect error: Connection refused (os error 111)"), Refusal::NobodyListens);
+        assert_eq!(failed("tcp connect error: Connection refused (os error 111)"), Refusal::ConnectionRefused);
         assert_eq!(failed("dns error: failed to lookup address information"), Refusal::NoHost);
         assert_eq!(failed("received corrupt message of type InvalidContentType"), Refusal::NoTls);
         assert_eq!(

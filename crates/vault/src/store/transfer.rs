@@ -26,7 +26,7 @@ pub enum Transfer {
     /// Something else of that path is there, and stays.
     Differs,
     /// It is not in the store that it should come from: it was removed meanwhile.
-    Gone,
+    Missing,
     /// It cannot be read in the store that it should come from, which says nothing of others there.
     Unreadable(Unreadable),
 }
@@ -199,7 +199,7 @@ impl Store {
     /// What may pass.
     async fn unread(&self, path: &str, e: Error) -> Result<Transfer> {
         match e.kind() {
-            Kind::NotFound if !self.is_listed(path).await? => Ok(Transfer::Gone),
+            Kind::NotFound if !self.is_listed(path).await? => Ok(Transfer::Missing),
             Kind::NotFound | Kind::Corrupt => {
                 tracing::debug!(path, error = %e, "an object cannot be read");
                 Ok(Transfer::Unreadable(Unreadable::Damaged))

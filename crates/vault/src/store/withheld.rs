@@ -25,19 +25,19 @@ const LASTING: [&str; 4] = ["400", "403", "410", "451"];
 impl Store {
     /// Whether the bucket gives out what is in every bucket: the marks of its append mode. False of
     /// other stores, where nothing is withheld.
-    pub async fn gives_out(&self) -> bool {
+    pub async fn serves_reads(&self) -> bool {
         if self.0.remote.is_none() {
             return false;
         }
         let Ok(plain) = location(&self.append_mode().mark()) else { return false };
-        match self.is_given_out(&plain).await {
+        match self.probe_read(&plain).await {
             // It was removed meanwhile; there are others.
             Err(object_store::Error::NotFound { .. }) => {}
             answer => return answer.is_ok(),
         }
         let Ok(Some(mark)) = self.list(MODE_MARKERS, None).try_next().await else { return false };
         let Ok(mark) = location(&mark.path) else { return false };
-        self.is_given_out(&mark).await.is_ok()
+        self.probe_read(&mark).await.is_ok()
     }
 
     /// Whether the bucket keeps listing an object and replying that it is absent, while it returns
@@ -46,13 +46,13 @@ impl Store {
     /// # Errors
     /// What the store says of the listing.
     pub async fn withholds(&self, path: &str) -> Result<bool> {
-        if !self.gives_out().await {
+        if !self.serves_reads().await {
             return Ok(false);
         }
         let at = location(path)?;
         for _ in 0..ABSENCES {
             tokio::time::sleep(ABSENT_PAUSE).await;
-            if self.is_given_out(&at).await.is_ok() || !self.is_listed(path).await? {
+            if self.probe_read(&at).await.is_ok() || !self.is_listed(path).await? {
                 return Ok(false);
             }
         }
@@ -62,11 +62,11 @@ impl Store {
     /// What an object is whose GET failed so: damaged if it alone is refused, again and again.
     pub(super) async fn failed_read(&self, path: &str, at: &Path, e: object_store::Error) -> Error {
         let failed = error(path, e);
-        if !is_lasting(&failed) || !self.gives_out().await {
+        if !is_lasting(&failed) || !self.serves_reads().await {
             return failed;
         }
         // The bucket replies: the object is requested once more.
-        let again = self.is_given_out(at).await.map_err(|e| error(path, e));
+        let again = self.probe_read(at).await.map_err(|e| error(path, e));
         match again.is_err_and(|e| is_lasting(&e)) {
             true => {
                 Error::corrupt(format!("{path}: the bucket gives out other objects, and refuses this one"))
@@ -76,7 +76,7 @@ impl Store {
         }
     }
 
-    async fn is_given_out(&self, at: &Path) -> object_store::Result<()> {
+    async fn probe_read(&self, at: &Path) -> object_store::Result<()> {
         self.0.objects.get_opts(at, object_store::GetOptions::default()).await.map(drop)
     }
 }
@@ -140,9 +140,9 @@ mod tests {
             false => Fault::None,
         });
         assert_eq!(store.read(planted).await.unwrap_err().kind(), Kind::Retry);
-        assert!(!store.gives_out().await);
+        assert!(!store.serves_reads().await);
         server.plan(|_| Fault::None);
-        assert!(store.gives_out().await && store.read(planted).await.is_ok());
-        assert!(!Store::memory().gives_out().await);
+        assert!(store.serves_reads().await && store.read(planted).await.is_ok());
+        assert!(!Store::memory().serves_reads().await);
     }
 }

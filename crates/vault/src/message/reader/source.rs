@@ -66,7 +66,7 @@ impl Source {
         range: Range<u64>,
         open: impl Fn(&Source, &[u8]) -> Result<T> + Clone + Send + 'static,
     ) -> Result<T> {
-        let run = async |sealed: Bytes| self.clone().open_aside(sealed, open.clone()).await;
+        let run = async |sealed: Bytes| self.clone().open_off_thread(sealed, open.clone()).await;
         if let Some(sealed) = self.in_hand(&range)
             && let Ok(opened) = run(sealed).await
         {
@@ -80,13 +80,13 @@ impl Source {
     }
 
     /// What `open` makes of sealed bytes; on another thread if they are many.
-    pub(super) async fn open_aside<T: Send + 'static>(
+    pub(super) async fn open_off_thread<T: Send + 'static>(
         self: Arc<Self>,
         sealed: Bytes,
         open: impl Fn(&Source, &[u8]) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         match sealed.len() > INLINE_BYTES {
-            true => aside(move || open(&self, &sealed)).await,
+            true => on_blocking_thread(move || open(&self, &sealed)).await,
             false => open(&self, &sealed),
         }
     }
@@ -221,7 +221,7 @@ impl Source {
         let Some(sealed) = self.in_hand(&range) else { return self.batch_from_store(range, cursor) };
         let opened = async move {
             let source = self.clone();
-            match aside(move || source.open_batch(sealed, cursor)).await {
+            match on_blocking_thread(move || source.open_batch(sealed, cursor)).await {
                 Ok(batch) => Ok(batch),
                 Err(_) => self.batch_from_store(range, cursor).await,
             }
@@ -349,7 +349,7 @@ pub(super) struct Batch {
     pub next: Cursor,
 }
 
-async fn aside<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+async fn on_blocking_thread<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     spawn_blocking(work)
         .await
         .unwrap_or_else(|e| Err(Error::internal("opening a message panicked").with_source(e)))

@@ -184,7 +184,7 @@ async fn objects_go_from_store_to_store(store: &Store, below: &str) {
         assert_eq!(store.transfer(&path, size, &other).await.unwrap(), Transfer::Differs);
         assert_eq!(other.read(&path).await.unwrap()[..], *b"other", "nothing is replaced");
     }
-    assert_eq!(store.transfer(&format!("{below}/none"), 1, &memory).await.unwrap(), Transfer::Gone);
+    assert_eq!(store.transfer(&format!("{below}/none"), 1, &memory).await.unwrap(), Transfer::Missing);
 }
 
 #[tokio::test]

@@ -155,7 +155,7 @@ async fn listed_missing_objects_are_unreadable_and_removed_ones_absent() {
             true => Fault::Refused(404),
             false => Fault::None,
         });
-        for expected in [Transfer::Unreadable(Unreadable::Damaged), Transfer::Gone] {
+        for expected in [Transfer::Unreadable(Unreadable::Damaged), Transfer::Missing] {
             assert_eq!(from.transfer(path, size as u64, &to).await.unwrap(), expected, "{path}");
             assert_eq!(from.compare(path, size as u64, &to).await.unwrap(), expected, "{path}");
             from.delete(path).await.unwrap();
