@@ -136,8 +136,8 @@ impl Directory {
     /// This moment: while it is equal to an earlier one, no record has changed since then,
     /// whichever process it was; what another one writes is seen within a second. `None` where the
     /// store does not tell. Costs nothing.
-    pub fn seen(&self) -> Option<StoreMoment> {
-        self.versions.seen()
+    pub fn store_moment(&self) -> Option<StoreMoment> {
+        self.versions.moment()
     }
 
     /// The account name that a user means by `name` when logging in: in any case, and without a

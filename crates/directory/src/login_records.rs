@@ -13,7 +13,7 @@ impl Directory {
     /// What the store says; `Corrupt` if the record is not one of this server's.
     pub async fn login_use(&self, account: AccountId, slot: SlotId) -> Result<Option<LoginUse>> {
         let directory = directory(account, slot);
-        let Some(newest) = self.versions.newest_behind_noise(&directory).await? else { return Ok(None) };
+        let Some(newest) = self.versions.newest_despite_noise(&directory).await? else { return Ok(None) };
         let hidden = newest.bytes.get(..HIDDEN_BYTES).unwrap_or_default();
         let plain = self.versions.reveal(&directory, hidden)?;
         let (generation, used) =

@@ -63,7 +63,7 @@ impl Directory {
         let most = if kind == SlotKind::Grant { limits::ACCOUNT_GRANTS } else { limits::ACCOUNT_WEB_LOGINS };
         let mut removed = Vec::new();
         if of_kind(&record, kind).count() >= most {
-            removed = self.to_make_room(&record, kind).await?;
+            removed = self.logins_to_remove(&record, kind).await?;
         }
         let listed = self.update(name, |record| {
             owned(record, id, root)?;
@@ -85,9 +85,9 @@ impl Directory {
         Ok(slot.id())
     }
 
-    /// Logins of that kind to remove for another: all that are over; of web logins else the one that
+    /// Logins of that kind to remove for a new one: all that are over; of web logins else the one that
     /// was used least lately.
-    async fn to_make_room(&self, record: &AccountRecord, kind: SlotKind) -> Result<Vec<SlotId>> {
+    async fn logins_to_remove(&self, record: &AccountRecord, kind: SlotKind) -> Result<Vec<SlotId>> {
         let mut used = self.uses(record, kind).await?;
         let over: Vec<SlotId> = used.iter().filter(|login| login.is_over).map(|login| login.id).collect();
         if !over.is_empty() || kind == SlotKind::Grant {

@@ -17,8 +17,8 @@ use super::{Address, Directory, accounts, aliases, path};
 
 /// How long an answer is good where the store does not tell of changes.
 pub(super) const AGE: Duration = Duration::from_secs(10);
-/// Looking takes at most this part of the time.
-const PART: u32 = 50;
+/// Listing takes at most this part of the time.
+const LISTING_SHARE: u32 = 50;
 
 /// What was found last.
 #[derive(Default)]
@@ -27,12 +27,12 @@ pub(super) struct Served(Mutex<Option<DomainScan>>);
 struct DomainScan {
     /// The domains, as they are in paths.
     domains: HashSet<Box<str>>,
-    /// There are more of them than are remembered.
-    more: bool,
-    /// When it was looked, how long that took, and what the store was then.
-    looked: Duration,
-    took: Duration,
-    seen: Option<StoreMoment>,
+    /// There are more of them than the limit.
+    is_truncated: bool,
+    /// When they were listed, how long that took, and the state of the store then.
+    listed_at: Duration,
+    listing_time: Duration,
+    moment: Option<StoreMoment>,
 }
 
 impl Directory {
@@ -52,38 +52,38 @@ impl Directory {
             Some(found) => found,
             None => self.find_domains().await?,
         };
-        let served = found.more || found.domains.contains(&*path::encode(address.domain()));
+        let served = found.is_truncated || found.domains.contains(&*path::encode(address.domain()));
         *known = Some(found);
         Ok(served)
     }
 
     fn is_current(&self, found: &DomainScan) -> bool {
-        let age = self.clock.monotonic().saturating_sub(found.looked);
-        let unchanged = match self.seen() {
-            Some(seen) => found.seen == Some(seen),
+        let age = self.clock.monotonic().saturating_sub(found.listed_at);
+        let unchanged = match self.store_moment() {
+            Some(moment) => found.moment == Some(moment),
             None => age < AGE,
         };
-        unchanged || age < found.took.saturating_mul(PART)
+        unchanged || age < found.listing_time.saturating_mul(LISTING_SHARE)
     }
 
     async fn find_domains(&self) -> Result<DomainScan> {
-        let (seen, looked) = (self.seen(), self.clock.monotonic());
-        let (mut domains, mut more) = (HashSet::new(), false);
+        let (moment, listed_at) = (self.store_moment(), self.clock.monotonic());
+        let (mut domains, mut is_truncated) = (HashSet::new(), false);
         for root in [accounts::ROOT, aliases::ROOT] {
             let mut listed = self.versions.store().list(root, None);
             while let Some(object) = listed.next().await {
                 let object = object?.path;
                 let Some((directory, _)) = object.rsplit_once('/') else { continue };
                 let Some((_, domain)) = directory.rsplit_once('@') else { continue };
-                if more || domains.contains(domain) || !self.is_in_force(root, directory).await? {
+                if is_truncated || domains.contains(domain) || !self.is_in_force(root, directory).await? {
                     continue;
                 }
-                more = domains.len() >= limits::SERVED_DOMAINS;
+                is_truncated = domains.len() >= limits::SERVED_DOMAINS;
                 domains.insert(domain.into());
             }
         }
-        let took = self.clock.monotonic().saturating_sub(looked);
-        Ok(DomainScan { domains, more, looked, took, seen })
+        let listing_time = self.clock.monotonic().saturating_sub(listed_at);
+        Ok(DomainScan { domains, is_truncated, listed_at, listing_time, moment })
     }
 
     /// Whether the record is not one of what was removed. One that cannot be read may be in force.

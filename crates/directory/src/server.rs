@@ -12,8 +12,8 @@ use super::Directory;
 
 /// The record that every store has.
 const RECORD: &str = "server/key";
-/// Records that this node has seen of which it looks whether they are authentic.
-const SEEN_RECORDS: usize = 64;
+/// Records known to this node that it checks for authenticity.
+const CHECKED_RECORDS: usize = 64;
 /// Where records are.
 const ROOTS: [&str; 7] = ["server", "accounts", "aliases", "shares", "usage", "vacations", "logins"];
 
@@ -46,7 +46,7 @@ impl Directory {
             // It may be damaged, or something planted beside it, and everything else in order.
             Err(e) if e.kind() == Kind::Corrupt => {
                 let is_ours = self.versions.is_any_authentic(RECORD).await? == Some(true)
-                    || self.is_any_seen_ours().await?
+                    || self.is_any_known_record_ours().await?
                     || self.is_any_ours().await? == Some(true);
                 if !is_ours {
                     return Err(another());
@@ -56,7 +56,7 @@ impl Directory {
             }
             Err(e) => return Err(e),
         }
-        if !self.is_any_seen_ours().await? && self.is_any_ours().await? == Some(false) {
+        if !self.is_any_known_record_ours().await? && self.is_any_ours().await? == Some(false) {
             return Err(another());
         }
         if !write {
@@ -80,8 +80,8 @@ impl Directory {
 
     /// Whether one of the records that this node has seen exists and is authentic: planted records
     /// beside them do not keep the server from starting.
-    async fn is_any_seen_ours(&self) -> Result<bool> {
-        for (directory, _) in self.versions.watermarks.records().into_iter().take(SEEN_RECORDS) {
+    async fn is_any_known_record_ours(&self) -> Result<bool> {
+        for (directory, _) in self.versions.watermarks.records().into_iter().take(CHECKED_RECORDS) {
             if self.versions.is_any_authentic(&directory).await? == Some(true) {
                 return Ok(true);
             }

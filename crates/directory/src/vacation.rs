@@ -20,7 +20,7 @@ impl Directory {
     /// What the store says; `Corrupt` if it is not one of this server's; `Retry` if this node has
     /// seen a later one.
     pub async fn vacation_replies(&self, account: AccountId) -> Result<(Option<Vec<u8>>, u64)> {
-        let newest = self.versions.newest_behind_noise(&directory(account)).await?;
+        let newest = self.versions.newest_despite_noise(&directory(account)).await?;
         Ok(newest.map_or((None, 0), |newest| (Some(newest.bytes), newest.version)))
     }
 

@@ -116,7 +116,7 @@ impl Versions {
     }
 
     /// This moment; `None` where the store does not report writes of other processes.
-    pub(super) fn seen(&self) -> Option<StoreMoment> {
+    pub(super) fn moment(&self) -> Option<StoreMoment> {
         let by_us = self.written.load(Ordering::Acquire);
         self.store.notices_commits().then(|| StoreMoment { by_others: *self.store.changes().borrow(), by_us })
     }
@@ -191,7 +191,7 @@ impl Versions {
     ///
     /// # Errors
     /// As [`Versions::newest`].
-    pub(super) async fn newest_behind_noise(&self, directory: &str) -> Result<Option<Newest>> {
+    pub(super) async fn newest_despite_noise(&self, directory: &str) -> Result<Option<Newest>> {
         match self.newest(directory).await {
             Err(e)
                 if e.kind() == Kind::Corrupt

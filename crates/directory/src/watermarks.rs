@@ -67,7 +67,7 @@ pub struct Watermarks(Arc<Inner>);
 #[derive(Default)]
 struct Inner {
     file: Option<(PathBuf, Macs)>,
-    seen: Mutex<WatermarkTable>,
+    table: Mutex<WatermarkTable>,
     /// What this process writes is in the file at once: it ends soon.
     at_once: AtomicBool,
 }
@@ -128,8 +128,8 @@ impl Watermarks {
     /// `Retry` if it cannot be read.
     pub fn load(path: &Path, keys: &ServerKeys) -> Result<Self> {
         let macs = keys.macs(Purpose::Watermark);
-        let seen = match read(path, &macs)? {
-            OnDisk::WatermarkTable(seen) => *seen,
+        let table = match read(path, &macs)? {
+            OnDisk::WatermarkTable(table) => *table,
             OnDisk::None => WatermarkTable::default(),
             OnDisk::Damaged => {
                 let path = path.display();
@@ -139,7 +139,7 @@ impl Watermarks {
         };
         Ok(Watermarks(Arc::new(Inner {
             file: Some((path.to_owned(), macs)),
-            seen: Mutex::new(seen),
+            table: Mutex::new(table),
             at_once: AtomicBool::new(false),
         })))
     }
@@ -152,7 +152,7 @@ impl Watermarks {
     pub fn confirm(path: &Path, keys: &ServerKeys) -> Result<()> {
         let macs = keys.macs(Purpose::Watermark);
         let confirmed = match read(path, &macs)? {
-            OnDisk::WatermarkTable(seen) => seen.confirmed,
+            OnDisk::WatermarkTable(table) => table.confirmed,
             // More than any process may know of.
             OnDisk::Damaged => u64::from(u32::MAX),
             OnDisk::None => 0,
@@ -170,21 +170,21 @@ impl Watermarks {
     /// `Retry` if a later version was seen: it is not to be used.
     pub fn record(&self, directory: &str, found: Option<u64>) -> Result<()> {
         let Some(kind) = RecordKind::of(directory) else { return Ok(()) };
-        let mut seen = self.seen();
-        let records = &mut seen.records[kind as usize];
+        let mut table = self.table();
+        let records = &mut table.records[kind as usize];
         let known = records.get(directory).copied();
         match (known, found) {
             (Some(known), found) if found.is_none_or(|found| found < known) => {
                 let is = found.map_or_else(|| "is gone".to_owned(), |found| format!("is at {found}"));
-                Err(seen
-                    .went_back(format!("the record {directory}"), format!("was at version {known} and {is}")))
+                Err(table
+                    .rolled_back(format!("the record {directory}"), format!("was at version {known} and {is}")))
             }
             (known, Some(found)) if known != Some(found) => {
                 records.put(directory.into(), found);
                 if records.len() > limits::WATERMARKS {
                     records.pop_lru();
                 }
-                seen.forward(&format!("the record {directory}"));
+                table.forward(&format!("the record {directory}"));
                 Ok(())
             }
             _ => Ok(()),
@@ -194,7 +194,7 @@ impl Watermarks {
     /// The last version that was seen of the record `directory`.
     pub fn version_of(&self, directory: &str) -> Option<u64> {
         let kind = RecordKind::of(directory)?;
-        self.seen().records[kind as usize].get(directory).copied()
+        self.table().records[kind as usize].get(directory).copied()
     }
 
     /// Whether a later version was seen of the record `directory`; reports nothing.
@@ -204,31 +204,31 @@ impl Watermarks {
 
     /// The mark of the store of that name that was seen last.
     pub fn store_mark(&self, store: &str) -> Option<u64> {
-        self.seen().stores.get(store).copied()
+        self.table().stores.get(store).copied()
     }
 
     /// The store of that name has this mark now.
     pub fn saw_store_mark(&self, store: &str, mark: u64) {
-        let mut seen = self.seen();
-        if store.len() + STORE.len() > PATH_BYTES || seen.stores.insert(store.into(), mark) == Some(mark) {
+        let mut table = self.table();
+        if store.len() + STORE.len() > PATH_BYTES || table.stores.insert(store.into(), mark) == Some(mark) {
             return;
         }
-        while seen.stores.len() > STORES {
-            let other = seen.stores.keys().find(|other| ***other != *store).cloned();
-            other.map(|other| seen.stores.remove(&other));
+        while table.stores.len() > STORES {
+            let other = table.stores.keys().find(|other| ***other != *store).cloned();
+            other.map(|other| table.stores.remove(&other));
         }
-        seen.dirty = true;
+        table.dirty = true;
     }
 
     /// There is an authentic entry of the account's log at this position.
     pub fn saw(&self, account: AccountId, position: Position) {
-        let mut seen = self.seen();
-        if seen.logs.get(&account).is_none_or(|known| *known < position.0) {
-            seen.logs.put(account, position.0);
-            if seen.logs.len() > limits::WATERMARKS {
-                seen.logs.pop_lru();
+        let mut table = self.table();
+        if table.logs.get(&account).is_none_or(|known| *known < position.0) {
+            table.logs.put(account, position.0);
+            if table.logs.len() > limits::WATERMARKS {
+                table.logs.pop_lru();
             }
-            seen.forward(&log_name(account));
+            table.forward(&log_name(account));
         }
     }
 
@@ -237,11 +237,11 @@ impl Watermarks {
     /// # Errors
     /// `Retry` if there was a later one.
     pub fn may_follow(&self, account: AccountId, end: Position) -> Result<()> {
-        let mut seen = self.seen();
-        match seen.logs.get(&account).copied() {
+        let mut table = self.table();
+        match table.logs.get(&account).copied() {
             Some(known) if end.0 < known => {
                 let what = format!("had entry {known} and ends at {}", end.0);
-                Err(seen.went_back(log_name(account), what))
+                Err(table.rolled_back(log_name(account), what))
             }
             _ => Ok(()),
         }
@@ -249,17 +249,17 @@ impl Watermarks {
 
     /// How much is known to have gone back.
     pub fn back(&self) -> usize {
-        self.seen().back.len()
+        self.table().back.len()
     }
 
     /// The last position that was seen of each log.
     pub fn logs(&self) -> Vec<(AccountId, Position)> {
-        self.seen().logs.iter().map(|(account, position)| (*account, Position(*position))).collect()
+        self.table().logs.iter().map(|(account, position)| (*account, Position(*position))).collect()
     }
 
     /// The last version that was seen of each account's and alias's record.
     pub fn records(&self) -> Vec<(String, u64)> {
-        let records = &self.seen().records[RecordKind::Name as usize];
+        let records = &self.table().records[RecordKind::Name as usize];
         records.iter().map(|(directory, version)| (directory.to_string(), *version)).collect()
     }
 
@@ -274,7 +274,7 @@ impl Watermarks {
     /// This process has written a version of a record. Blocks for a moment in a command.
     pub fn wrote(&self) {
         if self.0.at_once.load(Ordering::Relaxed)
-            && self.seen().dirty
+            && self.table().dirty
             && let Err(error) = self.save()
         {
             tracing::warn!(%error, "cannot record a change in the watermarks: this node would not notice its \
@@ -289,18 +289,18 @@ impl Watermarks {
     pub fn save(&self) -> Result<()> {
         let Some((path, macs)) = &self.0.file else { return Ok(()) };
         let there = read(path, macs)?;
-        let mut seen = self.seen();
+        let mut table = self.table();
         if let OnDisk::WatermarkTable(there) = there {
-            seen.take_over(*there);
+            table.take_over(*there);
         }
-        if !seen.dirty {
+        if !table.dirty {
             return Ok(());
         }
         // The disk is waited for while others note what they see; small, and seldom.
-        let bytes = encode(macs, &seen);
-        seen.dirty = false;
-        drop(seen);
-        write_bytes(path, &bytes).inspect_err(|_| self.seen().dirty = true)
+        let bytes = encode(macs, &table);
+        table.dirty = false;
+        drop(table);
+        write_bytes(path, &bytes).inspect_err(|_| self.table().dirty = true)
     }
 
     /// Writes all of it, also if it is in the file: under another key now.
@@ -309,22 +309,22 @@ impl Watermarks {
     /// As [`Watermarks::save`].
     pub fn rewrite(&self) -> Result<()> {
         let is_something = {
-            let mut seen = self.seen();
+            let mut table = self.table();
             let is_nothing =
-                seen.logs.is_empty() && seen.records.iter().all(LruCache::is_empty) && seen.stores.is_empty();
-            seen.dirty = !(is_nothing && seen.confirmed == 0);
-            seen.dirty
+                table.logs.is_empty() && table.records.iter().all(LruCache::is_empty) && table.stores.is_empty();
+            table.dirty = !(is_nothing && table.confirmed == 0);
+            table.dirty
         };
         if is_something { self.save() } else { Ok(()) }
     }
 
-    fn seen(&self) -> MutexGuard<'_, WatermarkTable> {
-        self.0.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    fn table(&self) -> MutexGuard<'_, WatermarkTable> {
+        self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl WatermarkTable {
-    fn went_back(&mut self, what: String, how: String) -> Error {
+    fn rolled_back(&mut self, what: String, how: String) -> Error {
         if self.back.len() < limits::LOGGED_ERRORS && self.back.insert(what.clone()) {
             tracing::error!(%what, %how, "the store has gone back: {REMEDY}");
         }
@@ -384,7 +384,7 @@ fn read(path: &Path, macs: &Macs) -> Result<OnDisk> {
     let read = File::open(path).and_then(|file| file.take(FILE_BYTES as u64 + 1).read_to_end(&mut bytes));
     match read {
         Ok(_) => {
-            Ok(decode(macs, &bytes).map_or(OnDisk::Damaged, |seen| OnDisk::WatermarkTable(Box::new(seen))))
+            Ok(decode(macs, &bytes).map_or(OnDisk::Damaged, |table| OnDisk::WatermarkTable(Box::new(table))))
         }
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(OnDisk::None),
         Err(e) => Err(failed(path, e)),
@@ -395,8 +395,8 @@ fn failed(path: &Path, e: std::io::Error) -> Error {
     Error::retry(path.display().to_string()).with_source(owner::explained(path, e))
 }
 
-fn write(path: &Path, macs: &Macs, seen: &WatermarkTable) -> Result<()> {
-    write_bytes(path, &encode(macs, seen))
+fn write(path: &Path, macs: &Macs, table: &WatermarkTable) -> Result<()> {
+    write_bytes(path, &encode(macs, table))
 }
 
 fn write_bytes(path: &Path, bytes: &[u8]) -> Result<()> {
@@ -409,22 +409,22 @@ fn write_bytes(path: &Path, bytes: &[u8]) -> Result<()> {
     written.map_err(|e| failed(path, e))
 }
 
-fn encode(macs: &Macs, seen: &WatermarkTable) -> Vec<u8> {
-    let records: usize = seen.records.iter().map(LruCache::len).sum();
-    let mut bytes = Vec::with_capacity(HEAD_BYTES + seen.logs.len() * 24 + records * 64);
+fn encode(macs: &Macs, table: &WatermarkTable) -> Vec<u8> {
+    let records: usize = table.records.iter().map(LruCache::len).sum();
+    let mut bytes = Vec::with_capacity(HEAD_BYTES + table.logs.len() * 24 + records * 64);
     bytes.extend_from_slice(&MAGIC);
     bytes.extend_from_slice(&macs.current().0);
-    bytes.extend_from_slice(&seen.confirmed.to_be_bytes());
-    for count in [seen.logs.len(), records + seen.stores.len()] {
+    bytes.extend_from_slice(&table.confirmed.to_be_bytes());
+    for count in [table.logs.len(), records + table.stores.len()] {
         bytes.extend_from_slice(&u32::try_from(count).unwrap_or(u32::MAX).to_be_bytes());
     }
     // What was seen last comes first, and is put last when it is read.
-    for (account, position) in &seen.logs {
+    for (account, position) in &table.logs {
         bytes.extend_from_slice(&account.0);
         bytes.extend_from_slice(&position.to_be_bytes());
     }
-    let stores: Vec<_> = seen.stores.iter().map(|(store, mark)| (format!("{STORE}{store}"), *mark)).collect();
-    let records = seen.records.iter().flatten().map(|(directory, version)| (&**directory, *version));
+    let stores: Vec<_> = table.stores.iter().map(|(store, mark)| (format!("{STORE}{store}"), *mark)).collect();
+    let records = table.records.iter().flatten().map(|(directory, version)| (&**directory, *version));
     for (directory, version) in records.chain(stores.iter().map(|(store, mark)| (&**store, *mark))) {
         bytes.extend_from_slice(&u16::try_from(directory.len()).unwrap_or(u16::MAX).to_be_bytes());
         bytes.extend_from_slice(directory.as_bytes());
@@ -443,7 +443,7 @@ fn decode(macs: &Macs, bytes: &[u8]) -> Option<WatermarkTable> {
     }
     let confirmed = u64::from_be_bytes(take(&mut rest)?);
     let (logs, records) = (u32::from_be_bytes(take(&mut rest)?), u32::from_be_bytes(take(&mut rest)?));
-    let mut seen = WatermarkTable { confirmed, ..WatermarkTable::default() };
+    let mut table = WatermarkTable { confirmed, ..WatermarkTable::default() };
     let (mut all_logs, mut all_records) = (Vec::new(), Vec::new());
     for _ in 0..logs {
         all_logs.push((AccountId(take(&mut rest)?), u64::from_be_bytes(take(&mut rest)?)));
@@ -455,20 +455,20 @@ fn decode(macs: &Macs, bytes: &[u8]) -> Option<WatermarkTable> {
         all_records.push((std::str::from_utf8(directory).ok()?.into(), u64::from_be_bytes(take(&mut rest)?)));
     }
     for (account, position) in all_logs.into_iter().rev() {
-        seen.logs.put(account, position);
+        table.logs.put(account, position);
     }
     for (directory, version) in all_records.into_iter().rev() {
         let directory: Box<str> = directory;
         match directory.strip_prefix(STORE) {
-            Some(store) => drop(seen.stores.insert(store.into(), version)),
+            Some(store) => drop(table.stores.insert(store.into(), version)),
             None => {
                 if let Some(kind) = RecordKind::of(&directory) {
-                    seen.records[kind as usize].put(directory, version);
+                    table.records[kind as usize].put(directory, version);
                 }
             }
         }
     }
-    rest.is_empty().then_some(seen)
+    rest.is_empty().then_some(table)
 }
 
 fn take<const N: usize>(from: &mut &[u8]) -> Option<[u8; N]> {

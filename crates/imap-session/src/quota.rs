@@ -72,7 +72,7 @@ impl User {
     /// Reads the limits again if another process may have changed them.
     pub(super) async fn refresh_quota(&mut self) -> Result<(), Failure> {
         let (changes, now) = (self.shared.ctx.usage.changes(), self.shared.ctx.clock.monotonic());
-        let seen = self.directory().seen();
+        let seen = self.directory().store_moment();
         let trusted = match seen {
             Some(_) => seen == self.quota.seen,
             None => now.saturating_sub(self.quota.read) < TRUSTED,
@@ -215,7 +215,7 @@ impl Quota {
             limits: record.quotas(),
             shared: Usage::default(),
             seen_changes: env.usage.changes(),
-            seen: env.directory.seen(),
+            seen: env.directory.store_moment(),
             read: env.clock.monotonic(),
             noted: usage::of(&state),
             warned: false,

@@ -250,11 +250,11 @@ impl<R: MessageRow, P: ReadPlan> ReadAhead<R, P> {
                         len /= 2;
                         permit = self.budget.try_acquire(self.cost(len));
                     }
-                    if !self.packs.has_room(next) {
+                    if !self.packs.has_memory(next) {
                         // Without its pack each message is a request of its own; a segment is one or two.
                         self.structures.release();
                     }
-                    self.packs.make_room(next);
+                    self.packs.free_memory(next);
                     if permit.is_none() && !self.plan.reads_bytes() {
                         // A small structure is always available, whatever memory other readers of the account
                         // hold.
@@ -296,7 +296,7 @@ impl<R: MessageRow, P: ReadPlan> ReadAhead<R, P> {
                 return;
             }
             let Some(permit) = self.budget.try_acquire(cost) else { return };
-            if self.waiting.front().is_some_and(|next| !self.packs.has_room(next.number())) {
+            if self.waiting.front().is_some_and(|next| !self.packs.has_memory(next.number())) {
                 // Memory becomes free when the messages from another pack have been sent.
                 return;
             }

@@ -84,7 +84,7 @@ impl UsageTracker {
             loaded.catch_up().await?;
             return Ok(usage::of(&loaded.state()).with(self.shared(account)));
         }
-        let seen = self.directory.seen();
+        let seen = self.directory.store_moment();
         match self.known(account) {
             // If the store does not report changes, read the record again before refusing mail.
             Some(known) if known.seen == seen => Ok(known.usage()),
@@ -95,7 +95,7 @@ impl UsageTracker {
     /// Reads the record, and adds the deliveries of this process since. Without a record, counts the usage
     /// and records it.
     async fn read(&self, account: AccountId) -> Result<KnownUsage> {
-        let seen = self.directory.seen();
+        let seen = self.directory.store_moment();
         let record = match self.directory.usage_record(account).await? {
             Some(record) => record,
             None => usage::settle(&self.directory, account).await?,
@@ -185,7 +185,7 @@ impl UsageTracker {
         };
         match (is_news, record) {
             (false, Some(record)) => {
-                let seen = self.directory.seen();
+                let seen = self.directory.store_moment();
                 self.remember(account, KnownUsage { record, delivered: Usage::default(), shared, seen });
             }
             _ => self.record(account, usage, shared).await,
@@ -230,7 +230,7 @@ impl UsageTracker {
     async fn record(&self, account: AccountId, usage: Usage, shared: Usage) {
         match self.directory.record_usage(account, usage).await {
             Ok(record) => {
-                let seen = self.directory.seen();
+                let seen = self.directory.store_moment();
                 self.remember(account, KnownUsage { record, delivered: Usage::default(), shared, seen });
             }
             Err(error) => {
@@ -253,7 +253,7 @@ impl UsageTracker {
             return Ok(());
         }
         let record = self.directory.add_usage(account, delivered).await?;
-        let seen = self.directory.seen();
+        let seen = self.directory.store_moment();
         if let Some(known) = self.lock().get_mut(&account) {
             // More deliveries may have come meanwhile.
             (known.record, known.seen) = (record, seen);

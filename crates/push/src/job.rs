@@ -219,7 +219,7 @@ async fn login(
     subscription: &Subscription,
 ) -> Result<Login> {
     // Before the record is read: what changes meanwhile is another moment.
-    let moment = (Instant::now(), inner.parts.directory.seen());
+    let moment = (Instant::now(), inner.parts.directory.store_moment());
     if inner.index().was_checked(account, moment, CHECKED) {
         return Ok(Login::Valid);
     }

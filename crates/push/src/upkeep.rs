@@ -48,7 +48,7 @@ pub(crate) async fn run(inner: Arc<Inner>) {
         if checked.elapsed() >= CHECK {
             checked = Instant::now();
             // Before the records are read: changes meanwhile are for the next time.
-            let now = inner.parts.directory.seen();
+            let now = inner.parts.directory.store_moment();
             if now.is_none() || now != seen {
                 check_all(&inner).await;
             }

@@ -194,19 +194,19 @@ async fn packs_are_opened_where_there_is_room() {
     let packs = PackReads::new(&Index::of(&account), Packed::Messages, &memory);
     packs.expect(numbers).await;
     assert!(packs.are_together(first, second) && !packs.are_together(first, other));
-    assert!(packs.has_room(first) && packs.has_room(other));
+    assert!(packs.has_memory(first) && packs.has_memory(other));
     let message = account.state().message(first).unwrap();
     let reader = packs.reader(first, &message).await;
     assert!(memory.in_use() > 1_000_000, "a pack");
-    assert!(packs.has_room(second) && !packs.has_room(other), "one pack fits");
+    assert!(packs.has_memory(second) && !packs.has_memory(other), "one pack fits");
     drop(reader);
-    packs.make_room(other);
-    assert!(packs.has_room(other) && memory.in_use() == 0);
+    packs.free_memory(other);
+    assert!(packs.has_memory(other) && memory.in_use() == 0);
     // Another request holds all of it.
     let _all = memory.try_acquire_large(3 << 19).unwrap();
-    assert!(!packs.has_room(other));
-    packs.make_room(other);
-    assert!(packs.has_room(other) && !packs.has_room(first));
+    assert!(!packs.has_memory(other));
+    packs.free_memory(other);
+    assert!(packs.has_memory(other) && !packs.has_memory(first));
 }
 
 /// Deliveries have only the public key. The next login has the private one.

@@ -208,7 +208,7 @@ async fn watch(directory: Directory, accounts: Weak<Accounts>, look: Arc<Notify>
             Due::Now
         } else {
             // Taken before the records are read: later changes belong to the next round.
-            let now = directory.seen();
+            let now = directory.store_moment();
             let same = now.is_some() && now == seen;
             (seen, read_all) = (now, Instant::now());
             if same { Due::Next } else { Due::Changed }

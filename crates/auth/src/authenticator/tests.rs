@@ -526,10 +526,10 @@ async fn nothing_is_read_while_nothing_changes() {
     let dir = tempfile::tempdir().unwrap();
     let world = Fixture::over(Store::local(dir.path()).await.unwrap(), patient());
     let (name, root) = world.account("me@x", "pw").await;
-    let before = world.directory.seen().unwrap();
+    let before = world.directory.store_moment().unwrap();
     let entered = world.login("me@x", "pw").await.unwrap();
     let standing = world.auth.standing(&entered);
-    assert_eq!(world.directory.seen(), Some(before), "a login changes nothing");
+    assert_eq!(world.directory.store_moment(), Some(before), "a login changes nothing");
     tokio::time::pause();
     let reads = || world.store.metrics().reads.read().count();
     let before = reads();

@@ -53,7 +53,7 @@ pub(crate) struct Packs {
     pub(super) change: AsyncMutex<()>,
     pub(super) making: AtomicBool,
     /// Messages below this number were examined.
-    pub(super) seen: AtomicU32,
+    pub(super) examined: AtomicU32,
 }
 
 impl Packs {

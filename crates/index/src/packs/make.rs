@@ -38,7 +38,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    fn has_room(&self, bytes: u64) -> bool {
+    fn fits(&self, bytes: u64) -> bool {
         self.messages.len() < limits::PACK_MESSAGES && self.bytes + bytes <= limits::PACK_BYTES as u64
     }
 
@@ -52,20 +52,20 @@ impl Plan {
 /// below which there is nothing more to pack.
 fn uncovered(kind: Packed, state: &AccountState, known: &Known, first: u32) -> (Vec<Plan>, u32) {
     let mut plans = vec![Plan::default()];
-    let mut seen = state.next_message();
+    let mut examined = state.next_message();
     for (number, message) in state.messages_from(first) {
         let Some(bytes) = kind.size(&message) else { continue };
         let covered = known.covering(number.0).is_some();
         if let Some(last) = plans.last_mut()
             && !covered
-            && last.has_room(bytes)
+            && last.fits(bytes)
         {
             last.push(number.0, message, bytes);
             continue;
         }
         if plans.last().is_some_and(|last| !last.messages.is_empty()) {
             if plans.iter().filter(|plan| plan.messages.len() >= WORTH_MESSAGES).count() >= ROUND_PACKS {
-                seen = number.0;
+                examined = number.0;
                 break;
             }
             plans.push(Plan::default());
@@ -77,16 +77,16 @@ fn uncovered(kind: Packed, state: &AccountState, known: &Known, first: u32) -> (
     // More may come behind the last ones.
     let few = |plan: &Plan| plan.messages.len() < WORTH_MESSAGES;
     if let Some((number, _)) = plans.last().filter(|plan| few(plan)).and_then(|plan| plan.messages.first()) {
-        seen = seen.min(*number);
+        examined = examined.min(*number);
     }
     plans.retain(|plan| !few(plan));
-    (plans, seen)
+    (plans, examined)
 }
 
 impl Index {
     /// Starts to pack what came, if it is worth it.
     pub(crate) fn pack_if_due(&self) {
-        let new = self.state().next_message().saturating_sub(self.derived.packs.seen.load(Ordering::Relaxed));
+        let new = self.state().next_message().saturating_sub(self.derived.packs.examined.load(Ordering::Relaxed));
         if new as usize >= WORTH_MESSAGES {
             self.pack_in_background();
         }
@@ -116,7 +116,7 @@ impl Index {
         self.pack_delivered_first().await?;
         let _permit = self.budget().acquire_whole(MAKING_BYTES).await;
         let _change = self.derived.packs.change.lock().await;
-        self.pack_from(self.derived.packs.seen.load(Ordering::Relaxed)).await?;
+        self.pack_from(self.derived.packs.examined.load(Ordering::Relaxed)).await?;
         for kind in Packed::ALL {
             self.merge_packs(kind, super::compaction::MANY).await?;
         }
@@ -139,7 +139,7 @@ impl Index {
     async fn pack_delivered(&self) -> Result<bool> {
         let _permit = self.budget().acquire_whole(MAKING_BYTES).await;
         let _change = self.derived.packs.change.lock().await;
-        let (kind, first) = (Packed::Structures, self.derived.packs.seen.load(Ordering::Relaxed));
+        let (kind, first) = (Packed::Structures, self.derived.packs.examined.load(Ordering::Relaxed));
         let known = self.packs_of(kind).await?;
         let (mut plans, _) = uncovered(kind, &self.state(), &known, first);
         let delivered = self.delivered();
@@ -155,17 +155,17 @@ impl Index {
     /// Makes packs of the messages from `first` on that have none. The caller holds memory and
     /// `change`.
     pub(super) async fn pack_from(&self, first: u32) -> Result<()> {
-        let mut seen = u32::MAX;
+        let mut examined = u32::MAX;
         // Whole messages first: structures are read from their packs.
         for kind in Packed::ALL.into_iter().rev() {
             let known = self.packs_of(kind).await?;
             let (plans, up_to) = uncovered(kind, &self.state(), &known, first);
-            seen = seen.min(up_to);
+            examined = examined.min(up_to);
             for plan in plans {
                 self.make_pack(kind, plan.messages).await?;
             }
         }
-        self.derived.packs.seen.store(seen, Ordering::Relaxed);
+        self.derived.packs.examined.store(examined, Ordering::Relaxed);
         Ok(())
     }
 
@@ -179,7 +179,7 @@ impl Index {
             Packed::Messages => vec![of(kind)],
         };
         for source in &sources {
-            source.look(messages.iter().map(|(number, _)| MessageNumber(*number))).await;
+            source.survey(messages.iter().map(|(number, _)| MessageNumber(*number))).await;
         }
         let mut pieces = futures::stream::iter(messages)
             .map(|(number, message)| {

@@ -69,13 +69,13 @@ impl PackReads {
 
     /// Announces the next messages: it decides which packs are worth reading.
     pub async fn expect(&self, numbers: impl IntoIterator<Item = MessageNumber>) {
-        if self.account.store().wants_packs() && self.look(numbers).await >= make::WORTH_MESSAGES {
+        if self.account.store().wants_packs() && self.survey(numbers).await >= make::WORTH_MESSAGES {
             self.account.pack_in_background();
         }
     }
 
     /// As [`PackReads::expect`]; how many of the messages have no pack.
-    pub(super) async fn look(&self, numbers: impl IntoIterator<Item = MessageNumber>) -> usize {
+    pub(super) async fn survey(&self, numbers: impl IntoIterator<Item = MessageNumber>) -> usize {
         let known = match self.account.packs_of(self.kind).await {
             Ok(known) => known,
             Err(e) => {
@@ -122,20 +122,20 @@ impl PackReads {
     }
 
     /// Whether a reader of the message would have its pack, if there is one that is worth it.
-    pub fn has_room(&self, number: MessageNumber) -> bool {
+    pub fn has_memory(&self, number: MessageNumber) -> bool {
         let state = self.lock();
         let Some((name, bytes)) = state.pack_of(number.0) else { return true };
         state.open.iter().any(|(open, _)| *open == name) || self.permit(bytes).is_some()
     }
 
-    /// Makes [`PackReads::has_room`] true: releases the open packs, or skips that one. The caller
+    /// Makes [`PackReads::has_memory`] true: releases the open packs, or skips that one. The caller
     /// holds no bytes read from packs.
-    pub fn make_room(&self, number: MessageNumber) {
-        if self.has_room(number) {
+    pub fn free_memory(&self, number: MessageNumber) {
+        if self.has_memory(number) {
             return;
         }
         self.release();
-        if !self.has_room(number) {
+        if !self.has_memory(number) {
             let mut state = self.lock();
             if let Some((name, _)) = state.pack_of(number.0) {
                 state.worth.remove(&name);

@@ -26,7 +26,7 @@ pub(crate) fn fuzz(data: &[u8]) {
     for (number, object, found) in segment.entries() {
         match found {
             Found::Summary(sent, complete, parts) => {
-                tell(sent, complete, parts);
+                read_fields(sent, complete, parts);
                 writer.push(number, object, sent, complete, parts);
             }
             Found::Elsewhere(signature) => {
@@ -41,7 +41,7 @@ pub(crate) fn fuzz(data: &[u8]) {
     }
 }
 
-fn tell(sent: Option<super::Sent>, complete: bool, parts: [&str; 3]) {
+fn read_fields(sent: Option<super::Sent>, complete: bool, parts: [&str; 3]) {
     let mut block = Block { parts: Parts::ALL, ..Block::default() };
     block.push(sent, complete, parts);
     let summary = Summary { block: Arc::new(block), at: 0 };
