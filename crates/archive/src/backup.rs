@@ -55,7 +55,7 @@ pub trait Backup: Send + Sync {
     /// `Retry` if it cannot be read, `Corrupt` if it is damaged.
     fn folders(&self) -> Result<Vec<BackupFolder>>;
 
-    /// Superseded folders, under names that no other folder has: [`Backup::look`] opens them by
+    /// Superseded folders, under names that no other folder has: [`Backup::open_to_read`] opens them by
     /// these.
     ///
     /// # Errors
@@ -78,14 +78,14 @@ pub trait Backup: Send + Sync {
     ///
     /// # Errors
     /// `NotFound` if the backup does not have it; as [`Backup::open`].
-    fn look(&self, folder: &FolderName) -> Result<Box<dyn Folder>>;
+    fn open_to_read(&self, folder: &FolderName) -> Result<Box<dyn Folder>>;
 
     /// Opens a superseded folder by its name in [`Backup::superseded`], to take messages out of it.
     ///
     /// # Errors
-    /// As [`Backup::look`].
+    /// As [`Backup::open_to_read`].
     fn open_superseded(&self, folder: &FolderName) -> Result<Box<dyn Folder>> {
-        self.look(folder)
+        self.open_to_read(folder)
     }
 
     /// Messages, and bytes on disk, of a folder that another program left here and no pull has
@@ -94,7 +94,7 @@ pub trait Backup: Send + Sync {
     ///
     /// # Errors
     /// `Retry` if it cannot be read.
-    fn untaken(&self, _folder: &FolderName) -> Result<Option<(u64, u64)>> {
+    fn foreign_size(&self, _folder: &FolderName) -> Result<Option<(u64, u64)>> {
         Ok(None)
     }
 
@@ -157,10 +157,10 @@ impl Backup for EmptyBackup {
     }
 
     fn open(&self, folder: &FolderName, _: &Identity) -> Result<Box<dyn Folder>> {
-        self.look(folder)
+        self.open_to_read(folder)
     }
 
-    fn look(&self, folder: &FolderName) -> Result<Box<dyn Folder>> {
+    fn open_to_read(&self, folder: &FolderName) -> Result<Box<dyn Folder>> {
         Err(Error::not_found(format!("the backup does not exist, and so has no {folder}")))
     }
 }
@@ -227,7 +227,7 @@ pub trait Folder: Send {
     fn remove(&mut self, uid: u32) -> Result<()>;
 
     /// The server no longer has the message; the backup keeps it and marks it
-    /// ([`KnownMessages::is_gone`]).
+    /// ([`KnownMessages::is_deleted_upstream`]).
     ///
     /// # Errors
     /// `Retry`.
@@ -329,9 +329,9 @@ pub trait Folder: Send {
     fn read(&self, uid: u32) -> Result<Box<dyn Read + '_>>;
 }
 
-/// The notice that a folder was put aside: it no longer belongs to the backup, and is restored from
+/// The notice that a folder is superseded: it no longer belongs to the backup, and is restored from
 /// only on request.
-fn put_aside_notice(folder: &FolderName, before: u32, now: u32, place: &str) -> String {
+fn superseded_notice(folder: &FolderName, before: u32, now: u32, place: &str) -> String {
     let became = if before == now { String::new() } else { format!(" (UIDVALIDITY {before} became {now})") };
     format!(
         "{folder}: the server has a new mailbox with this name{became}; the backup's old folder is superseded \
@@ -341,12 +341,12 @@ fn put_aside_notice(folder: &FolderName, before: u32, now: u32, place: &str) -> 
 
 /// The names of superseded folders: each is its folder's name with the UIDVALIDITY, and a number if
 /// that name is taken.
-fn name_aside<T>(
-    aside: impl Iterator<Item = (String, u32, T)>,
+fn name_superseded<T>(
+    superseded: impl Iterator<Item = (String, u32, T)>,
     is_taken: impl Fn(&str) -> bool,
 ) -> BTreeMap<String, T> {
     let mut named = BTreeMap::new();
-    for (folder, uidvalidity, one) in aside {
+    for (folder, uidvalidity, one) in superseded {
         let plain = format!("{folder}-{uidvalidity}");
         let numbered = (1u32..).map(|n| format!("{plain}-{n}"));
         let mut names = std::iter::once(plain.clone()).chain(numbered);
@@ -446,7 +446,7 @@ pub struct Identity {
 ///
 /// # Errors
 /// `Invalid` if it has no name, or no UIDVALIDITY (RFC 3501 §2.3.1.1).
-fn can_be_kept(folder: &FolderName, server: &Identity) -> Result<()> {
+fn check_identity(folder: &FolderName, server: &Identity) -> Result<()> {
     if folder.as_str().is_empty() {
         return Err(Error::invalid("the server lists a folder without a name; it cannot be backed up"));
     }
@@ -468,7 +468,7 @@ fn is_another(uidvalidity: u32, mailboxid: Option<&str>, server: &Identity) -> b
 pub struct BackupFolder {
     /// Its name.
     pub name: FolderName,
-    /// The folder that it was before it was put aside.
+    /// The folder that it was before it was superseded.
     pub was: Option<FolderName>,
     /// Which mailbox of the server it is.
     pub identity: Identity,
@@ -487,7 +487,7 @@ pub struct BackupFolder {
 }
 
 impl BackupFolder {
-    /// The folder that it is, or was before it was put aside.
+    /// The folder that it is, or was before it was superseded.
     pub fn place(&self) -> &FolderName {
         self.was.as_ref().unwrap_or(&self.name)
     }

@@ -20,7 +20,7 @@ pub fn fuzz_archive_journal(data: &[u8], directory: &Path) {
 }
 
 /// A folder in imap-backup's format, below `directory`: the length of the JSON (two bytes), the
-/// JSON, the mbox. It is taken over or put aside; the result is readable, and the same when opened
+/// JSON, the mbox. It is adopted or renamed; the result is readable, and the same when opened
 /// again.
 pub fn fuzz_archive_folder(data: &[u8], directory: &Path) {
     let Some((length, rest)) = data.split_first_chunk::<2>() else { return };

@@ -42,7 +42,7 @@ use shared::Shared;
 
 pub use env::{Options, Tools};
 pub use gmail::once as folders;
-pub use plan::{Plan, Reason, Wishes, plan};
+pub use plan::{Plan, Reason, PlanOptions, plan};
 pub use report::{Failure, FolderReport, Observer, Report, Silent};
 
 /// Brings `backup` up to date with `server`.
@@ -74,13 +74,13 @@ pub async fn pull(
     let left_out: Vec<FolderReport> = listing.left_out.into_iter().map(FolderReport::left_out).collect();
     let mut found = gmail::once(connection.capabilities(), listing.folders, &*options.wanted);
     ids.strip(&mut found);
-    let wishes = Wishes {
+    let plan_options = PlanOptions {
         condstore: connection.capabilities().condstore(),
         delete: options.delete,
         restored: &options.restored,
         again: &options.again,
     };
-    let plans = plan(&found, &kept, &wishes);
+    let plans = plan(&found, &kept, &plan_options);
     let selectable = found.iter().filter(|found| found.selectable).count();
     let mut report = Report { folders: selectable as u64, ..Report::default() };
     let planned = |found: &ListedMailbox| plans.iter().any(|plan| plan.found.name == found.name);

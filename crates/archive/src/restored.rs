@@ -30,7 +30,7 @@ const READ_FILE: &str = "sealpost.restored.read";
 const LINE_BYTES: u64 = 64 * 1024;
 /// A server may still process what a dead connection sent: until the record is this old, messages
 /// that were about to be appended are expected.
-const UNDER_WAY: Duration = Duration::from_secs(3600);
+const IN_FLIGHT: Duration = Duration::from_secs(3600);
 
 /// A line of the record.
 #[derive(Debug, Serialize, Deserialize)]
@@ -115,7 +115,7 @@ pub struct RecordFile {
 
 /// What was put into a folder of a server from a folder of the backup with one UIDVALIDITY.
 #[derive(Debug, Default, Clone)]
-pub struct Way {
+pub struct Restoration {
     /// The folder of the backup.
     pub folder: String,
     /// Its UIDVALIDITY at that time.
@@ -126,11 +126,11 @@ pub struct Way {
     pairs: Vec<(u32, u32)>,
     /// Messages that were about to be appended and whose outcome is unknown.
     unanswered: UidSet,
-    /// Those of them that the server has after all, until [`Way::settle`] removes them.
+    /// Those of them that the server has after all, until [`Restoration::settle`] removes them.
     answered: Vec<Uid>,
 }
 
-impl Way {
+impl Restoration {
     /// The last UID that each message got: the highest (RFC 3501 §2.3.1.1).
     pub fn latest(&self) -> BTreeMap<u32, u32> {
         let mut latest = BTreeMap::new();
@@ -167,7 +167,7 @@ impl Way {
 #[derive(Debug, Default, Clone)]
 pub struct Restored {
     /// By folder of the account and its UIDVALIDITY.
-    into: HashMap<(String, u32), Vec<Way>>,
+    into: HashMap<(String, u32), Vec<Restoration>>,
     account: Option<Source>,
     /// A line was added since a pull last applied the whole record.
     is_new: bool,
@@ -211,7 +211,7 @@ impl Restored {
                 restored.read_file(file, account)?;
             }
         }
-        restored.into.values_mut().flatten().for_each(Way::settle);
+        restored.into.values_mut().flatten().for_each(Restoration::settle);
         restored.is_new &= !restored.into.is_empty();
         Ok(restored)
     }
@@ -239,27 +239,27 @@ impl Restored {
             Line::Message { folder, from_uidvalidity, uid, to, uidvalidity, there } => {
                 // In one mailbox UIDs only grow (RFC 3501 §2.3.1.1).
                 if (folder != to || from_uidvalidity != uidvalidity || there > uid) && there > 0 {
-                    self.way(to, uidvalidity, folder, from_uidvalidity).put(uid, there);
+                    self.restoration(to, uidvalidity, folder, from_uidvalidity).put(uid, there);
                 }
             }
             Line::Putting { folder, from_uidvalidity, putting, to, uidvalidity, below, .. } => {
-                let way = self.way(to, uidvalidity, folder, from_uidvalidity);
-                way.below = Some(below);
-                way.settle();
-                way.unanswered = way.unanswered.union(&uid_set(&putting));
+                let restoration = self.restoration(to, uidvalidity, folder, from_uidvalidity);
+                restoration.below = Some(below);
+                restoration.settle();
+                restoration.unanswered = restoration.unanswered.union(&uid_set(&putting));
             }
             Line::State { .. } | Line::Accounts { .. } => {}
         }
     }
 
-    fn way(&mut self, to: String, there: u32, folder: String, uidvalidity: u32) -> &mut Way {
-        let ways = self.into.entry((to, there)).or_default();
-        let at = ways.iter().position(|way| way.folder == folder && way.uidvalidity == uidvalidity);
+    fn restoration(&mut self, to: String, there: u32, folder: String, uidvalidity: u32) -> &mut Restoration {
+        let restorations = self.into.entry((to, there)).or_default();
+        let at = restorations.iter().position(|restoration| restoration.folder == folder && restoration.uidvalidity == uidvalidity);
         let at = at.unwrap_or_else(|| {
-            ways.push(Way { folder, uidvalidity, ..Way::default() });
-            ways.len() - 1
+            restorations.push(Restoration { folder, uidvalidity, ..Restoration::default() });
+            restorations.len() - 1
         });
-        &mut ways[at]
+        &mut restorations[at]
     }
 
     /// Whether it is about this account.
@@ -283,35 +283,35 @@ impl Restored {
     }
 
     /// What was put into a folder of this name and UIDVALIDITY.
-    pub fn ways(&self, folder: &str, uidvalidity: u32) -> &[Way] {
-        self.into.get(&(folder.to_owned(), uidvalidity)).map_or(&[], |ways| &ways[..])
+    pub fn restorations(&self, folder: &str, uidvalidity: u32) -> &[Restoration] {
+        self.into.get(&(folder.to_owned(), uidvalidity)).map_or(&[], |restorations| &restorations[..])
     }
 
     /// What was put into folders with this UIDVALIDITY that have another name than `folder` and
     /// that the server no longer lists: they may have been renamed since.
-    pub fn ways_of_renamed<'a>(
+    pub fn restorations_of_renamed<'a>(
         &'a self,
         folder: &'a str,
         uidvalidity: u32,
         listed: &'a HashSet<String>,
-    ) -> impl Iterator<Item = &'a Way> {
+    ) -> impl Iterator<Item = &'a Restoration> {
         let may_be_it =
             move |(to, there): &(String, u32)| *there == uidvalidity && to != folder && !listed.contains(to);
-        self.into.iter().filter(move |(to, _)| may_be_it(to)).flat_map(|(_, ways)| ways)
+        self.into.iter().filter(move |(to, _)| may_be_it(to)).flat_map(|(_, restorations)| restorations)
     }
 
     /// What was put back into its original folder.
-    pub fn back(&self, folder: &str, uidvalidity: u32) -> Option<&Way> {
-        let is_back = |way: &&Way| way.folder == folder && way.uidvalidity == uidvalidity;
-        self.ways(folder, uidvalidity).iter().find(is_back)
+    pub fn back(&self, folder: &str, uidvalidity: u32) -> Option<&Restoration> {
+        let is_back = |restoration: &&Restoration| restoration.folder == folder && restoration.uidvalidity == uidvalidity;
+        self.restorations(folder, uidvalidity).iter().find(is_back)
     }
 
     /// Groups of these messages that are one message, put back under several UIDs.
     pub fn twins(&self, folder: &str, uidvalidity: u32, among: &UidSet) -> Vec<BTreeSet<u32>> {
-        let Some(way) = self.back(folder, uidvalidity) else { return Vec::new() };
+        let Some(restoration) = self.back(folder, uidvalidity) else { return Vec::new() };
         let mut first: HashMap<u32, u32> = HashMap::new();
         // In the order of the appends, so that earlier UIDs are known first.
-        let mut pairs = way.pairs.clone();
+        let mut pairs = restoration.pairs.clone();
         pairs.sort_unstable_by_key(|(_, there)| *there);
         for (uid, there) in &pairs {
             let origin = *first.get(uid).unwrap_or(uid);
@@ -334,8 +334,8 @@ impl Restored {
     /// # Errors
     /// If that cannot be recorded.
     pub fn done(&self, now: Timestamp) -> Result<()> {
-        let open = self.into.values().flatten().any(|way| !way.unanswered.is_empty());
-        let (Some(read), false) = (&self.read, open && now.since(self.changed) < UNDER_WAY) else {
+        let open = self.into.values().flatten().any(|restoration| !restoration.unanswered.is_empty());
+        let (Some(read), false) = (&self.read, open && now.since(self.changed) < IN_FLIGHT) else {
             return Ok(());
         };
         let text = serde_json::to_string(&self.lengths).unwrap_or_default();
@@ -389,13 +389,13 @@ mod tests {
         let lines =
             [put("INBOX", 1, "INBOX", 2), other, put("INBOX", 3, "INBOX", 4), HEAD.into(), "{\"fol".into()];
         let (_directory, restored) = read(&lines);
-        assert!(!restored.is_new() && restored.ways("INBOX", 7).is_empty());
+        assert!(!restored.is_new() && restored.restorations("INBOX", 7).is_empty());
         let lines = [lines.as_slice(), &[put("INBOX", 5, "INBOX", 6), put("a.b", 5, "a_b", 1)]].concat();
         let (_directory, restored) = read(&lines);
         assert!(restored.is_new_in("INBOX") && restored.is_new_in("a_b") && !restored.is_new_in("a.b"));
         assert_eq!(restored.back("INBOX", 7).unwrap().pairs(), [(5, 6)]);
-        assert!(restored.back("a_b", 7).is_none() && restored.ways("INBOX", 8).is_empty());
-        assert_eq!(restored.ways("a_b", 7)[0].folder, "a.b");
+        assert!(restored.back("a_b", 7).is_none() && restored.restorations("INBOX", 8).is_empty());
+        assert_eq!(restored.restorations("a_b", 7)[0].folder, "a.b");
     }
 
     #[test]
@@ -421,7 +421,7 @@ mod tests {
         let soon = restored.changed.after(Duration::from_secs(60));
         restored.done(soon).unwrap();
         assert!(is_new());
-        restored.done(soon.after(UNDER_WAY)).unwrap();
+        restored.done(soon.after(IN_FLIGHT)).unwrap();
         assert!(!is_new());
         // Unless it is asked for.
         let again = Restored::read(directory.path(), &[], &account(), true).unwrap();

@@ -22,9 +22,9 @@ use crate::restored::Restored;
 use comparing::{Compared, Comparing};
 use local::read;
 use plan::{Alone, Ends, Plan};
-use there::There;
+use server_connection::ServerConnection;
 
-mod asked;
+mod requests;
 mod comparing;
 mod local;
 mod plan;
@@ -32,7 +32,7 @@ mod repair;
 mod report;
 #[cfg(test)]
 mod tests;
-mod there;
+mod server_connection;
 
 pub use plan::Sample;
 pub use repair::repair;
@@ -92,14 +92,14 @@ async fn compare(
     only: Option<&HashMap<String, UidSet>>,
 ) -> Result<Vec<Compared>> {
     let backoff = Backoff::new(server.timeouts.retry);
-    let mut there = There { server, connection: None, backoff, random };
+    let mut there = ServerConnection { server, connection: None, backoff, random };
     let (folders, all) = loop {
         match there.folders(options).await {
-            Err(e) if e.kind() == Kind::Retry => there.lost(e).await?,
+            Err(e) if e.kind() == Kind::Retry => there.connection_lost(e).await?,
             folders => break folders?,
         }
     };
-    let (kept, aside) = {
+    let (kept, superseded) = {
         let (backup, source) = (backup.clone(), server.source());
         blocking(move || {
             ownership::claim(&*backup, &source, false, true)?;
@@ -107,7 +107,7 @@ async fn compare(
         })
         .await?
     };
-    let ends = Ends { folders: &folders, all: &all, kept: &kept, aside: &aside };
+    let ends = Ends { folders: &folders, all: &all, kept: &kept, superseded: &superseded };
     let plan = Plan::of(&ends, &*options.wanted, only);
     let mut compared = Vec::new();
     for folder in plan.with_server {

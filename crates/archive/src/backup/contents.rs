@@ -40,7 +40,7 @@ impl Contents {
     ///
     /// # Errors
     /// As [`Journal::open_to_read`].
-    pub fn look(path: &Path, scratch: &Scratch) -> Result<Self> {
+    pub fn open_to_read(path: &Path, scratch: &Scratch) -> Result<Self> {
         Self::read_by(|take| Journal::open_to_read(path, scratch, take), |_, _| {})
     }
 
@@ -117,7 +117,7 @@ impl Contents {
     /// # Errors
     /// As [`Journal::commit`].
     pub fn forget(&mut self, lost: &[u32], data: u64, what: &str) -> Result<String> {
-        let gone = lost.iter().filter(|uid| self.known.is_gone(**uid)).count();
+        let gone = lost.iter().filter(|uid| self.known.is_deleted_upstream(**uid)).count();
         for uid in lost {
             self.push(Record::Vanished { uid: *uid })?;
         }
@@ -261,7 +261,7 @@ impl Contents {
     }
 
     /// Whether there is more than one record of the message.
-    pub fn came_again(&self, uid: u32) -> bool {
+    pub fn has_several_records(&self, uid: u32) -> bool {
         self.again.contains_key(&uid)
     }
 
@@ -334,7 +334,7 @@ fn take(
                 removed.insert(uid);
             }
         }
-        Record::Gone { uid } => known.set_gone(uid, true),
+        Record::DeletedUpstream { uid } => known.set_deleted_upstream(uid, true),
         _ => {}
     }
 }

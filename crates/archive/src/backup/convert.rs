@@ -122,7 +122,7 @@ pub fn planned(from: &dyn Folder, twins: &[BTreeSet<u32>], there: &KnownMessages
 fn superfluous(from: &dyn Folder, twins: &[BTreeSet<u32>]) -> UidSet {
     let mut superfluous = UidSet::new();
     for twins in twins {
-        let (gone, there): (Vec<u32>, Vec<u32>) = twins.iter().partition(|uid| from.known().is_gone(**uid));
+        let (gone, there): (Vec<u32>, Vec<u32>) = twins.iter().partition(|uid| from.known().is_deleted_upstream(**uid));
         // The last one is the one that the server had last.
         let Some(stays) = there.last().or(gone.last()).copied() else { continue };
         let same = gone.into_iter().filter(|uid| *uid != stays && is_same(from, *uid, from, stays));
@@ -216,9 +216,9 @@ mod tests {
         .unwrap();
         assert_eq!((done.messages, done.bytes, done.failed.len()), (3, seen, 0));
         assert_eq!(plan, done);
-        let there = target.look(&name).unwrap();
+        let there = target.open_to_read(&name).unwrap();
         assert_eq!(read_all(&*there), mails);
-        assert!(there.known().is_gone(2));
+        assert!(there.known().is_deleted_upstream(2));
         assert_eq!(there.resume(), resume(6));
         let plan = planned(&*folder, &[], there.known()).unwrap();
         assert_eq!((plan.messages, plan.bytes, plan.present), (0, 0, 3));
@@ -246,13 +246,13 @@ mod tests {
         });
         let stopped = stopped.unwrap();
         assert_eq!((stopped.messages, stopped.interrupted), (3, true));
-        let there = target.look(&name).unwrap();
+        let there = target.open_to_read(&name).unwrap();
         assert_eq!(read_all(&*there).keys().copied().collect::<Vec<_>>(), [1, 2, 3]);
         assert_eq!(there.resume(), Default::default());
         drop(there);
         let rest = transfer(&*folder, &[], target.open(&name, &identity(7)).unwrap(), &mut |_| true).unwrap();
         assert_eq!((rest.messages, rest.present, rest.interrupted), (2, 3, false));
-        assert_eq!(target.look(&name).unwrap().resume(), resume(6));
+        assert_eq!(target.open_to_read(&name).unwrap().resume(), resume(6));
     }
 
     #[test]
@@ -268,7 +268,7 @@ mod tests {
         let target = maildir::open(&directory.path().join("target")).unwrap();
         transfer(&*folder, &[], target.open(&name, &identity(7)).unwrap(), &mut |_| true).unwrap();
         let dates: Vec<_> =
-            read_all(&*target.look(&name).unwrap()).into_values().map(|mail| mail.date).collect();
+            read_all(&*target.open_to_read(&name).unwrap()).into_values().map(|mail| mail.date).collect();
         assert_eq!(dates, [mail("").date, None]);
     }
 
@@ -288,7 +288,7 @@ mod tests {
         let target = maildir::open(&directory.path().join("target")).unwrap();
         let done = transfer(&*folder, &[], target.open(&name, &identity(7)).unwrap(), &mut |_| true).unwrap();
         assert_eq!((done.messages, done.failed.len(), done.failed[0].0), (2, 1, 2));
-        let there = target.look(&name).unwrap();
+        let there = target.open_to_read(&name).unwrap();
         assert_eq!(read_all(&*there).keys().copied().collect::<Vec<_>>(), [1, 3]);
         assert!(!there.resume().whole);
     }

@@ -11,7 +11,7 @@ use sealpost_files::{io_error, longer, open_file, owner, sync_directory_of};
 ///
 /// # Errors
 /// `Retry` if that fails.
-pub fn put_aside(path: &Path) -> Result<Option<PathBuf>> {
+pub fn rename_damaged(path: &Path) -> Result<Option<PathBuf>> {
     if fs::symlink_metadata(path).is_err() {
         return Ok(None);
     }
@@ -21,11 +21,11 @@ pub fn put_aside(path: &Path) -> Result<Option<PathBuf>> {
     Ok(Some(aside))
 }
 
-/// As [`put_aside`], but the file also stays in place until another one replaces it.
+/// As [`rename_damaged`], but the file also stays in place until another one replaces it.
 ///
 /// # Errors
 /// `Retry` if it cannot be done.
-pub fn link_aside(path: &Path) -> Result<PathBuf> {
+pub fn link_damaged(path: &Path) -> Result<PathBuf> {
     let aside = aside(path);
     // Not every file system has links.
     let copy = || {

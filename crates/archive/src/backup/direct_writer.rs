@@ -50,7 +50,7 @@ pub struct Appending {
     failed: bool,
     /// Writes beyond this size fail as on a full disk.
     #[cfg(test)]
-    pub room: Option<u64>,
+    pub full_at: Option<u64>,
 }
 
 impl Appending {
@@ -76,7 +76,7 @@ impl Appending {
             disk: Disk::Idle(direct(path)),
             failed: false,
             #[cfg(test)]
-            room: None,
+            full_at: None,
         };
         appending.go_to(length)?;
         Ok(appending)
@@ -141,7 +141,7 @@ impl Appending {
     /// Writes the full piece, except for the blocks that the file has, and continues with another
     /// one.
     fn hand_over(&mut self) -> io::Result<()> {
-        self.check_room()?;
+        self.check_full()?;
         let begins = self.kept / BLOCK * BLOCK;
         let full = std::mem::replace(&mut self.piece, self.disk.spare()?);
         self.disk.write(&self.file, Job { piece: full, begins, at: self.at + begins as u64 })?;
@@ -153,7 +153,7 @@ impl Appending {
     fn write_rest(&mut self) -> io::Result<()> {
         let rest = &self.piece.bytes()[self.kept..];
         if !rest.is_empty() {
-            self.check_room()?;
+            self.check_full()?;
             self.file.write_all_at(rest, self.at + self.kept as u64)?;
             (self.kept, self.dirty) = (self.piece.length, true);
         }
@@ -161,16 +161,16 @@ impl Appending {
     }
 
     #[cfg(test)]
-    fn check_room(&self) -> io::Result<()> {
-        match self.room {
-            Some(room) if self.length() > room => Err(ErrorKind::StorageFull.into()),
+    fn check_full(&self) -> io::Result<()> {
+        match self.full_at {
+            Some(full_at) if self.length() > full_at => Err(ErrorKind::StorageFull.into()),
             _ => Ok(()),
         }
     }
 
     #[cfg(not(test))]
     #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "tests have disks that are full")]
-    fn check_room(&self) -> io::Result<()> {
+    fn check_full(&self) -> io::Result<()> {
         Ok(())
     }
 }

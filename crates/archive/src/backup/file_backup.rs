@@ -25,10 +25,10 @@ use super::folder::FileFolder;
 use super::journal::{Commit, Header, Journal, Peeked, Record};
 use super::reading::Scratch;
 use super::{
-    Backup, BackupFolder, Folder, FolderName, Identity, Resume, Source, can_be_kept, is_another, name_aside,
-    put_aside_notice,
+    Backup, BackupFolder, Folder, FolderName, Identity, Resume, Source, check_identity, is_another, name_superseded,
+    superseded_notice,
 };
-use crate::backup::damaged::put_aside;
+use crate::backup::damaged::rename_damaged;
 pub(super) use layout::{FoundFolder, Layout, Purpose};
 
 /// A backup in files.
@@ -51,17 +51,17 @@ struct Index {
     /// By name.
     folders: BTreeMap<String, Entry>,
     /// Superseded folders whose mailbox may come back under some name: their headers, by place.
-    aside: BTreeMap<Arc<str>, Header>,
+    superseded: BTreeMap<Arc<str>, Header>,
     /// All places in lower case, those of superseded folders too.
     taken: BTreeMap<String, Arc<str>>,
 }
 
 impl Index {
     /// The superseded folders, by name.
-    fn asides(&self) -> BTreeMap<String, (&Arc<str>, &Header)> {
-        let aside = self.aside.iter();
-        let aside = aside.map(|(place, header)| (header.folder.clone(), header.uidvalidity, (place, header)));
-        name_aside(aside, |name| self.folders.contains_key(name))
+    fn superseded_by_name(&self) -> BTreeMap<String, (&Arc<str>, &Header)> {
+        let superseded = self.superseded.iter();
+        let superseded = superseded.map(|(place, header)| (header.folder.clone(), header.uidvalidity, (place, header)));
+        name_superseded(superseded, |name| self.folders.contains_key(name))
     }
 
     /// Removes the place where the mailbox was kept so far: under another name, or put aside when
@@ -75,8 +75,8 @@ impl Index {
             let name = name.clone();
             return self.folders.remove(&name).map(|entry| entry.place);
         }
-        let place = self.aside.iter().find(|(_, header)| same(header))?.0.clone();
-        self.aside.remove(&place);
+        let place = self.superseded.iter().find(|(_, header)| same(header))?.0.clone();
+        self.superseded.remove(&place);
         Some(place)
     }
 }
@@ -114,20 +114,20 @@ impl<L: Layout> FileBackup<L> {
         let (root, index, unreported) = (root.to_owned(), Mutex::default(), Mutex::default());
         let (scratch, unreadable) = (Some(Scratch::new()?), Vec::new());
         let mut backup = FileBackup { layout, root, claims, index, unreported, scratch, unreadable };
-        backup.look_for_all()?;
+        backup.find_all_to_read()?;
         Ok(backup)
     }
 
     /// As [`FileBackup::find_all`]; nothing is repaired.
-    fn look_for_all(&mut self) -> Result<()> {
+    fn find_all_to_read(&mut self) -> Result<()> {
         let mut index = Index::default();
         for found in self.layout.find(&self.root)? {
             let place: Arc<str> = found.place.into();
             let foreign = match found.foreign {
                 Some(foreign) => Some(foreign),
                 None => match Journal::peek(&self.journal(&place)) {
-                    Ok(Peeked { header, .. }) if header.aside => {
-                        index.aside.insert(place, header);
+                    Ok(Peeked { header, .. }) if header.superseded => {
+                        index.superseded.insert(place, header);
                         continue;
                     }
                     Ok(Peeked { header, .. }) => {
@@ -178,11 +178,11 @@ impl<L: Layout> FileBackup<L> {
                     Ok(peeked) => (peeked.header, true),
                     // Another program's files beside it may give name and UIDVALIDITY.
                     Err(e) if e.kind() == sealpost_base::Kind::Corrupt => {
-                        if let Some(aside) = put_aside(&self.journal(&place))? {
-                            self.tell(vec![format!(
+                        if let Some(renamed) = rename_damaged(&self.journal(&place))? {
+                            self.report(vec![format!(
                                 "{}: the journal of a folder cannot be read; files beside it are adopted if \
                                  possible, and always stay in their place",
-                                aside.display()
+                                renamed.display()
                             )]);
                         }
                         damaged = true;
@@ -212,9 +212,9 @@ impl<L: Layout> FileBackup<L> {
                 place = to.into();
                 self.settle(&place, &header)?;
             }
-            index.taken.insert(place.to_lowercase(), place.clone());
-            if header.aside {
-                index.aside.insert(place, header);
+            index.places_in_use.insert(place.to_lowercase(), place.clone());
+            if header.superseded {
+                index.superseded.insert(place, header);
             } else {
                 index.folders.insert(header.folder.clone(), Entry { place, header, ours });
             }
@@ -226,7 +226,7 @@ impl<L: Layout> FileBackup<L> {
         Ok(())
     }
 
-    fn tell(&self, notices: Vec<String>) {
+    fn report(&self, notices: Vec<String>) {
         self.unreported.lock().unwrap_or_else(PoisonError::into_inner).extend(notices);
     }
 
@@ -252,7 +252,7 @@ impl<L: Layout> FileBackup<L> {
         let wanted =
             &*if leads_elsewhere { Cow::Owned(wanted.replace('/', "_")) } else { Cow::Borrowed(wanted) };
         let is_free = |place: &str| {
-            !index.taken.contains_key(&place.to_lowercase())
+            !index.places_in_use.contains_key(&place.to_lowercase())
                 && !self::leads_elsewhere(&self.root, self.layout.directory(place))
                 && self.layout.parts(&self.root, place).iter().all(|part| fs::symlink_metadata(part).is_err())
         };
@@ -265,7 +265,7 @@ impl<L: Layout> FileBackup<L> {
     fn open_journal(&self, place: &str) -> Result<Journal> {
         let mut journal = Journal::open(&self.journal(place), |_, _| Ok(()))?;
         let salvaged = journal.take_salvaged();
-        self.tell(salvaged.into_iter().map(|salvaged| salvaged.notice(&journal.header().folder)).collect());
+        self.report(salvaged.into_iter().map(|salvaged| salvaged.notice(&journal.header().folder)).collect());
         Ok(journal)
     }
 
@@ -304,7 +304,7 @@ impl<L: Layout> FileBackup<L> {
             let (files, contents) = self.layout.read(&self.root, place, header, scratch)?;
             return Ok(Box::new(FileFolder::new(files, contents, claim)));
         }
-        let (files, contents) = self.layout.open(&self.root, place, header, Purpose::Look)?;
+        let (files, contents) = self.layout.open(&self.root, place, header, Purpose::Read)?;
         Ok(Box::new(FileFolder::new(files, contents, claim)))
     }
 
@@ -331,14 +331,14 @@ impl<L: Layout> FileBackup<L> {
         {
             self.own(entry)?;
             let old = entry.header.uidvalidity;
-            let to: Arc<str> = self.free_aside(index, &entry.place, old).into();
-            let header = Header { aside: true, ..entry.header.clone() };
+            let to: Arc<str> = self.free_superseded(index, &entry.place, old).into();
+            let header = Header { superseded: true, ..entry.header.clone() };
             self.relocate(&entry.place, &to, header.clone())?;
-            notice = Some(put_aside_notice(folder, old, server.uidvalidity, &to));
-            index.taken.insert(to.to_lowercase(), to.clone());
-            index.aside.insert(to, header);
+            notice = Some(superseded_notice(folder, old, server.uidvalidity, &to));
+            index.places_in_use.insert(to.to_lowercase(), to.clone());
+            index.superseded.insert(to, header);
             if let Some(entry) = index.folders.remove(name) {
-                index.taken.remove(&entry.place.to_lowercase());
+                index.places_in_use.remove(&entry.place.to_lowercase());
             }
         }
         if !index.folders.contains_key(name)
@@ -347,8 +347,8 @@ impl<L: Layout> FileBackup<L> {
             let to = self.free(index, &self.layout.place(folder), name);
             self.relocate(&from, &to, header(folder, server))?;
             let place: Arc<str> = to.into();
-            index.taken.remove(&from.to_lowercase());
-            index.taken.insert(place.to_lowercase(), place.clone());
+            index.places_in_use.remove(&from.to_lowercase());
+            index.places_in_use.insert(place.to_lowercase(), place.clone());
             index
                 .folders
                 .insert(name.to_owned(), Entry { place, header: header(folder, server), ours: true });
@@ -357,12 +357,12 @@ impl<L: Layout> FileBackup<L> {
     }
 
     /// Named as imap-backup does: with the UIDVALIDITY, and a number if that name is taken.
-    fn free_aside(&self, index: &Index, place: &str, uidvalidity: u32) -> String {
-        let plain = format!("{}-{uidvalidity}", self.layout.aside(place));
+    fn free_superseded(&self, index: &Index, place: &str, uidvalidity: u32) -> String {
+        let plain = format!("{}-{uidvalidity}", self.layout.superseded_prefix(place));
         let numbered = (1u32..).map(|n| format!("{plain}-{n}"));
         let mut all = std::iter::once(plain.clone()).chain(numbered);
         let is_free = |place: &String| {
-            !index.taken.contains_key(&place.to_lowercase())
+            !index.places_in_use.contains_key(&place.to_lowercase())
                 && self.layout.parts(&self.root, place).iter().all(|part| fs::symlink_metadata(part).is_err())
         };
         all.find(is_free).unwrap_or(plain)
@@ -412,8 +412,8 @@ impl<L: Layout> Backup for FileBackup<L> {
             if entry.ours {
                 folders.push(self.kept(&entry.place)?);
             } else if entry.header.uidvalidity != 0 {
-                let untaken = self.layout.untaken(&self.root, &entry.place)?;
-                folders.push(kept(entry.header.clone(), &Commit::default(), untaken.is_some(), true));
+                let foreign_size = self.layout.foreign_size(&self.root, &entry.place)?;
+                folders.push(kept(entry.header.clone(), &Commit::default(), foreign_size.is_some(), true));
             }
         }
         Ok(folders)
@@ -421,17 +421,17 @@ impl<L: Layout> Backup for FileBackup<L> {
 
     fn superseded(&self) -> Result<Vec<BackupFolder>> {
         let index = self.index();
-        let kept = index.asides().into_iter().map(|(name, (place, header))| {
+        let kept = index.superseded_by_name().into_iter().map(|(name, (place, header))| {
             let kept = self.kept(place)?;
             Ok(BackupFolder { name: FolderName::new(name, header.delimiter), was: Some(kept.name), ..kept })
         });
         kept.filter(|kept| !kept.as_ref().is_ok_and(|kept| kept.messages + kept.gone == 0)).collect()
     }
 
-    fn untaken(&self, folder: &FolderName) -> Result<Option<(u64, u64)>> {
+    fn foreign_size(&self, folder: &FolderName) -> Result<Option<(u64, u64)>> {
         let index = self.index();
         match index.folders.get(folder.as_str()).filter(|entry| !entry.ours) {
-            Some(entry) => self.layout.untaken(&self.root, &entry.place),
+            Some(entry) => self.layout.foreign_size(&self.root, &entry.place),
             None => Ok(None),
         }
     }
@@ -439,7 +439,7 @@ impl<L: Layout> Backup for FileBackup<L> {
     fn open(&self, folder: &FolderName, server: &Identity) -> Result<Box<dyn Folder>> {
         self.refuse_to_change()?;
         let name = folder.as_str();
-        can_be_kept(folder, server)?;
+        check_identity(folder, server)?;
         let claim = self.claims.claim(name)?;
         let mut index = self.index();
         let notice = self.identify(&mut index, folder, server)?;
@@ -448,7 +448,7 @@ impl<L: Layout> Backup for FileBackup<L> {
             self.layout.prepare(&self.root, &place)?;
             let header = header(folder, server);
             Journal::create(&self.journal(&place), header.clone())?;
-            index.taken.insert(place.to_lowercase(), place.clone());
+            index.places_in_use.insert(place.to_lowercase(), place.clone());
             index.folders.insert(name.to_owned(), Entry { place, header, ours: true });
         }
         let Some(entry) = index.folders.get_mut(name) else {
@@ -472,13 +472,13 @@ impl<L: Layout> Backup for FileBackup<L> {
         Ok(Box::new(folder))
     }
 
-    fn look(&self, folder: &FolderName) -> Result<Box<dyn Folder>> {
+    fn open_to_read(&self, folder: &FolderName) -> Result<Box<dyn Folder>> {
         let name = folder.as_str();
         let claim = self.claims.claim(name)?;
         let index = self.index();
         let missing = || Error::not_found(format!("the backup has no folder {name}"));
         let entry = index.folders.get(name).map(|entry| (&entry.place, &entry.header));
-        let (place, header) = entry.or_else(|| index.asides().remove(name)).ok_or_else(missing)?;
+        let (place, header) = entry.or_else(|| index.superseded_by_name().remove(name)).ok_or_else(missing)?;
         let (place, header) = (place.clone(), header.clone());
         drop(index);
         if header.uidvalidity == 0 {
@@ -489,7 +489,7 @@ impl<L: Layout> Backup for FileBackup<L> {
         if self.scratch.is_none() {
             self.has_journal(name);
         }
-        self.tell(folder.notices());
+        self.report(folder.notices());
         Ok(folder)
     }
 
@@ -498,10 +498,10 @@ impl<L: Layout> Backup for FileBackup<L> {
         let name = folder.as_str();
         let claim = self.claims.claim(name)?;
         let index = self.index();
-        let aside = index.asides().remove(name).map(|(place, header)| (place.clone(), header.clone()));
+        let superseded = index.superseded_by_name().remove(name).map(|(place, header)| (place.clone(), header.clone()));
         drop(index);
         let missing = || Error::not_found(format!("no superseded folder {name}"));
-        let (place, header) = aside.ok_or_else(missing)?;
+        let (place, header) = superseded.ok_or_else(missing)?;
         let (files, contents) = self.layout.open(&self.root, &place, header, Purpose::Change)?;
         Ok(Box::new(FileFolder::new(files, contents, claim)))
     }
@@ -535,7 +535,7 @@ fn header(folder: &FolderName, server: &Identity) -> Header {
         uidvalidity: server.uidvalidity,
         mailboxid: server.mailboxid.clone(),
         moving_to: None,
-        aside: false,
+        superseded: false,
         rewritten: None,
     }
 }

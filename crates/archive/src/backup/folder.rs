@@ -254,11 +254,11 @@ impl<F: Files> Folder for FileFolder<F> {
 
     fn mark_deleted_upstream(&mut self, uid: u32) -> Result<()> {
         self.check()?;
-        if !self.contents.known.contains(uid) || self.contents.known.is_gone(uid) {
+        if !self.contents.known.contains(uid) || self.contents.known.is_deleted_upstream(uid) {
             return Ok(());
         }
         self.at_work()?;
-        self.contents.push(Record::Gone { uid })
+        self.contents.push(Record::DeletedUpstream { uid })
     }
 
     fn replace(&mut self, uids: &UidSet) {
@@ -354,7 +354,7 @@ impl<F: Files> Folder for FileFolder<F> {
                 flags: known.flags(message.uid).cloned().unwrap_or_default(),
                 internaldate: message.received.and_then(|seconds| date_time(seconds, message.zone)),
                 size: message.bytes,
-                gone: known.is_gone(message.uid),
+                gone: known.is_deleted_upstream(message.uid),
             })
         })))
     }

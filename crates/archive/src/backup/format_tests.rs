@@ -238,8 +238,8 @@ pub fn messages_get_other_uids(open: impl Fn() -> Box<dyn Backup>) {
     let check = |folder: &dyn Folder, mails: &Mails, gone: &[u32]| {
         let read = read_all(folder).into_iter().map(|(uid, mail)| (uid, utc(mail)));
         assert_eq!(read.collect::<Mails>(), *mails);
-        let is_gone = mails.keys().copied().filter(|uid| folder.known().is_gone(*uid));
-        assert_eq!(is_gone.collect::<Vec<_>>(), gone);
+        let deleted = mails.keys().copied().filter(|uid| folder.known().is_deleted_upstream(*uid));
+        assert_eq!(deleted.collect::<Vec<_>>(), gone);
     };
     for again in [false, true] {
         let (_copy, mut folder) = opened();
@@ -342,15 +342,15 @@ pub fn superseded_folders_are_read(open: impl Fn() -> Box<dyn Backup>) {
     }
     let check = |wanted: [&str; 2]| {
         let backup = open();
-        let aside = backup.superseded().unwrap();
-        assert!(aside.iter().all(|kept| kept.was == Some(folder_name("a/b"))), "{aside:?}");
-        assert!(aside.iter().all(|kept| (kept.messages, kept.gone) == (2, 1)), "{aside:?}");
-        assert_eq!(names(aside), wanted);
+        let superseded = backup.superseded().unwrap();
+        assert!(superseded.iter().all(|kept| kept.was == Some(folder_name("a/b"))), "{superseded:?}");
+        assert!(superseded.iter().all(|kept| (kept.messages, kept.gone) == (2, 1)), "{superseded:?}");
+        assert_eq!(names(superseded), wanted);
         for (name, text) in wanted.into_iter().zip(["seven", "eight"]) {
-            let folder = backup.look(&folder_name(name)).unwrap();
+            let folder = backup.open_to_read(&folder_name(name)).unwrap();
             let texts: Vec<_> = read_all(&*folder).into_iter().map(|(uid, mail)| (uid, mail.bytes)).collect();
             assert_eq!(texts, [1, 3, 9].map(|uid| (uid, format!("{text} {uid}").into_bytes())));
-            assert!(folder.known().is_gone(3) && !folder.known().is_gone(9));
+            assert!(folder.known().is_deleted_upstream(3) && !folder.known().is_deleted_upstream(9));
         }
     };
     check(["a/b-7", "a/b-8"]);
@@ -363,5 +363,5 @@ pub fn superseded_folders_are_read(open: impl Fn() -> Box<dyn Backup>) {
     folder.commit(&resume(2)).unwrap();
     drop((folder, backup));
     check(["a/b-7-1", "a/b-8"]);
-    assert_eq!(read_all(&*open().look(&folder_name("a/b-7")).unwrap())[&1].bytes, b"another");
+    assert_eq!(read_all(&*open().open_to_read(&folder_name("a/b-7")).unwrap())[&1].bytes, b"another");
 }

@@ -160,7 +160,7 @@ impl Journal {
         }
         let mut journal = Self::open(&scratch.copy(path)?, each)?;
         if let Some(salvaged) = &mut journal.salvaged {
-            salvaged.aside = path.to_owned();
+            salvaged.damaged_copy = path.to_owned();
         }
         Ok(journal)
     }

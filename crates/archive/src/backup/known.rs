@@ -25,12 +25,12 @@ pub struct KnownMessages {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Tail {
     last: u32,
-    /// The index of a set, and [`GONE`].
+    /// The index of a set, and [`DELETED_UPSTREAM`].
     set: u32,
 }
 
 /// Added to the number of a set: the server no longer has the messages.
-const GONE: u32 = 1 << 31;
+const DELETED_UPSTREAM: u32 = 1 << 31;
 
 /// Messages whose UIDs follow each other and whose flags are equal.
 #[derive(Debug, Clone, Copy)]
@@ -67,14 +67,14 @@ impl KnownMessages {
     }
 
     /// Whether the message is known and the server no longer has it.
-    pub fn is_gone(&self, uid: u32) -> bool {
-        self.run(uid).is_some_and(|(_, tail)| tail.set & GONE != 0)
+    pub fn is_deleted_upstream(&self, uid: u32) -> bool {
+        self.run(uid).is_some_and(|(_, tail)| tail.set & DELETED_UPSTREAM != 0)
     }
 
     /// The message's flags; `None` if it is not known.
     pub fn flags(&self, uid: u32) -> Option<&Flags> {
         let (_, tail) = self.run(uid)?;
-        self.sets.get((tail.set & !GONE) as usize)
+        self.sets.get((tail.set & !DELETED_UPSTREAM) as usize)
     }
 
     /// Whether the message is known, and with other flags than [`KnownMessages::insert`] would give
@@ -88,8 +88,8 @@ impl KnownMessages {
     /// The runs, ascending.
     pub fn runs(&self) -> impl Iterator<Item = Run<'_>> {
         self.runs.iter().filter_map(|(first, tail)| {
-            let flags = self.sets.get((tail.set & !GONE) as usize)?;
-            Some(Run { first: *first, last: tail.last, flags, gone: tail.set & GONE != 0 })
+            let flags = self.sets.get((tail.set & !DELETED_UPSTREAM) as usize)?;
+            Some(Run { first: *first, last: tail.last, flags, gone: tail.set & DELETED_UPSTREAM != 0 })
         })
     }
 
@@ -100,7 +100,7 @@ impl KnownMessages {
 
     /// The UIDs of messages that the server has too.
     pub fn present_uids(&self) -> UidSet {
-        self.ranges(|tail| tail.set & GONE == 0)
+        self.ranges(|tail| tail.set & DELETED_UPSTREAM == 0)
     }
 
     fn ranges(&self, keep: impl Fn(&Tail) -> bool) -> UidSet {
@@ -118,9 +118,9 @@ impl KnownMessages {
 
     /// The server no longer has the message, or has it after all. Does nothing for an unknown
     /// message.
-    pub fn set_gone(&mut self, uid: u32, gone: bool) {
+    pub fn set_deleted_upstream(&mut self, uid: u32, gone: bool) {
         if let Some((_, tail)) = self.run(uid) {
-            self.put(uid, Some(if gone { tail.set | GONE } else { tail.set & !GONE }));
+            self.put(uid, Some(if gone { tail.set | DELETED_UPSTREAM } else { tail.set & !DELETED_UPSTREAM }));
         }
     }
 
@@ -142,7 +142,7 @@ impl KnownMessages {
             return (self.set(&Flags::of_system(flags.system)).0, false);
         }
         self.words += words(flags);
-        let number = u32::try_from(self.sets.len()).unwrap_or(GONE - 1);
+        let number = u32::try_from(self.sets.len()).unwrap_or(DELETED_UPSTREAM - 1);
         self.sets.push(flags.clone());
         self.numbers.insert(flags.clone(), number);
         (number, true)
@@ -161,7 +161,7 @@ impl KnownMessages {
 
     fn count(&mut self, set: u32, messages: RangeInclusive<u32>, add: bool) {
         let n = u64::from(messages.end() - messages.start()) + 1;
-        let which = if set & GONE == 0 { &mut self.present } else { &mut self.gone };
+        let which = if set & DELETED_UPSTREAM == 0 { &mut self.present } else { &mut self.gone };
         *which = if add { *which + n } else { which.saturating_sub(n) };
     }
 
@@ -269,7 +269,7 @@ mod tests {
                         model.insert(uid, (system, false));
                     }
                     Step::Gone(uid, gone) => {
-                        known.set_gone(uid, gone);
+                        known.set_deleted_upstream(uid, gone);
                         if let Some(message) = model.get_mut(&uid) {
                             message.1 = gone;
                         }

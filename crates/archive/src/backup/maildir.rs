@@ -18,13 +18,13 @@ use super::Backup;
 use super::file_backup::FileBackup;
 
 mod adopt;
-mod aside;
+mod background_task;
 mod disk;
 mod files;
 mod layout;
 mod name;
 mod names;
-mod seen;
+mod file_names;
 #[cfg(test)]
 mod tests;
 

@@ -1,7 +1,7 @@
 //! [`Reading`]: the files of a folder that is opened to be read only, with nothing in the backup
 //! changed.
 //!
-//! A backup that is opened to be read ([`super::Backup::folders`] and [`super::Backup::look`],
+//! A backup that is opened to be read ([`super::Backup::folders`] and [`super::Backup::open_to_read`],
 //! nothing else) may be damaged, on a read-only medium, or another program's. Repairs that other
 //! runs make in place go to a directory of this run's own, [`Scratch`]: journals are built there
 //! from `.imap` files, and damaged ones are salvaged into it.
@@ -125,7 +125,7 @@ impl Files for Reading {
 }
 
 /// The first of these paths that exists; the first one if none does.
-pub fn first_there(paths: [PathBuf; 2]) -> PathBuf {
+pub fn first_existing(paths: [PathBuf; 2]) -> PathBuf {
     let [first, second] = paths;
     let is_there = |path: &Path| fs::symlink_metadata(path).is_ok();
     if !is_there(&first) && is_there(&second) { second } else { first }

@@ -25,15 +25,15 @@ use tokio::runtime::Handle;
 use self::folder::SealedFolder;
 use super::claim::{Claim, Claims};
 use super::{
-    Backup, BackupFolder, BodyCounts, EvictBodies, Folder, FolderName, Identity, Source, can_be_kept,
-    is_another, put_aside_notice,
+    Backup, BackupFolder, BodyCounts, EvictBodies, Folder, FolderName, Identity, Source, check_identity,
+    is_another, superseded_notice,
 };
 use crate::refetch::Refetch;
 pub(crate) use at_server::{AtServer, at_server};
 use body_eviction::BodyEviction;
 pub use body_eviction::BodyLimit;
 pub use records::ENTRY_MESSAGES;
-use records::{ASIDE, FolderRecord, aside_name, asides, record_name, records, records_below};
+use records::{SUPERSEDED, FolderRecord, superseded_record_name, superseded_by_name, record_name, records, records_below};
 
 mod at_server;
 mod body_eviction;
@@ -106,7 +106,7 @@ impl SealedBackup {
     }
 
     /// Messages of the folder whose bodies are lost if the server has another UIDVALIDITY now.
-    fn would_be_lost(&self, folder: &FolderName, server: &Identity) -> Result<u64> {
+    fn bodies_lost_by(&self, folder: &FolderName, server: &Identity) -> Result<u64> {
         let objects: Vec<ObjectId> = {
             let state = self.account.state();
             let records = records(&state);
@@ -122,20 +122,20 @@ impl SealedBackup {
         };
         let mut lost = 0;
         for object in objects {
-            lost += u64::from(self.body_eviction.is_given_up(&self.runtime, &self.account, object)?);
+            lost += u64::from(self.body_eviction.is_evicted(&self.runtime, &self.account, object)?);
         }
         Ok(lost)
     }
 
     /// The notice if [`identify`] will put aside the folder of this name.
-    fn would_be_put_aside(&self, folder: &FolderName, server: &Identity) -> Option<String> {
+    fn notice_if_superseded(&self, folder: &FolderName, server: &Identity) -> Option<String> {
         let state = self.account.state();
         let records = records(&state);
         let (id, record) = records.iter().find(|(_, record)| record.name == folder.as_str())?;
         let mailbox = state.mailbox(*id)?;
         is_another(record.uidvalidity, record.mailboxid.as_deref(), server).then(|| {
-            let place = free(&state, &aside(mailbox, record));
-            put_aside_notice(folder, record.uidvalidity, server.uidvalidity, &place)
+            let place = free(&state, &superseded(mailbox, record));
+            superseded_notice(folder, record.uidvalidity, server.uidvalidity, &place)
         })
     }
 
@@ -164,7 +164,7 @@ impl Backup for SealedBackup {
 
     fn superseded(&self) -> Result<Vec<BackupFolder>> {
         let state = self.account.state();
-        let kept = asides(&state).into_iter().map(|(name, (_, record))| {
+        let kept = superseded_by_name(&state).into_iter().map(|(name, (_, record))| {
             let kept = record.kept();
             let name = FolderName::new(name, kept.name.delimiter());
             BackupFolder { name, was: Some(kept.name), ..kept }
@@ -173,11 +173,11 @@ impl Backup for SealedBackup {
     }
 
     fn open(&self, folder: &FolderName, server: &Identity) -> Result<Box<dyn Folder>> {
-        can_be_kept(folder, server)?;
+        check_identity(folder, server)?;
         let claim = self.claims.claim(folder.as_str())?;
         let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
-        let lost = self.would_be_lost(folder, server)?;
-        let notice = self.would_be_put_aside(folder, server);
+        let lost = self.bodies_lost_by(folder, server)?;
+        let notice = self.notice_if_superseded(folder, server);
         // First the folder of this name is put aside, then the one with the MAILBOXID gets the
         // name.
         for _ in 0..2 {
@@ -191,11 +191,11 @@ impl Backup for SealedBackup {
         Ok(Box::new(folder))
     }
 
-    fn look(&self, folder: &FolderName) -> Result<Box<dyn Folder>> {
+    fn open_to_read(&self, folder: &FolderName) -> Result<Box<dyn Folder>> {
         let claim = self.claims.claim(folder.as_str())?;
         let missing = || Error::not_found(format!("the backup has no folder {folder}"));
-        let aside = || asides(&self.account.state()).remove(folder.as_str()).map(|(mailbox, _)| mailbox);
-        let mailbox = self.folder_of(folder.as_str()).or_else(aside).ok_or_else(missing)?;
+        let superseded = || superseded_by_name(&self.account.state()).remove(folder.as_str()).map(|(mailbox, _)| mailbox);
+        let mailbox = self.folder_of(folder.as_str()).or_else(superseded).ok_or_else(missing)?;
         Ok(Box::new(self.folder(mailbox, claim, 0)?))
     }
 
@@ -234,12 +234,12 @@ fn identify(state: &AccountState, folder: &FolderName, server: &Identity) -> Res
         let Some(mailbox) = state.mailbox(*id).filter(|_| another) else {
             return Ok(Vec::new());
         };
-        let plain = aside(mailbox, record);
+        let plain = superseded(mailbox, record);
         if record.mailboxid.is_some() && record.mailboxid != server.mailboxid && mailbox.name() != "INBOX" {
             // It may have another name now, under which the server is asked for it later.
             let mut events = ops::rename_mailbox(state, mailbox.name(), &free(state, &plain))?;
             events.push(Event::ObjectRemoved { name: record_name(*id) });
-            events.push(record.put_as(aside_name(*id)));
+            events.push(record.put_as(superseded_record_name(*id)));
             return Ok(events);
         }
         let kept = uids::Uids::read(state, mailbox);
@@ -254,7 +254,7 @@ fn identify(state: &AccountState, folder: &FolderName, server: &Identity) -> Res
             both.sort_unstable();
             let servers: Vec<u32> = both.into_iter().map(|(_, server)| server).collect();
             events.extend(uids::Uids::default().put(to, &servers, 1));
-            events.push(record.put_as(aside_name(to)));
+            events.push(record.put_as(superseded_record_name(to)));
         }
         events.push(Event::ObjectRemoved { name: record_name(*id) });
         return Ok(events);
@@ -263,14 +263,14 @@ fn identify(state: &AccountState, folder: &FolderName, server: &Identity) -> Res
     let same = |record: &FolderRecord| {
         record.mailboxid.as_ref() == Some(wanted) && record.uidvalidity == server.uidvalidity
     };
-    let all = records.into_iter().chain(records_below(state, ASIDE));
+    let all = records.into_iter().chain(records_below(state, SUPERSEDED));
     let Some((id, record)) = all.into_iter().find(|(_, record)| same(record)) else {
         return Ok(Vec::new());
     };
     let Some(mailbox) = state.mailbox(id) else { return Ok(Vec::new()) };
     let new = FolderRecord { name: folder.as_str().to_owned(), delimiter: folder.delimiter(), ..record };
-    let aside = Some(aside_name(id)).filter(|name| state.object(name).is_some());
-    let mut events: Vec<Event> = aside.into_iter().map(|name| Event::ObjectRemoved { name }).collect();
+    let superseded = Some(superseded_record_name(id)).filter(|name| state.object(name).is_some());
+    let mut events: Vec<Event> = superseded.into_iter().map(|name| Event::ObjectRemoved { name }).collect();
     // RENAME of INBOX moves its messages (RFC 3501 §6.3.5): its mailbox stays the same.
     if mailbox.name() != "INBOX" {
         events.extend(ops::rename_mailbox(state, mailbox.name(), &free(state, &mailbox_name(folder)))?);
@@ -280,7 +280,7 @@ fn identify(state: &AccountState, folder: &FolderName, server: &Identity) -> Res
 }
 
 /// The mailbox for a superseded folder, if that name is free.
-fn aside(mailbox: &Mailbox, record: &FolderRecord) -> String {
+fn superseded(mailbox: &Mailbox, record: &FolderRecord) -> String {
     format!("{}-{}", mailbox.name(), record.uidvalidity)
 }
 
@@ -296,7 +296,7 @@ fn make(state: &AccountState, folder: &FolderName, server: &Identity) -> Result<
     let name = mailbox_name(folder);
     let usable = |mailbox: &&Mailbox| {
         let id = mailbox.id();
-        mailbox.link().is_none() && !records.contains_key(&id) && state.object(&aside_name(id)).is_none()
+        mailbox.link().is_none() && !records.contains_key(&id) && state.object(&superseded_record_name(id)).is_none()
     };
     if let Some(mailbox) = state.mailbox_named(&name).filter(usable) {
         return Ok(vec![record.put(mailbox.id())]);

@@ -24,7 +24,7 @@ pub struct Trust {
 
 impl Trust {
     /// No certificate: for connections without TLS.
-    pub fn nobody() -> Self {
+    pub fn none() -> Self {
         Trust { issuers: RootCertStore::empty(), servers: HashSet::new() }
     }
 

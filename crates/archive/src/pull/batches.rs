@@ -117,8 +117,8 @@ impl Batches {
     }
 
     /// The connection was lost before these came; `guilty`: it was their turn. The first of them is
-    /// asked for alone then, and given up after some attempts.
-    pub(super) fn lost(&mut self, mut set: UidSet, guilty: bool, reason: &str) {
+    /// requested alone then, and fails after some attempts.
+    pub(super) fn connection_lost(&mut self, mut set: UidSet, guilty: bool, reason: &str) {
         let Some(first) = set.first() else { return };
         if !guilty {
             self.again.push(set);
@@ -151,18 +151,18 @@ impl Batches {
     }
 
     /// The server does not send these now. One that was requested alone fails after some attempts.
-    pub(super) fn later(&mut self, set: UidSet, reason: &str) {
+    pub(super) fn defer(&mut self, set: UidSet, reason: &str) {
         match (set.len(), set.first()) {
             (0, _) | (_, None) => {}
-            (1, Some(uid)) => self.lost(UidSet::range(uid, uid), true, reason),
+            (1, Some(uid)) => self.connection_lost(UidSet::range(uid, uid), true, reason),
             _ => self.again.push(set),
         }
     }
 
-    /// Like [`Batches::later`], in two halves: if the cause is one message, the others come.
-    pub(super) fn later_in_parts(&mut self, set: UidSet, reason: &str) {
+    /// Like [`Batches::defer`], in two halves: if the cause is one message, the others come.
+    pub(super) fn defer_in_halves(&mut self, set: UidSet, reason: &str) {
         match set.len() {
-            0 | 1 => self.later(set, reason),
+            0 | 1 => self.defer(set, reason),
             n => {
                 self.again.push(set.slice(n / 2..n));
                 self.again.push(set.slice(0..n / 2));
@@ -230,7 +230,7 @@ mod tests {
             while let Some(uid) = set.first() {
                 if uid.get() == 7 {
                     lost += 1;
-                    batches.lost(set, true, "gone");
+                    batches.connection_lost(set, true, "gone");
                     break;
                 }
                 set.remove(uid);

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use super::env::stopped;
 use super::folder_task::FolderTask;
-use super::incoming::{Came, Ended, Incoming};
+use super::incoming::{Received, Ended, Incoming};
 use crate::client::{Connection, Done, is_later, lowest};
 
 /// Commands at the server at once.
@@ -34,7 +34,7 @@ impl Fetching<'_> {
         let ended = match ended {
             Ok(()) => self.incoming.flush().await,
             Err(e) => {
-                let settled = self.lost(&e, &mut came).await;
+                let settled = self.connection_lost(&e, &mut came).await;
                 settled.and(Err(e))
             }
         };
@@ -42,15 +42,15 @@ impl Fetching<'_> {
     }
 
     /// Messages that are complete are not fetched again.
-    async fn lost(&mut self, e: &Error, came: &mut bool) -> Result<()> {
-        let lost = self.incoming.lost().await?;
+    async fn connection_lost(&mut self, e: &Error, came: &mut bool) -> Result<()> {
+        let lost = self.incoming.connection_lost().await?;
         let reason = e.to_string();
         let wrong = !(is_later(&reason) || *self.stop.borrow());
         for (nth, Ended { missing, refused, taken }) in lost.into_iter().enumerate() {
             *came |= taken > 0;
             self.job.batches(|batches| {
-                batches.lost(missing, wrong && nth == 0, &reason);
-                batches.lost(refused, false, "");
+                batches.connection_lost(missing, wrong && nth == 0, &reason);
+                batches.connection_lost(refused, false, "");
             });
         }
         self.incoming.flush().await
@@ -85,9 +85,9 @@ impl Fetching<'_> {
                 }
                 match self.incoming.take(event).await? {
                     // Messages that were not asked for are no progress.
-                    Came::Message(bytes) => self.job.batches(|batches| batches.arrived(bytes)),
-                    Came::Unreadable => self.job.unreadable(),
-                    Came::Empty(_) | Came::Flags(_) | Came::Nothing => {}
+                    Received::Message(bytes) => self.job.batches(|batches| batches.arrived(bytes)),
+                    Received::Unreadable => self.job.unreadable(),
+                    Received::Empty(_) | Received::Flags(_) | Received::Nothing => {}
                 }
             }
         }
@@ -131,17 +131,17 @@ impl Fetching<'_> {
         // More messages than the server processes in one command: the remaining ones are asked for
         // again.
         let limited = code.as_ref().and_then(lowest).is_some();
-        let sure = limited || status == Status::Ok;
-        let Some(ended) = self.incoming.completed(tag, sure).await? else { return Ok(false) };
+        let confirmed = limited || status == Status::Ok;
+        let Some(ended) = self.incoming.completed(tag, confirmed).await? else { return Ok(false) };
         let Ended { missing, refused, taken } = ended;
         if limited {
             self.job.batches(|batches| {
-                batches.lost(missing, false, "");
+                batches.connection_lost(missing, false, "");
                 batches.completed()
             })?;
             return Ok(taken > 0);
         }
-        if sure {
+        if confirmed {
             self.job.unanswered(&missing);
             self.job.batches(|batches| batches.completed())?;
             return Ok(taken > 0);
@@ -151,9 +151,9 @@ impl Fetching<'_> {
         match (Done { status, code, text }).ok("FETCH") {
             Err(e) if e.kind() == Kind::Retry => {
                 self.job.batches(|batches| match none_came {
-                    true => batches.later(all, &e.to_string()),
+                    true => batches.defer(all, &e.to_string()),
                     // The server may refuse one of them for long.
-                    false => batches.later_in_parts(all, &e.to_string()),
+                    false => batches.defer_in_halves(all, &e.to_string()),
                 });
                 Err(e)
             }
@@ -173,7 +173,7 @@ impl Fetching<'_> {
 ///
 /// # Errors
 /// `Retry` if the connection is lost; what the server says.
-pub(super) async fn still_there(connection: &mut Connection, doubtful: &UidSet) -> Result<UidSet> {
+pub(super) async fn find_remaining(connection: &mut Connection, doubtful: &UidSet) -> Result<UidSet> {
     let mut there = UidSet::new();
     let set: Vec<String> = doubtful.ranges().take(500).map(|(a, b)| format!("{a}:{b}")).collect();
     let command = format!("UID SEARCH UID {}", set.join(","));

@@ -70,7 +70,7 @@ struct TaskState {
     error: Option<String>,
     /// Why a connection left early. It means incomplete work if something is left when the last one
     /// leaves.
-    gave_up: Option<String>,
+    left_early: Option<String>,
 }
 
 impl TaskState {
@@ -174,7 +174,7 @@ impl FolderTask {
     }
 
     /// Whether the folder is open, what to fetch not known yet, and the backup had nothing.
-    pub(super) fn had_nothing(&self) -> bool {
+    pub(super) fn was_empty(&self) -> bool {
         let state = self.state();
         !state.synced && state.before.as_ref().is_some_and(|before| before.all.is_empty())
     }
@@ -248,8 +248,8 @@ impl FolderTask {
     }
 
     /// A connection leaves although something may be left.
-    pub(super) fn gave_up(&self, error: &Error) {
-        self.state().gave_up.get_or_insert_with(|| error.to_string());
+    pub(super) fn left_early(&self, error: &Error) {
+        self.state().left_early.get_or_insert_with(|| error.to_string());
     }
 
     /// A connection has nothing more to do here; returns whether it was the last one.
@@ -311,12 +311,12 @@ impl FolderTask {
             let mut state = self.state();
             let fetched = state.synced && state.batches.is_empty();
             let whole = fetched && !state.unfinished && failed.is_empty();
-            let gave_up = state.gave_up.take().filter(|_| !fetched);
+            let left_early = state.left_early.take().filter(|_| !fetched);
             let report = FolderReport {
                 name: self.name().to_owned(),
                 reason: Some(self.plan.reason),
                 planned: state.planned,
-                error: state.error.take().or(gave_up),
+                error: state.error.take().or(left_early),
                 ..FolderReport::default()
             };
             let resume = Resume { whole, ..state.resume };

@@ -2,7 +2,7 @@
 //!
 //! A message counts only when its command is completed with OK: servers that cannot read a message
 //! to its end send something else for the rest, and a tagged NO. Until then small messages are held
-//! here, and those that do not fit are written as unsure ([`Work::Unsure`]). Messages that were not
+//! here, and those that do not fit are written as unconfirmed ([`Work::Unconfirmed`]). Messages that were not
 //! asked for are dropped, whatever their UID.
 
 use std::collections::VecDeque;
@@ -24,7 +24,7 @@ const LINGER: Duration = Duration::from_millis(500);
 
 /// The result of an event.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Came {
+pub(super) enum Received {
     /// Nothing complete, or nothing that was asked for.
     Nothing,
     /// A message that was asked for, of so many bytes.
@@ -49,13 +49,13 @@ pub(super) struct Incoming {
     current: Current,
     labels: bool,
     /// Commands that are not completed, in the order in which they were sent.
-    asked: VecDeque<Asked>,
+    pending: VecDeque<PendingFetch>,
     /// Bytes of the messages that these hold.
     held: usize,
 }
 
 /// A FETCH of messages that is not completed.
-struct Asked {
+struct PendingFetch {
     tag: u32,
     /// It asks for one message only.
     alone: bool,
@@ -69,7 +69,7 @@ struct Asked {
     /// The large message that was asked for alone: the writer has its bytes, but not yet its end.
     whole: Option<(mpsc::Sender<Piece>, Arrived)>,
     /// Messages that the writer has and may have to undo.
-    unsure: Vec<u32>,
+    unconfirmed: Vec<u32>,
     /// The server sent an untagged NO or BAD while it was answering.
     doubted: bool,
 }
@@ -121,14 +121,14 @@ impl Incoming {
             unread: Vec::new(),
             current: Current::default(),
             labels,
-            asked: VecDeque::new(),
+            pending: VecDeque::new(),
             held: 0,
         }
     }
 
     /// The command with this tag asks for these messages.
     pub(super) fn ask(&mut self, tag: u32, set: UidSet) {
-        self.asked.push_back(Asked {
+        self.pending.push_back(PendingFetch {
             tag,
             alone: set.len() == 1,
             missing: set,
@@ -136,17 +136,17 @@ impl Incoming {
             last: None,
             held: Vec::new(),
             whole: None,
-            unsure: Vec::new(),
+            unconfirmed: Vec::new(),
             doubted: false,
         });
     }
 
     /// How many commands are not completed.
-    pub(super) fn asked(&self) -> usize {
-        self.asked.len()
+    pub(super) fn pending(&self) -> usize {
+        self.pending.len()
     }
 
-    /// Whether no new command is to be sent: the writer waits until nothing is unsure.
+    /// Whether no new command is to be sent: the writer waits until nothing is unconfirmed.
     pub(super) fn is_held_up(&self) -> bool {
         self.to.is_held_up()
     }
@@ -163,7 +163,7 @@ impl Incoming {
     ///
     /// # Errors
     /// `Internal` if the writer has ended.
-    pub(super) async fn take(&mut self, event: Event) -> Result<Came> {
+    pub(super) async fn take(&mut self, event: Event) -> Result<Received> {
         match event {
             // Some servers answer UID FETCH with UIDFETCH only when asked to (RFC 9586 §3.3).
             Event::UidFetchBegin(uid) => self.current = Current { uid: Some(uid), ..Current::default() },
@@ -185,14 +185,14 @@ impl Incoming {
             Event::FetchEnd => return self.complete().await,
             Event::Response(Response::Status { tag: None, status: Status::No | Status::Bad, .. }) => {
                 // Servers answer in the order in which they are asked.
-                if let Some(asked) = self.asked.front_mut() {
-                    asked.doubted = true;
+                if let Some(pending) = self.pending.front_mut() {
+                    pending.doubted = true;
                 }
             }
-            Event::Response(Response::Other(line)) if is_fetch(&line) => return Ok(Came::Unreadable),
+            Event::Response(Response::Other(line)) if is_fetch(&line) => return Ok(Received::Unreadable),
             _ => {}
         }
-        Ok(Came::Nothing)
+        Ok(Received::Nothing)
     }
 
     fn item(&mut self, data: FetchData) {
@@ -217,9 +217,9 @@ impl Incoming {
         }
     }
 
-    async fn complete(&mut self) -> Result<Came> {
+    async fn complete(&mut self) -> Result<Received> {
         let current = std::mem::take(&mut self.current);
-        let Some(uid) = current.uid.filter(|uid| *uid > 0) else { return Ok(Came::Nothing) };
+        let Some(uid) = current.uid.filter(|uid| *uid > 0) else { return Ok(Received::Nothing) };
         // Unsolicited flags come without labels: the next pull asks for both.
         let told = current.flags.is_some() && current.labels.is_some() == self.labels;
         if !current.unread.is_empty() && !matches!(current.body, Body::Nil) {
@@ -230,44 +230,44 @@ impl Incoming {
         let arrived = |flags| Arrived { uid, flags, internaldate: current.internaldate };
         match current.body {
             Body::Whole(bytes) => {
-                let Some(at) = self.arrived(uid) else { return Ok(Came::Nothing) };
+                let Some(at) = self.arrived(uid) else { return Ok(Received::Nothing) };
                 let size = bytes.len();
                 self.held += size;
-                self.asked[at].held.push((arrived(flags), bytes));
+                self.pending[at].held.push((arrived(flags), bytes));
                 if self.held > limits::ARCHIVE_HELD_BYTES {
                     self.let_go().await?;
                 }
-                Ok(Came::Message(size as u64))
+                Ok(Received::Message(size as u64))
             }
             Body::Pieces(sender, size) => {
                 // Without its end it did not arrive.
-                let Some(at) = self.arrived(uid) else { return Ok(Came::Nothing) };
-                if self.asked[at].alone {
-                    self.asked[at].whole = Some((sender, arrived(flags)));
+                let Some(at) = self.arrived(uid) else { return Ok(Received::Nothing) };
+                if self.pending[at].alone {
+                    self.pending[at].whole = Some((sender, arrived(flags)));
                 } else {
-                    self.asked[at].unsure.push(uid);
-                    self.to.piece(&sender, Piece::Unsure(arrived(flags))).await?;
+                    self.pending[at].unconfirmed.push(uid);
+                    self.to.piece(&sender, Piece::Unconfirmed(arrived(flags))).await?;
                 }
-                Ok(Came::Message(size))
+                Ok(Received::Message(size))
             }
-            Body::Nil => Ok(Came::Empty(uid)),
+            Body::Nil => Ok(Received::Empty(uid)),
             Body::None | Body::Ignored if told => {
                 self.changes.push((uid, flags));
                 if self.changes.len().max(self.unread.len()) >= BATCH_MESSAGES {
                     self.flush().await?;
                 }
-                Ok(Came::Flags(uid))
+                Ok(Received::Flags(uid))
             }
-            Body::None | Body::Ignored => Ok(Came::Nothing),
+            Body::None | Body::Ignored => Ok(Received::Nothing),
         }
     }
 
     /// Whether the current message may have been asked for; some servers send its UID last.
     fn may_be_asked(&self) -> bool {
         match self.current.uid.map(Uid::new) {
-            None => !self.asked.is_empty(),
+            None => !self.pending.is_empty(),
             Some(None) => false,
-            Some(Some(uid)) => self.asked.iter().any(|asked| asked.missing.contains(uid)),
+            Some(Some(uid)) => self.pending.iter().any(|pending| pending.missing.contains(uid)),
         }
     }
 
@@ -275,52 +275,52 @@ impl Incoming {
     /// command did, or it came before.
     fn arrived(&mut self, uid: u32) -> Option<usize> {
         let uid = Uid::new(uid)?;
-        let at = self.asked.iter_mut().position(|asked| asked.missing.remove(uid))?;
-        self.asked[at].came.insert(uid);
-        self.asked[at].last = Some(uid);
+        let at = self.pending.iter_mut().position(|pending| pending.missing.remove(uid))?;
+        self.pending[at].came.insert(uid);
+        self.pending[at].last = Some(uid);
         Some(at)
     }
 
     /// The writer waits for the end of a large message that was asked for alone, and has other work
     /// before the server has completed that command: the message did not come.
     fn drop_whole(&mut self) {
-        for asked in &mut self.asked {
-            if let Some((_, arrived)) = asked.whole.take()
+        for pending in &mut self.pending {
+            if let Some((_, arrived)) = pending.whole.take()
                 && let Some(uid) = Uid::new(arrived.uid)
             {
-                asked.came.remove(uid);
-                asked.missing.insert(uid);
+                pending.came.remove(uid);
+                pending.missing.insert(uid);
             }
         }
     }
 
-    /// Hands over all held messages as unsure: they exceed the limit.
+    /// Hands over all held messages as unconfirmed: they exceed the limit.
     async fn let_go(&mut self) -> Result<()> {
         self.drop_whole();
         self.flush().await?;
-        for at in 0..self.asked.len() {
-            let held = std::mem::take(&mut self.asked[at].held);
-            self.asked[at].unsure.extend(held.iter().map(|(arrived, _)| arrived.uid));
+        for at in 0..self.pending.len() {
+            let held = std::mem::take(&mut self.pending[at].held);
+            self.pending[at].unconfirmed.extend(held.iter().map(|(arrived, _)| arrived.uid));
             for messages in divided(held) {
-                self.to.send(Work::Unsure(messages)).await?;
+                self.to.send(Work::Unconfirmed(messages)).await?;
             }
         }
         self.held = 0;
         Ok(())
     }
 
-    /// The command with this tag is completed; `sure`: its messages are complete. `None`: the tag
+    /// The command with this tag is completed; `confirmed`: its messages are complete. `None`: the tag
     /// is none of these.
     ///
     /// # Errors
     /// `Internal` if the writer has ended.
-    pub(super) async fn completed(&mut self, tag: u32, sure: bool) -> Result<Option<Ended>> {
-        let Some(at) = self.asked.iter().position(|asked| asked.tag == tag) else { return Ok(None) };
-        let Some(asked) = self.asked.remove(at) else { return Ok(None) };
+    pub(super) async fn completed(&mut self, tag: u32, confirmed: bool) -> Result<Option<Ended>> {
+        let Some(at) = self.pending.iter().position(|pending| pending.tag == tag) else { return Ok(None) };
+        let Some(pending) = self.pending.remove(at) else { return Ok(None) };
         // The message of another command.
         self.drop_whole();
-        let refused = if sure { UidSet::new() } else { asked.came.clone() };
-        self.end(asked, refused).await.map(Some)
+        let refused = if confirmed { UidSet::new() } else { pending.came.clone() };
+        self.end(pending, refused).await.map(Some)
     }
 
     /// The connection is lost: returns how the pending commands end. Their messages are taken,
@@ -329,40 +329,40 @@ impl Incoming {
     ///
     /// # Errors
     /// `Internal` if the writer has ended.
-    pub(super) async fn lost(&mut self) -> Result<Vec<Ended>> {
+    pub(super) async fn connection_lost(&mut self) -> Result<Vec<Ended>> {
         self.current = Current::default();
         let mut ended = Vec::new();
-        while let Some(asked) = self.asked.pop_front() {
-            let last = asked.last.map_or_else(UidSet::new, |last| UidSet::range(last, last));
-            let refused = if asked.doubted { asked.came.clone() } else { last };
-            ended.push(self.end(asked, refused).await?);
+        while let Some(pending) = self.pending.pop_front() {
+            let last = pending.last.map_or_else(UidSet::new, |last| UidSet::range(last, last));
+            let refused = if pending.doubted { pending.came.clone() } else { last };
+            ended.push(self.end(pending, refused).await?);
         }
         Ok(ended)
     }
 
     /// Takes the messages of a command except the `refused` ones.
-    async fn end(&mut self, asked: Asked, refused: UidSet) -> Result<Ended> {
+    async fn end(&mut self, pending: PendingFetch, refused: UidSet) -> Result<Ended> {
         let is_refused = |uid: u32| Uid::new(uid).is_none_or(|uid| refused.contains(uid));
-        let taken = asked.came.len() - refused.len();
-        if let Some((sender, arrived)) = asked.whole
+        let taken = pending.came.len() - refused.len();
+        if let Some((sender, arrived)) = pending.whole
             && !is_refused(arrived.uid)
         {
             self.to.piece(&sender, Piece::End(arrived)).await?;
         }
-        let (back, sure): (Vec<u32>, Vec<u32>) = asked.unsure.iter().partition(|uid| is_refused(**uid));
+        let (back, confirmed): (Vec<u32>, Vec<u32>) = pending.unconfirmed.iter().partition(|uid| is_refused(**uid));
         if !back.is_empty() {
             self.to.send(Work::Undo(back)).await?;
         }
-        if !sure.is_empty() {
-            self.to.send(Work::Sure(sure)).await?;
+        if !confirmed.is_empty() {
+            self.to.send(Work::Confirmed(confirmed)).await?;
         }
-        for (arrived, bytes) in asked.held {
+        for (arrived, bytes) in pending.held {
             self.held = self.held.saturating_sub(bytes.len());
             if !is_refused(arrived.uid) {
                 self.give(arrived, bytes).await?;
             }
         }
-        Ok(Ended { missing: asked.missing, refused, taken })
+        Ok(Ended { missing: pending.missing, refused, taken })
     }
 
     /// Collects a complete message for the writer.

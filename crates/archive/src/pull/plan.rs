@@ -57,7 +57,7 @@ pub enum Reason {
     /// Its numbers changed.
     Changed,
     /// The backup has messages that the server no longer has, and is not to keep them.
-    Gone,
+    DeletedUpstream,
     /// Nothing shows that it did not change: the server has no mod-sequences.
     Unknown,
     /// Some of its messages are to be fetched again.
@@ -66,7 +66,7 @@ pub enum Reason {
 
 /// What a plan considers besides the folders.
 #[derive(Debug, Clone, Copy)]
-pub struct Wishes<'a> {
+pub struct PlanOptions<'a> {
     /// Mod-sequences are reliable.
     pub condstore: bool,
     /// Messages that the server no longer has are not to stay in the backup.
@@ -78,8 +78,8 @@ pub struct Wishes<'a> {
 }
 
 /// Those of `found` that have to be looked into, those with most to fetch first.
-pub fn plan(found: &[ListedMailbox], kept: &[BackupFolder], wishes: &Wishes<'_>) -> Vec<Plan> {
-    let Wishes { condstore, delete, restored, again } = *wishes;
+pub fn plan(found: &[ListedMailbox], kept: &[BackupFolder], plan_options: &PlanOptions<'_>) -> Vec<Plan> {
+    let PlanOptions { condstore, delete, restored, again } = *plan_options;
     let by_name: HashMap<&str, &BackupFolder> = kept.iter().map(|kept| (kept.name.as_str(), kept)).collect();
     let by_id: HashMap<&str, &BackupFolder> =
         kept.iter().filter_map(|kept| Some((kept.identity.mailboxid.as_deref()?, kept))).collect();
@@ -93,10 +93,10 @@ pub fn plan(found: &[ListedMailbox], kept: &[BackupFolder], wishes: &Wishes<'_>)
                 id.zip(kept.identity.mailboxid.as_deref()).is_none_or(|(id, kept)| id == kept)
             };
             let (reason, estimate) = match by_name.get(found.name.as_str()).filter(same) {
-                Some(kept) => match look(found, kept, condstore) {
+                Some(kept) => match change_of(found, kept, condstore) {
                     None if again > 0 => (Reason::Again, again),
                     None if restored.is_new_in(found.name.as_str()) => (Reason::Restored, 0),
-                    None if delete && kept.gone > 0 => (Reason::Gone, 0),
+                    None if delete && kept.gone > 0 => (Reason::DeletedUpstream, 0),
                     looked => looked?,
                 },
                 None => match renamed {
@@ -113,7 +113,7 @@ pub fn plan(found: &[ListedMailbox], kept: &[BackupFolder], wishes: &Wishes<'_>)
 }
 
 /// Why this folder of the backup has to be looked into; `None`: it does not.
-fn look(found: &ListedMailbox, kept: &BackupFolder, condstore: bool) -> Option<(Reason, u64)> {
+fn change_of(found: &ListedMailbox, kept: &BackupFolder, condstore: bool) -> Option<(Reason, u64)> {
     let Some(numbers) = &found.numbers else { return Some((Reason::Unknown, 0)) };
     if numbers.uidvalidity != kept.identity.uidvalidity {
         return Some((Reason::Begun, all(found)));
@@ -133,9 +133,9 @@ fn look(found: &ListedMailbox, kept: &BackupFolder, condstore: bool) -> Option<(
         return Some((Reason::Changed, more(found, kept)));
     }
     // RFC 7162 §3.1.2.2: without mod-sequences flags may have changed.
-    let sure = condstore && numbers.highestmodseq > 0;
+    let reliable = condstore && numbers.highestmodseq > 0;
     let empty = numbers.messages == 0;
-    (!sure && !empty).then_some((Reason::Unknown, 0))
+    (!reliable && !empty).then_some((Reason::Unknown, 0))
 }
 
 fn all(found: &ListedMailbox) -> u64 {
@@ -187,7 +187,7 @@ mod tests {
         delete: bool,
         again: &HashMap<String, UidSet>,
     ) -> Vec<Plan> {
-        plan(found, kept, &Wishes { condstore, delete, restored: &Restored::default(), again })
+        plan(found, kept, &PlanOptions { condstore, delete, restored: &Restored::default(), again })
     }
 
     fn reason(numbers: Numbers, kept: BackupFolder, condstore: bool) -> Option<Reason> {
@@ -228,7 +228,7 @@ mod tests {
         let some_gone = [BackupFolder { gone: 3, ..kept("a") }];
         let with_gone =
             |delete| planned(&[found("a", Some(numbers()))], &some_gone, true, delete, &HashMap::new());
-        assert_eq!((with_gone(false).len(), with_gone(true)[0].reason), (0, Reason::Gone));
+        assert_eq!((with_gone(false).len(), with_gone(true)[0].reason), (0, Reason::DeletedUpstream));
         let again = HashMap::from([(
             "a".to_owned(),
             UidSet::range(sealpost_base::Uid::MIN, sealpost_base::Uid::MIN),

@@ -77,9 +77,9 @@ pub struct Failure {
 }
 
 /// Most failures of a folder that are reported one by one.
-const FAILURES_TOLD: usize = 1000;
+const FAILURES_REPORTED: usize = 1000;
 /// Most messages without some of their flags that are reported one by one.
-pub(super) const UNREAD_TOLD: usize = 20;
+pub(super) const UNREAD_REPORTED: usize = 20;
 
 impl FolderReport {
     /// What would be done.
@@ -97,9 +97,9 @@ impl FolderReport {
         FolderReport { name, error: Some(why), ..FolderReport::default() }
     }
 
-    /// Adds a failure, up to [`FAILURES_TOLD`].
+    /// Adds a failure, up to [`FAILURES_REPORTED`].
     pub(super) fn fail(&mut self, failure: Failure) {
-        if self.failed.len() < FAILURES_TOLD {
+        if self.failed.len() < FAILURES_REPORTED {
             self.failed.push(failure);
         } else {
             self.failed_more += 1;

@@ -70,7 +70,7 @@ impl Returning {
         let is_alike = |(uid, date): &(u32, Option<i64>)| {
             let same_date = date.zip(received).is_none_or(|(date, received)| date == received);
             // It may have been removed since.
-            (same_date || self.expected.contains(uid)) && known.is_gone(*uid)
+            (same_date || self.expected.contains(uid)) && known.is_deleted_upstream(*uid)
         };
         let alike = gone.iter().map(|(uid, _)| *uid).zip(gone.iter().map(is_alike));
         let mut alike: Vec<u32> = alike.filter(|(_, alike)| *alike).map(|(uid, _)| uid).collect();

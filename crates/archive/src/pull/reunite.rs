@@ -18,7 +18,7 @@ use crate::backup::convert::hand_over;
 use crate::backup::{Arrived, Backup, BackupFolder, Folder, FolderName, Identity, Resume, Stored};
 use crate::client::{Connection, commands};
 use crate::push::{MARK_FIELDS, Mark, header};
-use crate::restored::{Restored, Way};
+use crate::restored::{Restored, Restoration};
 use crate::same::is_same;
 
 /// Messages moved in one transaction.
@@ -110,24 +110,24 @@ impl Reuniting<'_> {
         server: &Identity,
     ) -> Result<Recorded> {
         let mut recorded = Recorded::default();
-        if let Some(way) = self.restored.back(name.as_str(), server.uidvalidity) {
-            recorded.here = last_uids(way, folder);
-            recorded.pairs = way.pairs().to_vec();
-            recorded.expected = way.unanswered().intersection(&folder.known().uids());
+        if let Some(restoration) = self.restored.back(name.as_str(), server.uidvalidity) {
+            recorded.here = last_uids(restoration, folder);
+            recorded.pairs = restoration.pairs().to_vec();
+            recorded.expected = restoration.unanswered().intersection(&folder.known().uids());
             let marks = recorded.here.iter().map(|(uid, there)| (*there, Mark::of(&header(folder, *uid))));
             recorded.marks.extend(marks);
         }
-        let others = self.restored.ways(name.as_str(), server.uidvalidity).iter();
+        let others = self.restored.restorations(name.as_str(), server.uidvalidity).iter();
         // The messages under these UIDs are checked below.
-        let renamed = self.restored.ways_of_renamed(name.as_str(), server.uidvalidity, self.listed);
-        for way in others
+        let renamed = self.restored.restorations_of_renamed(name.as_str(), server.uidvalidity, self.listed);
+        for restoration in others
             .chain(renamed)
-            .filter(|way| way.folder != name.as_str() || way.uidvalidity != server.uidvalidity)
+            .filter(|restoration| restoration.folder != name.as_str() || restoration.uidvalidity != server.uidvalidity)
         {
-            let Some(kept) = self.source(way)?.filter(|kept| kept.name != *name) else { continue };
+            let Some(kept) = self.source(restoration)?.filter(|kept| kept.name != *name) else { continue };
             // Unreadable messages are fetched from the server.
-            let Ok(source) = self.backup.look(&kept.name) else { continue };
-            let mut uids = way.latest();
+            let Ok(source) = self.backup.open_to_read(&kept.name) else { continue };
+            let mut uids = restoration.latest();
             uids.retain(|uid, _| source.known().contains(*uid));
             let marks = uids.iter().map(|(uid, there)| (*there, Mark::of(&header(&*source, *uid))));
             recorded.marks.extend(marks);
@@ -161,14 +161,14 @@ impl Reuniting<'_> {
     }
 
     /// A folder of the backup that the messages can be taken from: the server no longer has it.
-    fn source(&self, way: &Way) -> Result<Option<BackupFolder>> {
+    fn source(&self, restoration: &Restoration) -> Result<Option<BackupFolder>> {
         let is_it = |kept: &BackupFolder| {
-            kept.place().as_str() == way.folder && kept.identity.uidvalidity == way.uidvalidity
+            kept.place().as_str() == restoration.folder && kept.identity.uidvalidity == restoration.uidvalidity
         };
         if let Some(kept) = self.backup.superseded()?.into_iter().find(is_it) {
             return Ok(Some(kept));
         }
-        if way.below != Some(false) || self.listed.contains(&way.folder) {
+        if restoration.below != Some(false) || self.listed.contains(&restoration.folder) {
             return Ok(None);
         }
         Ok(self.backup.folders()?.into_iter().find(is_it))
@@ -215,8 +215,8 @@ impl Reuniting<'_> {
 }
 
 /// The UIDs that messages of the folder have on the server since they were put back there.
-fn last_uids(way: &Way, folder: &dyn Folder) -> BTreeMap<u32, u32> {
-    let latest = way.latest();
+fn last_uids(restoration: &Restoration, folder: &dyn Folder) -> BTreeMap<u32, u32> {
+    let latest = restoration.latest();
     let is_free = |uid: &u32| !folder.known().contains(*uid);
     let last = |uid: u32| {
         let mut there = *latest.get(&uid)?;

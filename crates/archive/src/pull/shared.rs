@@ -19,7 +19,7 @@ use crate::restored::Restored;
 
 /// How often idle connections check whether they would be of use in a folder, and connections that
 /// cannot work whether others have done it.
-pub(super) const LOOK: Duration = Duration::from_millis(100);
+pub(super) const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What a connection is to do next.
 pub(super) enum Next {
@@ -28,7 +28,7 @@ pub(super) enum Next {
     /// Connect first.
     Connect,
     /// There is nothing left to do.
-    Nothing,
+    Done,
 }
 
 /// A pull.
@@ -120,7 +120,7 @@ impl Shared {
             // From here on no notification is missed.
             changed.as_mut().enable();
             if self.is_ending() {
-                return Next::Nothing;
+                return Next::Done;
             }
             {
                 let mut state = self.state();
@@ -138,11 +138,11 @@ impl Shared {
                     return Next::Folder(job.clone());
                 }
                 if state.running.is_empty() {
-                    return Next::Nothing;
+                    return Next::Done;
                 }
             }
             // Either of the two will do.
-            let _ = tokio::time::timeout(LOOK, changed).await;
+            let _ = tokio::time::timeout(CHECK_INTERVAL, changed).await;
         }
     }
 
@@ -162,7 +162,7 @@ impl Shared {
             state.plans.is_empty() && state.running.is_empty()
         };
         while !self.is_ending() && !is_done() {
-            let _ = tokio::time::timeout(LOOK, self.changed.notified()).await;
+            let _ = tokio::time::timeout(CHECK_INTERVAL, self.changed.notified()).await;
         }
     }
 

@@ -10,7 +10,7 @@ use sealpost_imap::types::{Response, SearchData, SequenceSet, Status};
 
 use super::env::stopped;
 use super::folder_task::{PriorState, SyncPlan, range};
-use super::incoming::{Came, Incoming};
+use super::incoming::{Received, Incoming};
 use super::writer::Work;
 use crate::backup::Resume;
 use crate::client::{Connection, Done, Selected, commands, lowest};
@@ -99,7 +99,7 @@ impl Sync<'_> {
                 let gone = before.present.intersection(&vanished);
                 let long_gone = before.all.difference(&before.present);
                 let gone = if self.delete { gone.union(&long_gone) } else { gone };
-                self.incoming.then(Work::Gone(gone)).await?;
+                self.incoming.then(Work::DeletedUpstream(gone)).await?;
                 self.incoming.then(Work::InStep).await?;
                 self.incoming.then(Work::Resume(resume)).await?;
                 let missing = news.difference(&before.all);
@@ -116,7 +116,7 @@ impl Sync<'_> {
         };
         if complete {
             let had = if self.delete { &before.all } else { &before.present };
-            self.incoming.then(Work::Gone(had.difference(&all))).await?;
+            self.incoming.then(Work::DeletedUpstream(had.difference(&all))).await?;
             self.incoming.then(Work::InStep).await?;
             self.incoming.then(Work::Resume(resume)).await?;
         }
@@ -297,7 +297,7 @@ impl Sync<'_> {
                 // Others do not matter, however many a server names.
                 vanished = vanished.union(&uids(set).intersection(&self.before.present));
             }
-            if let Came::Flags(uid) = self.incoming.take(event).await? {
+            if let Received::Flags(uid) = self.incoming.take(event).await? {
                 on(uid);
             }
         }

@@ -10,11 +10,11 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::env::{Tools, connect, stopped};
-use super::fetch::{Fetching, still_there};
+use super::fetch::{Fetching, find_remaining};
 use super::folder_task::FolderTask;
 use super::incoming::Incoming;
 use super::report::Failure;
-use super::shared::{LOOK, Next, Shared};
+use super::shared::{CHECK_INTERVAL, Next, Shared};
 use super::sync::{Sync, all_missing};
 use crate::client::{Backoff, Connection, Listing, Selected, Server};
 
@@ -139,7 +139,7 @@ impl Worker {
                     continue;
                 }
                 End::Folder(e) => job.set_error(&e),
-                End::Stop(e) => job.gave_up(&e),
+                End::Stop(e) => job.left_early(&e),
                 End::Backup(e) => shared.broken(e),
             }
             if job.leave() {
@@ -172,7 +172,7 @@ impl Worker {
             };
             match next {
                 Next::Folder(job) => return Some(job),
-                Next::Nothing => return None,
+                Next::Done => return None,
                 Next::Connect => {}
             }
             let connected = tokio::select! {
@@ -220,7 +220,7 @@ impl Worker {
                     }
                     return end;
                 }
-                Err(Attempt::Lost(error)) => error,
+                Err(Attempt::Retry(error)) => error,
             };
             // The server accepts the login, and this folder ends the connection.
             let about_folder = was_there || self.connection.is_some();
@@ -266,14 +266,14 @@ impl Worker {
                 Ok(connection) => connection,
                 // Another connection is there already: the server does not want so many.
                 Err(e) if !self.first && e.kind() != Kind::Retry => return Err(Attempt::End(End::Stop(e))),
-                Err(e) => return Err(lost_or_end(e)),
+                Err(e) => return Err(retry_or_end(e)),
             };
             self.connection = Some(connection);
         }
         let Some(connection) = &mut self.connection else { return Ok(()) };
         let selected = match connection.examine(&job.plan.found.wire).await {
             Ok(selected) => selected,
-            Err(e) if e.kind() == Kind::Retry => return Err(Attempt::Lost(e)),
+            Err(e) if e.kind() == Kind::Retry => return Err(Attempt::Retry(e)),
             Err(e) => return Err(Attempt::End(End::Folder(e))),
         };
         let shared = &self.shared;
@@ -291,7 +291,7 @@ impl Worker {
                 delete: shared.options.delete,
                 expunged: 0,
             };
-            let todo = sync.run().await.map_err(lost_or_skip)?;
+            let todo = sync.run().await.map_err(retry_or_skip)?;
             let planned = job.set_todo(todo, shared.tools.clock.monotonic());
             shared.tools.observer.begins(job.name(), planned);
         }
@@ -301,20 +301,20 @@ impl Worker {
         if came {
             self.backoff.progress();
         }
-        ended.map_err(lost_or_skip)
+        ended.map_err(retry_or_skip)
     }
 
     /// Whether the folder is done because the mailbox is empty: it is when the backup has nothing
     /// of it either. That needs no connection.
     async fn is_done(&self, job: &FolderTask, empty: &Selected) -> Result<bool, Attempt> {
         open(job, &self.shared, empty, None).await?;
-        if !job.had_nothing() {
+        if !job.was_empty() {
             return Ok(false);
         }
         let clock = &self.shared.tools.clock;
         let work = job.work().map_err(|e| Attempt::End(End::Backup(e)))?;
         let mut incoming = Incoming::new(work, clock.clone(), false);
-        let todo = all_missing(UidSet::new(), empty, &mut incoming).await.map_err(lost_or_end)?;
+        let todo = all_missing(UidSet::new(), empty, &mut incoming).await.map_err(retry_or_end)?;
         let planned = job.set_todo(todo, clock.monotonic());
         self.shared.tools.observer.begins(job.name(), planned);
         Ok(true)
@@ -331,7 +331,7 @@ impl Worker {
             doubtful.iter().filter_map(|failure| sealpost_base::Uid::new(failure.uid)).collect();
         if let Some(connection) = &mut self.connection
             && set.range_count() <= 500
-            && let Ok(there) = still_there(connection, &set).await
+            && let Ok(there) = find_remaining(connection, &set).await
         {
             doubtful.retain(|f| sealpost_base::Uid::new(f.uid).is_some_and(|uid| there.contains(uid)));
         } else if guessed {
@@ -346,7 +346,7 @@ impl Worker {
 /// Waits until other connections have done everything in the folder.
 async fn until_done(job: &FolderTask) {
     while !job.is_done() {
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(CHECK_INTERVAL).await;
     }
 }
 
@@ -366,7 +366,7 @@ async fn open(
     };
     let Some(opened) = job.open(shared, selected).await.map_err(failed)? else { return Ok(()) };
     let confirmed = match connection {
-        Some(connection) => opened.recorded.confirmed(connection).await.map_err(lost_or_skip)?,
+        Some(connection) => opened.recorded.confirmed(connection).await.map_err(retry_or_skip)?,
         None => HashSet::new(),
     };
     job.begin(shared, opened, confirmed).await.map_err(failed)
@@ -375,23 +375,23 @@ async fn open(
 /// How an incomplete attempt ended.
 enum Attempt {
     /// Another connection may do better.
-    Lost(Error),
+    Retry(Error),
     /// Nothing more can be done here.
     End(End),
 }
 
-/// As [`lost_or_end`], once a mailbox is selected: a command refused there may be allowed
+/// As [`retry_or_end`], once a mailbox is selected: a command refused there may be allowed
 /// elsewhere.
-fn lost_or_skip(error: Error) -> Attempt {
+fn retry_or_skip(error: Error) -> Attempt {
     match error.kind() {
         Kind::Denied => Attempt::End(End::Folder(error)),
-        _ => lost_or_end(error),
+        _ => retry_or_end(error),
     }
 }
 
-fn lost_or_end(error: Error) -> Attempt {
+fn retry_or_end(error: Error) -> Attempt {
     match error.kind() {
-        Kind::Retry => Attempt::Lost(error),
+        Kind::Retry => Attempt::Retry(error),
         // The writer has ended; it says why.
         Kind::Internal => Attempt::End(End::Folder(error)),
         Kind::Denied => Attempt::End(End::Stop(error)),

@@ -14,7 +14,7 @@ use sealpost_imap::types::DateTime;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, watch};
 
-use super::report::{Failure, Observer, UNREAD_TOLD};
+use super::report::{Failure, Observer, UNREAD_REPORTED};
 use super::returning::Returning;
 use super::reunite::Reunited;
 use crate::backup::{Arrived, Flags, Folder, Resume, Stored};
@@ -30,9 +30,9 @@ const WAITING: usize = 8;
 const WAITING_PIECES: usize = 4;
 
 /// Most duplicate messages that are reported one by one.
-const TWINS_TOLD: usize = 20;
+const TWINS_REPORTED: usize = 20;
 /// Most lost bodies that are reported one by one.
-const LOST_TOLD: usize = 1000;
+const LOST_REPORTED: usize = 1000;
 
 /// Messages, bytes and time after which to commit: all of it shares a sync, and a crash loses what
 /// came since.
@@ -44,12 +44,12 @@ const COMMIT_AFTER: Duration = Duration::from_secs(2);
 pub(super) enum Work {
     /// Complete messages.
     Messages(Vec<(Arrived, Vec<u8>)>),
-    /// The same, but the server may still replace them: nothing is committed until [`Work::Sure`]
+    /// The same, but the server may still replace them: nothing is committed until [`Work::Confirmed`]
     /// or [`Work::Undo`] names them.
-    Unsure(Vec<(Arrived, Vec<u8>)>),
-    /// Messages that were unsure are complete.
-    Sure(Vec<u32>),
-    /// Messages that were unsure are dropped.
+    Unconfirmed(Vec<(Arrived, Vec<u8>)>),
+    /// Messages that were unconfirmed are complete.
+    Confirmed(Vec<u32>),
+    /// Messages that were unconfirmed are dropped.
     Undo(Vec<u32>),
     /// A message of so many bytes, which come in pieces.
     Large(u64, mpsc::Receiver<Piece>),
@@ -60,7 +60,7 @@ pub(super) enum Work {
     /// Messages that are stored without some of their flags, or their date.
     Unread(Vec<Failure>),
     /// The server no longer has these.
-    Gone(UidSet),
+    DeletedUpstream(UidSet),
     /// Everything that the server no longer has was reported.
     InStep,
     /// All changes up to here are written: what the next commits record.
@@ -74,8 +74,8 @@ pub(super) enum Piece {
     Bytes(Bytes),
     /// It is complete.
     End(Arrived),
-    /// It is complete, and unsure as those of [`Work::Unsure`].
-    Unsure(Arrived),
+    /// It is complete, and unconfirmed as those of [`Work::Unconfirmed`].
+    Unconfirmed(Arrived),
 }
 
 /// A large message's pieces.
@@ -125,7 +125,7 @@ impl ToWriter {
         self.hand(to, piece).await
     }
 
-    /// Whether the writer is to commit, and waits for unsure messages.
+    /// Whether the writer is to commit, and waits for unconfirmed messages.
     pub(super) fn is_held_up(&self) -> bool {
         *self.held_up.borrow()
     }
@@ -202,8 +202,8 @@ pub(super) struct Writer {
     returning: Option<Returning>,
     written: CommitStats,
     open: PendingBatch,
-    /// Unsure messages, and their bytes.
-    unsure: HashMap<u32, u64>,
+    /// Unconfirmed messages, and their bytes.
+    unconfirmed: HashMap<u32, u64>,
 }
 
 /// What was given to the folder since the last commit.
@@ -240,7 +240,7 @@ impl Writer {
             returning: None,
             written,
             open: PendingBatch::default(),
-            unsure: HashMap::new(),
+            unconfirmed: HashMap::new(),
         }
     }
 
@@ -263,22 +263,22 @@ impl Writer {
                 || self.open.messages >= COMMIT_MESSAGES
                 || self.open.bytes >= COMMIT_BYTES
                 || self.is_old();
-            if is_due && self.unsure.is_empty() {
+            if is_due && self.unconfirmed.is_empty() {
                 self.commit()?;
             }
-            let waits = is_due && !self.unsure.is_empty();
+            let waits = is_due && !self.unconfirmed.is_empty();
             hold_up.send_if_modified(|held_up| std::mem::replace(held_up, waits) != waits);
         }
         // No command has confirmed these messages.
-        let unsure = self.unsure.keys().copied().collect();
-        self.undo(unsure)?;
+        let unconfirmed = self.unconfirmed.keys().copied().collect();
+        self.undo(unconfirmed)?;
         self.commit()
     }
 
-    /// Drops unsure messages.
+    /// Drops unconfirmed messages.
     fn undo(&mut self, uids: Vec<u32>) -> Result<()> {
         for uid in uids {
-            if let Some(bytes) = self.unsure.remove(&uid) {
+            if let Some(bytes) = self.unconfirmed.remove(&uid) {
                 self.folder.remove(uid)?;
                 self.open.messages -= 1;
                 self.open.bytes -= bytes;
@@ -295,12 +295,12 @@ impl Writer {
                     self.message(arrived, bytes, true)?;
                 }
             }
-            Work::Unsure(messages) => {
+            Work::Unconfirmed(messages) => {
                 for (arrived, bytes) in messages {
                     self.message(arrived, bytes, false)?;
                 }
             }
-            Work::Sure(uids) => self.unsure.retain(|uid, _| !uids.contains(uid)),
+            Work::Confirmed(uids) => self.unconfirmed.retain(|uid, _| !uids.contains(uid)),
             Work::Undo(uids) => self.undo(uids)?,
             Work::Large(size, pieces) => self.large(size, pieces)?,
             Work::Flags(changes) => {
@@ -314,7 +314,7 @@ impl Writer {
                 }
             }
             Work::Unread(unread) => self.unread(unread),
-            Work::Gone(uids) => {
+            Work::DeletedUpstream(uids) => {
                 for uid in uids.iter() {
                     self.mark_deleted_upstream(uid.get())?;
                 }
@@ -333,15 +333,15 @@ impl Writer {
         Ok(())
     }
 
-    fn message(&mut self, mut arrived: Arrived, bytes: Vec<u8>, sure: bool) -> Result<()> {
-        if self.is_there(&arrived)? {
+    fn message(&mut self, mut arrived: Arrived, bytes: Vec<u8>, confirmed: bool) -> Result<()> {
+        if self.is_stored(&arrived)? {
             return Ok(());
         }
         let size = bytes.len() as u64;
         let before = self.returned(&arrived, size, || sha256(&bytes))?;
         self.fit(&mut arrived);
         let stored = self.folder.put(&arrived, bytes);
-        self.stored(stored, (arrived.uid, sure), size, before)
+        self.stored(stored, (arrived.uid, confirmed), size, before)
     }
 
     fn large(&mut self, size: u64, mut pieces: mpsc::Receiver<Piece>) -> Result<()> {
@@ -360,16 +360,16 @@ impl Writer {
                     }
                 }
                 Piece::End(arrived) => last = Some((arrived, true)),
-                Piece::Unsure(arrived) => last = Some((arrived, false)),
+                Piece::Unconfirmed(arrived) => last = Some((arrived, false)),
             }
         }
-        let Some((mut arrived, sure)) = last else {
+        let Some((mut arrived, confirmed)) = last else {
             // It did not arrive, so a size error does not matter, unless nothing can be written any
             // more.
             stored.or_else(|e| if is_about_the_message(&e) { Ok(()) } else { Err(e) })?;
             return self.folder.abandon();
         };
-        if stored.is_ok() && self.is_there(&arrived)? {
+        if stored.is_ok() && self.is_stored(&arrived)? {
             return self.folder.abandon();
         }
         let before = match hash {
@@ -378,7 +378,7 @@ impl Writer {
         };
         self.fit(&mut arrived);
         let stored = stored.and_then(|()| self.folder.finish(&arrived));
-        self.stored(stored, (arrived.uid, sure), received, before)
+        self.stored(stored, (arrived.uid, confirmed), received, before)
     }
 
     /// The UID that the arriving message had before, if the server had it under another one.
@@ -408,7 +408,7 @@ impl Writer {
     /// restores lists: bytes, date and flags are the same. The others are reported.
     fn heal(&mut self) -> Result<()> {
         let twins = std::mem::take(&mut self.reunited.twins);
-        let twins: Vec<_> = twins.into_iter().filter(|(uid, _)| self.folder.known().is_gone(*uid)).collect();
+        let twins: Vec<_> = twins.into_iter().filter(|(uid, _)| self.folder.known().is_deleted_upstream(*uid)).collect();
         if twins.is_empty() {
             return Ok(());
         }
@@ -436,9 +436,9 @@ impl Writer {
             }
         }
         if !stay.is_empty() {
-            let (name, more) = (&self.name, stay.len().saturating_sub(TWINS_TOLD));
+            let (name, more) = (&self.name, stay.len().saturating_sub(TWINS_REPORTED));
             let n = counted(stay.len(), "message stays", "messages stay");
-            stay.truncate(TWINS_TOLD);
+            stay.truncate(TWINS_REPORTED);
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             self.observer.note(&format!(
                 "{name}: {n} in the backup twice, because bytes, date or flags changed in a \
@@ -450,7 +450,7 @@ impl Writer {
     }
 
     /// Whether the message is in the backup already, and stays; then only its flags are taken.
-    fn is_there(&mut self, arrived: &Arrived) -> Result<bool> {
+    fn is_stored(&mut self, arrived: &Arrived) -> Result<bool> {
         let there = !self.folder.takes(arrived.uid);
         if there {
             self.flags(arrived.uid, &arrived.flags)?;
@@ -462,16 +462,16 @@ impl Writer {
     fn stored(
         &mut self,
         stored: Result<()>,
-        (uid, sure): (u32, bool),
+        (uid, confirmed): (u32, bool),
         bytes: u64,
         before: Option<u32>,
     ) -> Result<()> {
         match stored {
             Ok(()) => {
                 self.open.messages += 1;
-                // A returned message has the bytes that were here before: it is not unsure.
-                if !sure && before.is_none() {
-                    self.unsure.insert(uid, bytes);
+                // A returned message has the bytes that were here before: it is not unconfirmed.
+                if !confirmed && before.is_none() {
+                    self.unconfirmed.insert(uid, bytes);
                 }
                 if let Some(before) = before {
                     self.folder.remove(before)?;
@@ -527,7 +527,7 @@ impl Writer {
     fn unread(&mut self, unread: impl IntoIterator<Item = Failure>) {
         for failure in unread {
             self.written.unread_all += 1;
-            if self.written.unread.len() < UNREAD_TOLD {
+            if self.written.unread.len() < UNREAD_REPORTED {
                 self.written.unread.push(failure);
             }
         }
@@ -535,14 +535,14 @@ impl Writer {
 
     fn mark_deleted_upstream(&mut self, uid: u32) -> Result<()> {
         let known = self.folder.known();
-        if !known.contains(uid) || (known.is_gone(uid) && !self.delete) {
+        if !known.contains(uid) || (known.is_deleted_upstream(uid) && !self.delete) {
             return Ok(());
         }
         // The server was the last to have it. A message that cannot be checked is not reported as
         // lost.
         if self.folder.evicted(uid).is_ok_and(|evicted| evicted.is_some()) {
             self.written.lost += 1;
-            if !self.delete && self.written.lost_of.len() < LOST_TOLD {
+            if !self.delete && self.written.lost_of.len() < LOST_REPORTED {
                 self.written.lost_of.push(uid);
             }
         }

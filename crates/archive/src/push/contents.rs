@@ -6,7 +6,7 @@ use sealpost_base::{Error, Kind, Result, Timestamp, Uid, UidSet, limits};
 use sealpost_imap::client::{Event, FetchData};
 use sealpost_imap::types::{Code, DateTime};
 
-use super::key::{self, Key, OTHER_FIELDS};
+use super::key::{self, Key, FALLBACK_FIELD_NAMES};
 use crate::backup::Flags;
 use crate::client::{Connection, lowest};
 
@@ -86,8 +86,8 @@ impl Contents {
         dated: bool,
         flags: &Flags,
     ) {
-        self.add(uid, key::by_others(header, size, date), Like::of(size, date), flags);
-        self.without_id.push(WithoutId { uid, key: key::by_others(header, size, None), dated });
+        self.add(uid, key::by_fields(header, size, date), Like::of(size, date), flags);
+        self.without_id.push(WithoutId { uid, key: key::by_fields(header, size, None), dated });
     }
 
     /// All messages were added.

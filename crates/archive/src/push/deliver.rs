@@ -34,16 +34,16 @@ pub(super) struct Delivery<'a> {
     chunks: mpsc::Receiver<MessageChunk>,
     stop: watch::Receiver<bool>,
     multi: bool,
-    asked: VecDeque<Asked>,
+    pending: VecDeque<PendingAppend>,
     tried: &'a mut DeliveryState,
-    room: &'a mut SizeRefusals,
+    size_refusals: &'a mut SizeRefusals,
     sink: &'a mut ProgressSink<'a>,
     /// The error was the source's.
     innocent: bool,
 }
 
 /// A command that is not answered.
-struct Asked {
+struct PendingAppend {
     tag: u32,
     /// UIDs at the source, and sizes.
     messages: Vec<(u32, u64)>,
@@ -57,7 +57,7 @@ impl<'a> Delivery<'a> {
         chunks: mpsc::Receiver<MessageChunk>,
         stop: watch::Receiver<bool>,
         alone: bool,
-        (tried, room, sink): (&'a mut DeliveryState, &'a mut SizeRefusals, &'a mut ProgressSink<'a>),
+        (tried, size_refusals, sink): (&'a mut DeliveryState, &'a mut SizeRefusals, &'a mut ProgressSink<'a>),
     ) -> Self {
         let multi = connection.capabilities().has("MULTIAPPEND") && !alone;
         Delivery {
@@ -66,9 +66,9 @@ impl<'a> Delivery<'a> {
             chunks,
             stop,
             multi,
-            asked: VecDeque::new(),
+            pending: VecDeque::new(),
             tried,
-            room,
+            size_refusals,
             sink,
             innocent: false,
         }
@@ -84,9 +84,9 @@ impl<'a> Delivery<'a> {
         if let Err(e) = &ended {
             let reason = e.to_string();
             let wrong = !self.innocent && !is_later(&reason) && !*self.stop.borrow();
-            let on_their_way = self.asked.drain(..).flat_map(|asked| asked.messages);
+            let on_their_way = self.pending.drain(..).flat_map(|pending| pending.messages);
             for (nth, (uid, _)) in on_their_way.enumerate() {
-                self.tried.lost(uid, wrong && nth == 0, &reason);
+                self.tried.connection_lost(uid, wrong && nth == 0, &reason);
             }
         }
         ended
@@ -95,7 +95,7 @@ impl<'a> Delivery<'a> {
     async fn exchange(&mut self) -> Result<()> {
         let mut next = None;
         let most = if self.multi { MULTI_AHEAD } else { AHEAD };
-        while self.room.is_full().is_none() {
+        while self.size_refusals.is_full().is_none() {
             let meta = match next.take() {
                 Some(meta) => meta,
                 None => match self.begin(true).await? {
@@ -109,11 +109,11 @@ impl<'a> Delivery<'a> {
                 continue;
             }
             next = self.command(meta).await?;
-            while self.asked.len() > most {
+            while self.pending.len() > most {
                 self.answer().await?;
             }
         }
-        while !self.asked.is_empty() {
+        while !self.pending.is_empty() {
             self.answer().await?;
         }
         self.connection.flush().await
@@ -132,7 +132,7 @@ impl<'a> Delivery<'a> {
                 Err(TryRecvError::Empty) => {
                     // The server is to work meanwhile.
                     self.connection.flush().await?;
-                    let owed = answers && !self.asked.is_empty();
+                    let owed = answers && !self.pending.is_empty();
                     let came = tokio::select! {
                         biased;
                         _ = self.stop.wait_for(|stop| *stop) => Ok(None),
@@ -164,7 +164,7 @@ impl<'a> Delivery<'a> {
         if let Some(limit) = limit.filter(|limit| meta.size > *limit) {
             return Some(format!("{} bytes, more than the server's APPENDLIMIT of {limit}", meta.size));
         }
-        self.room.why_not(meta.size).map(str::to_owned)
+        self.size_refusals.refusal_of(meta.size).map(str::to_owned)
     }
 
     /// Sends a command with this message, and those that fit behind it; returns the head of the
@@ -180,11 +180,11 @@ impl<'a> Delivery<'a> {
                 Some(tag) => tag,
             };
             if tag.is_none() {
-                self.asked.push_back(Asked { tag: begin, messages: Vec::new() });
+                self.pending.push_back(PendingAppend { tag: begin, messages: Vec::new() });
             }
             tag = Some(begin);
-            if let Some(asked) = self.asked.back_mut() {
-                asked.messages.push((meta.uid, meta.size));
+            if let Some(pending) = self.pending.back_mut() {
+                pending.messages.push((meta.uid, meta.size));
             }
             self.connection.more(|w| {
                 w.space();
@@ -201,7 +201,7 @@ impl<'a> Delivery<'a> {
             }
             self.bytes(&meta).await?;
             bytes += meta.size;
-            let messages = self.asked.back().map_or(0, |asked| asked.messages.len());
+            let messages = self.pending.back().map_or(0, |pending| pending.messages.len());
             let full = bytes >= MULTI_BYTES || messages >= MULTI_MESSAGES;
             let next = if self.multi && !full { self.begin(false).await? } else { None };
             match next {
@@ -244,18 +244,18 @@ impl<'a> Delivery<'a> {
                 }
                 None => {
                     let why = "the source ended in the middle of a message";
-                    self.tried.lost(meta.uid, true, why);
+                    self.tried.connection_lost(meta.uid, true, why);
                     break why.to_owned();
                 }
             }
         };
         self.innocent = true;
-        self.asked.pop_back().into_iter().flat_map(|asked| asked.messages).for_each(|(uid, _)| {
+        self.pending.pop_back().into_iter().flat_map(|pending| pending.messages).for_each(|(uid, _)| {
             self.tried.put_off(uid);
         });
         // Messages sent before are appended, and the answers arrive although the server still waits
         // for bytes of this one.
-        while !self.asked.is_empty() {
+        while !self.pending.is_empty() {
             self.answer().await?;
         }
         // Only a new connection helps now.
@@ -286,9 +286,9 @@ impl<'a> Delivery<'a> {
 
     fn take(&mut self, event: Event) -> Result<()> {
         let Some(tag) = Connection::completion(&event) else { return Ok(()) };
-        let Some(at) = self.asked.iter().position(|asked| asked.tag == tag) else { return Ok(()) };
+        let Some(at) = self.pending.iter().position(|pending| pending.tag == tag) else { return Ok(()) };
         let Event::Response(Response::Status { status, code, text, .. }) = event else { return Ok(()) };
-        let Some(Asked { messages, .. }) = self.asked.remove(at) else { return Ok(()) };
+        let Some(PendingAppend { messages, .. }) = self.pending.remove(at) else { return Ok(()) };
         if status == Status::Ok {
             self.put(&messages, code.as_ref());
             return Ok(());
@@ -305,7 +305,7 @@ impl<'a> Delivery<'a> {
         match &*messages {
             [(uid, bytes)] => {
                 if over_quota {
-                    self.room.refused(*bytes, &e.to_string());
+                    self.size_refusals.refused(*bytes, &e.to_string());
                 } else if self.tried.leave_keywords(*uid) {
                     return Ok(());
                 }
@@ -318,7 +318,7 @@ impl<'a> Delivery<'a> {
     }
 
     fn put(&mut self, messages: &[(u32, u64)], code: Option<&Code>) {
-        self.room.taken();
+        self.size_refusals.accepted();
         let there = match code {
             Some(Code::AppendUid { uid_validity, uids }) => {
                 let uids = in_order(uids, messages.len());

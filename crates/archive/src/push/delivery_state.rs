@@ -11,7 +11,7 @@ const ATTEMPTS: u32 = 3;
 /// Messages in a row that are refused for lack of quota before nothing more is tried.
 const REFUSALS: u32 = 4;
 /// Most failures that are reported one by one.
-const FAILURES_TOLD: usize = 10_000;
+const FAILURES_REPORTED: usize = 10_000;
 
 /// What was learned about a folder's messages.
 #[derive(Debug, Default)]
@@ -71,7 +71,7 @@ impl DeliveryState {
 
     /// The destination was looked at: its UIDVALIDITY and its last UID. Returns whether for the
     /// first time.
-    pub(super) fn looked(&mut self, uidvalidity: u32, last: u32) -> bool {
+    pub(super) fn destination_examined(&mut self, uidvalidity: u32, last: u32) -> bool {
         let first = self.before.is_none();
         self.before.get_or_insert((uidvalidity, last));
         first
@@ -142,7 +142,7 @@ impl DeliveryState {
             self.evicted.insert(uid);
         }
         self.failures += 1;
-        if self.failed.len() < FAILURES_TOLD {
+        if self.failed.len() < FAILURES_REPORTED {
             self.failed.push((uid, why));
         }
     }
@@ -155,7 +155,7 @@ impl DeliveryState {
     }
 
     /// A connection ended while it was in flight; `guilty`: it was its turn.
-    pub(super) fn lost(&mut self, uid: u32, guilty: bool, why: &str) {
+    pub(super) fn connection_lost(&mut self, uid: u32, guilty: bool, why: &str) {
         self.put_off(uid);
         self.unsettled = Some(true);
         if guilty {
@@ -167,7 +167,7 @@ impl DeliveryState {
         }
     }
 
-    /// The failures so far, up to [`FAILURES_TOLD`], and how many in all; resets both.
+    /// The failures so far, up to [`FAILURES_REPORTED`], and how many in all; resets both.
     pub(super) fn take_failed(&mut self) -> (Vec<(u32, String)>, u64) {
         (std::mem::take(&mut self.failed), std::mem::take(&mut self.failures))
     }
@@ -184,7 +184,7 @@ pub(super) struct SizeRefusals {
 
 impl SizeRefusals {
     /// A message was accepted.
-    pub(super) fn taken(&mut self) {
+    pub(super) fn accepted(&mut self) {
         self.in_a_row = 0;
     }
 
@@ -196,7 +196,7 @@ impl SizeRefusals {
     }
 
     /// Why a message of this size need not be tried.
-    pub(super) fn why_not(&self, bytes: u64) -> Option<&str> {
+    pub(super) fn refusal_of(&self, bytes: u64) -> Option<&str> {
         self.least.filter(|least| bytes >= *least).map(|_| &*self.why)
     }
 
@@ -219,13 +219,13 @@ mod tests {
         let mut tried = DeliveryState::default();
         let missing = set(&[1, 2, 3]);
         assert_eq!(tried.next(&missing), (set(&[1, 2, 3]), false));
-        tried.lost(1, true, "gone");
-        tried.lost(2, false, "gone");
+        tried.connection_lost(1, true, "gone");
+        tried.connection_lost(2, false, "gone");
         assert_eq!(tried.next(&missing), (set(&[3]), false));
         assert!(tried.has_more(&missing));
         assert_eq!(tried.next(&set(&[1, 2])), (set(&[1, 2]), true));
-        tried.lost(1, true, "gone");
-        tried.lost(1, true, "gone");
+        tried.connection_lost(1, true, "gone");
+        tried.connection_lost(1, true, "gone");
         assert_eq!(tried.next(&set(&[1, 2])), (set(&[2]), true));
         assert_eq!(tried.take_failed(), (vec![(1, "gone".into())], 1));
         tried.put(2, true);
@@ -241,7 +241,7 @@ mod tests {
         };
         let mut tried = DeliveryState::default();
         assert!(!must_wait(&mut tried, false, false));
-        tried.lost(1, false, "gone");
+        tried.connection_lost(1, false, "gone");
         // The others come first.
         assert!(!must_wait(&mut tried, false, false));
         assert!(must_wait(&mut tried, false, true) && !must_wait(&mut tried, false, true));
@@ -252,12 +252,12 @@ mod tests {
     #[test]
     fn unacknowledged_messages_at_the_destination_did_not_fail() {
         let mut tried = DeliveryState::default();
-        assert!(tried.looked(5, 100) && !tried.looked(5, 103));
+        assert!(tried.destination_examined(5, 100) && !tried.destination_examined(5, 103));
         for _ in 0..ATTEMPTS {
-            tried.lost(1, true, "gone");
+            tried.connection_lost(1, true, "gone");
         }
-        tried.lost(2, false, "gone");
-        tried.lost(3, false, "gone");
+        tried.connection_lost(2, false, "gone");
+        tried.connection_lost(3, false, "gone");
         assert!(tried.found(1, 5, 101));
         assert_eq!(tried.take_failed(), (vec![], 0));
         // One that was there before, and one in another folder.

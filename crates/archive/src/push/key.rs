@@ -10,9 +10,9 @@ pub(super) type Key = [u8; 16];
 const FIELD_BYTES: usize = 998;
 /// Fields that tell messages without a Message-ID apart, besides their date. Not their size: some
 /// servers report wrong ones.
-const OTHERS: [&[u8]; 4] = [b"date:", b"from:", b"to:", b"subject:"];
-/// [`OTHERS`] as FETCH asks for them.
-pub(super) const OTHER_FIELDS: &str = "DATE FROM TO SUBJECT";
+const FALLBACK_FIELDS: [&[u8]; 4] = [b"date:", b"from:", b"to:", b"subject:"];
+/// [`FALLBACK_FIELDS`] as FETCH asks for them.
+pub(super) const FALLBACK_FIELD_NAMES: &str = "DATE FROM TO SUBJECT";
 
 /// The fields that [`Mark`] uses, as FETCH asks for them.
 pub(crate) const MARK_FIELDS: &str = "MESSAGE-ID DATE FROM TO SUBJECT";
@@ -21,14 +21,14 @@ pub(crate) const MARK_FIELDS: &str = "MESSAGE-ID DATE FROM TO SUBJECT";
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Mark {
     id: Option<Key>,
-    others: Option<Key>,
+    fields: Option<Key>,
 }
 
 impl Mark {
     /// Of a message with this header.
     pub(crate) fn of(header: &[u8]) -> Self {
-        let has_some = OTHERS.iter().any(|name| field(header, name).is_some_and(|field| !field.is_empty()));
-        Mark { id: by_id(header), others: has_some.then(|| by_others(header, 0, None)) }
+        let has_some = FALLBACK_FIELDS.iter().any(|name| field(header, name).is_some_and(|field| !field.is_empty()));
+        Mark { id: by_id(header), fields: has_some.then(|| by_fields(header, 0, None)) }
     }
 
     /// Whether both are of one message, as far as headers tell. Servers may add a Message-ID, but
@@ -36,7 +36,7 @@ impl Mark {
     pub(crate) fn is_like(&self, other: &Mark) -> bool {
         match (self.id, other.id) {
             (Some(id), Some(other)) => id == other,
-            _ => self.others.is_some() && self.others == other.others,
+            _ => self.fields.is_some() && self.fields == other.fields,
         }
     }
 }
@@ -48,8 +48,8 @@ pub(super) fn by_id(header: &[u8]) -> Option<Key> {
 }
 
 /// From other fields, and INTERNALDATE if it is given. The size counts if it has none of the fields.
-pub(super) fn by_others(header: &[u8], size: u64, date: Option<Timestamp>) -> Key {
-    let fields: Vec<Vec<u8>> = OTHERS.iter().map(|name| field(header, name).unwrap_or_default()).collect();
+pub(super) fn by_fields(header: &[u8], size: u64, date: Option<Timestamp>) -> Key {
+    let fields: Vec<Vec<u8>> = FALLBACK_FIELDS.iter().map(|name| field(header, name).unwrap_or_default()).collect();
     let size = if fields.iter().all(Vec::is_empty) { size } else { 0 };
     let mut text = format!("no id {size} {:?}", date.map(Timestamp::seconds)).into_bytes();
     for field in fields {
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn the_size_counts_only_where_there_is_nothing_else() {
-        let key = by_others;
+        let key = by_fields;
         assert_ne!(key(b"", 1, None), key(b"", 2, None));
         assert_eq!(key(b"Subject: a\n", 1, None), key(b"Subject:\n a\n", 2, None));
         assert_ne!(key(b"Subject: a\n", 1, None), key(b"From: a\n", 1, None));

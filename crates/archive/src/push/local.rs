@@ -43,7 +43,7 @@ pub(super) async fn uids(backup: Arc<dyn Backup>, name: FolderName, uidvalidity:
     blocking(move || {
         let kept = backup.folders()?;
         match kept.iter().find(|kept| kept.name == name && kept.identity.uidvalidity == uidvalidity) {
-            Some(kept) => Ok(backup.look(&kept.name)?.known().uids()),
+            Some(kept) => Ok(backup.open_to_read(&kept.name)?.known().uids()),
             None => Ok(UidSet::new()),
         }
     })
@@ -53,7 +53,7 @@ pub(super) async fn uids(backup: Arc<dyn Backup>, name: FolderName, uidvalidity:
 /// The messages of a folder; without `keys` no message is read.
 pub(super) async fn contents(backup: Arc<dyn Backup>, kept: BackupFolder, keys: bool) -> Result<Contents> {
     blocking(move || {
-        let folder = backup.look(&kept.name)?;
+        let folder = backup.open_to_read(&kept.name)?;
         let (mut contents, mut complete) = (Contents::new(kept.identity.uidvalidity), folder.unread() == 0);
         for stored in folder.messages()? {
             let Ok(stored) = stored else {
@@ -101,7 +101,7 @@ pub(super) fn send(
     missing: &UidSet,
     to: &mpsc::Sender<MessageChunk>,
 ) -> Result<()> {
-    let folder = backup.look(name)?;
+    let folder = backup.open_to_read(name)?;
     // The receiver reports why it stopped.
     let give = |chunk| to.blocking_send(chunk).is_ok();
     for stored in folder.messages()? {
@@ -209,11 +209,11 @@ pub(super) async fn lost(
     among: UidSet,
 ) -> Result<Vec<(u32, String)>> {
     blocking(move || {
-        let folder = backup.look(&kept.name)?;
+        let folder = backup.open_to_read(&kept.name)?;
         let mut lost = Vec::new();
         for uid in among.iter().map(Uid::get) {
             // A superseded folder belonged to another mailbox than the server's of that name.
-            let gone = kept.was.is_some() || folder.known().is_gone(uid);
+            let gone = kept.was.is_some() || folder.known().is_deleted_upstream(uid);
             if gone && folder.evicted(uid)?.is_some() {
                 lost.push((uid, NOWHERE.to_owned()));
             }

@@ -22,7 +22,7 @@ use super::target::DestinationFolder;
 use crate::client::{Connection, Selected, Server, lowest};
 
 /// Keywords that are named when a server refuses them.
-const KEYWORDS_TOLD: usize = 20;
+const KEYWORDS_REPORTED: usize = 20;
 
 /// What a mirror may do.
 #[derive(Debug, Clone, Copy, Default)]
@@ -56,7 +56,7 @@ pub async fn mirror(
         run.follow(nth, from, removal, whole, &places).await?;
     }
     if !run.stopped() {
-        run.say_what_is_gone(&places);
+        run.report_missing_folders(&places);
     }
     run.report.interrupted = run.stopped();
     Ok(run.end().await)
@@ -207,7 +207,7 @@ impl Run<'_> {
                 map.put(both.name, to_name, put);
             }
         }
-        match judged.why_not(removal) {
+        match judged.refusal(removal) {
             None => (pairs, gone),
             Some(why) => {
                 let why = format!("{} not removed: {why}", counted(gone.len(), "message", "messages"));
@@ -218,7 +218,7 @@ impl Run<'_> {
     }
 
     /// Reports folders that messages were put into and that the source no longer has.
-    fn say_what_is_gone(&self, places: &Places) {
+    fn report_missing_folders(&self, places: &Places) {
         for (from, to) in locked(&self.options.map).folders() {
             if (self.options.wanted)(from) && !places.has(to) {
                 let note = format!("the source has no folder {from} any more; {to} stays at the destination");
@@ -251,7 +251,7 @@ struct Judged {
 }
 
 impl Judged {
-    fn why_not(&self, removal: Removal) -> Option<&'static str> {
+    fn refusal(&self, removal: Removal) -> Option<&'static str> {
         if self.gone == 0 {
             return None;
         }
@@ -357,7 +357,7 @@ impl Refused {
 
     /// Those of them that fit into a line.
     fn list(&self) -> String {
-        let told: Vec<&str> = self.keywords.iter().take(KEYWORDS_TOLD).map(String::as_str).collect();
+        let told: Vec<&str> = self.keywords.iter().take(KEYWORDS_REPORTED).map(String::as_str).collect();
         let more = self.keywords.len() - told.len();
         if more == 0 { told.join(", ") } else { format!("{} and {more} more", told.join(", ")) }
     }
@@ -416,7 +416,7 @@ mod tests {
     fn suspicious_mass_removals_are_refused() {
         let good = Judged { gone: 5, old: 0, there: 100, ours: 10, source: 50, complete: true, whole: true };
         let (asked, forced) = (Removal::default(), Removal { force: true, extra: false });
-        assert_eq!(good.why_not(asked), None);
+        assert_eq!(good.refusal(asked), None);
         for (judged, even_forced) in [
             (Judged { complete: false, ..good }, true),
             (Judged { gone: 6, ..good }, false),
@@ -424,12 +424,12 @@ mod tests {
             (Judged { whole: false, ..good }, false),
             (Judged { old: 1, ..good }, false),
         ] {
-            assert!(judged.why_not(asked).is_some(), "{judged:?}");
-            assert_eq!(judged.why_not(forced).is_some(), even_forced, "{judged:?}");
+            assert!(judged.refusal(asked).is_some(), "{judged:?}");
+            assert_eq!(judged.refusal(forced).is_some(), even_forced, "{judged:?}");
         }
         let extra = Removal { extra: true, force: false };
-        assert_eq!(Judged { gone: 50, ..good }.why_not(extra), None);
-        assert!(Judged { gone: 51, ..good }.why_not(extra).is_some());
-        assert_eq!(Judged { gone: 0, complete: false, ..good }.why_not(asked), None);
+        assert_eq!(Judged { gone: 50, ..good }.refusal(extra), None);
+        assert!(Judged { gone: 51, ..good }.refusal(extra).is_some());
+        assert_eq!(Judged { gone: 0, complete: false, ..good }.refusal(asked), None);
     }
 }

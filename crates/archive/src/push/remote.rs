@@ -150,7 +150,7 @@ async fn send_group(
                     return Err(Error::retry("the server sends a message before its UID"));
                 };
                 // Messages that were not asked for, or come again, are not put there.
-                large = took(uid, &mut missing, left);
+                large = mark_received(uid, &mut missing, left);
                 let (flags, date) = heads.remove(&uid).unwrap_or_default();
                 if large
                     && to.send(MessageChunk::Begin(MessageMeta { uid, flags, date, size })).await.is_err()
@@ -166,7 +166,7 @@ async fn send_group(
             }
             Event::FetchEnd => {
                 let Some(uid) = uid else { continue };
-                if let Some(bytes) = body.take().filter(|_| took(uid, &mut missing, left)) {
+                if let Some(bytes) = body.take().filter(|_| mark_received(uid, &mut missing, left)) {
                     let (flags, date) = heads.remove(&uid).unwrap_or_default();
                     let date = date.or_else(|| sent(&bytes));
                     let meta = MessageMeta { uid, flags, date, size: bytes.len() as u64 };
@@ -192,7 +192,7 @@ async fn send_group(
 }
 
 /// Removes a message from those that are expected; returns whether it was one of them.
-fn took(uid: u32, missing: &mut UidSet, left: &mut UidSet) -> bool {
+fn mark_received(uid: u32, missing: &mut UidSet, left: &mut UidSet) -> bool {
     let Some(uid) = Uid::new(uid) else { return false };
     left.remove(uid);
     missing.remove(uid)

@@ -32,7 +32,7 @@ pub struct Options {
 /// Receives the progress of a push.
 pub trait Observer: Send + Sync {
     /// The folder is being compared, at both ends.
-    fn looking(&self, _folder: &str) {}
+    fn comparing(&self, _folder: &str) {}
     /// So many messages of the folder will be appended.
     fn begins(&self, folder: &str, messages: u64);
     /// A message was appended.

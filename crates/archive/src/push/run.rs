@@ -14,7 +14,7 @@ use super::map::{Put, Putting};
 use super::message_chunk::{ProgressSink, locked};
 use super::message_matching::{Pairs, pair};
 use super::origin::{From, Origin};
-use super::plan::{Look, Plan};
+use super::plan::{Comparison, Plan};
 use super::report::{FolderReport, Observer, Options, Report};
 use super::target::{DestinationFolder, Target};
 use crate::backup::FolderName;
@@ -23,7 +23,7 @@ use crate::client::{Backoff, Server};
 /// Looks, two seconds apart, that must show no change before the server counts as done; and how
 /// many there are at most.
 const SETTLE_QUIET: u32 = 4;
-const SETTLE_LOOKS: u32 = 60;
+const SETTLE_CHECKS: u32 = 60;
 /// Pieces that wait between source and destination.
 const WAITING: usize = 32;
 
@@ -34,7 +34,7 @@ pub(super) struct Run<'a> {
     pub(super) options: &'a Options,
     pub(super) observer: Arc<dyn Observer>,
     backoff: Backoff,
-    room: SizeRefusals,
+    size_refusals: SizeRefusals,
     pub(super) report: Report,
     /// The folders of the source, and which of them the destination has under a name, once
     /// computed.
@@ -58,7 +58,7 @@ impl<'a> Run<'a> {
             options,
             observer,
             backoff: Backoff::new(to.timeouts.retry),
-            room: SizeRefusals::default(),
+            size_refusals: SizeRefusals::default(),
             report: Report::default(),
             sources: Vec::new(),
             claimed: HashMap::new(),
@@ -76,7 +76,7 @@ impl<'a> Run<'a> {
         folders.retain(|from| wanted(from.name()) || wanted(from.place()));
         for from in &folders {
             self.folder(from).await?;
-            if self.report.interrupted || self.room.is_full().is_some() {
+            if self.report.interrupted || self.size_refusals.is_full().is_some() {
                 break;
             }
         }
@@ -138,7 +138,7 @@ impl<'a> Run<'a> {
 
     async fn folder(&mut self, from: &From) -> Result<()> {
         let mut this = FolderReport { name: from.name().to_string(), ..FolderReport::default() };
-        self.observer.looking(&this.name);
+        self.observer.comparing(&this.name);
         let mut tried = DeliveryState::default();
         let ended = loop {
             let before = this.put;
@@ -165,11 +165,11 @@ impl<'a> Run<'a> {
         let is_copy = matches!(from, From::Backup(_));
         if is_copy && tried.has_unnamed() && ended.is_ok() && !self.stopped() {
             // Messages without a known UID are recognized by their key.
-            let _ = self.name_what_was_put(from, &mut tried).await;
+            let _ = self.resolve_appended_uids(from, &mut tried).await;
         }
         this.without_keywords = tried.without_keywords();
         (this.failed, this.failures) = tried.take_failed();
-        if let Some(why) = self.room.is_full() {
+        if let Some(why) = self.size_refusals.is_full() {
             this.error = Some(format!("the account accepts no more messages: {why}"));
         }
         if let Some(why) = locked(&self.options.map).sync() {
@@ -190,7 +190,7 @@ impl<'a> Run<'a> {
                              --map, the map records such runs)",
         );
         let (mut last, mut quiet) = (None, 0);
-        for _ in 0..SETTLE_LOOKS {
+        for _ in 0..SETTLE_CHECKS {
             let stop = &self.options.stop;
             let selected = unless(stop, self.target.connection().await?.examine(wire)).await?;
             let now = (selected.messages, selected.uidnext);
@@ -305,7 +305,7 @@ impl<'a> Run<'a> {
     }
 
     /// Finds out the UIDs of appended messages, from a server that does not report them.
-    async fn name_what_was_put(&mut self, from: &From, tried: &mut DeliveryState) -> Result<()> {
+    async fn resolve_appended_uids(&mut self, from: &From, tried: &mut DeliveryState) -> Result<()> {
         let place = self.place(from).await?;
         let there = unless(&self.options.stop, self.target.contents(&place)).await?;
         let contents = unless(&self.options.stop, self.origin.contents(from, true)).await?;
@@ -323,20 +323,20 @@ impl<'a> Run<'a> {
         for twins in restored.twins(folder.as_str(), uidvalidity, &contents.uids()) {
             pairs.keep_one_of(&twins);
         }
-        let below = restored.ways(folder.as_str(), uidvalidity).iter().filter(|way| {
-            way.below != Some(false) && way.folder != folder.as_str() && (self.options.wanted)(&way.folder)
+        let below = restored.restorations(folder.as_str(), uidvalidity).iter().filter(|restoration| {
+            restoration.below != Some(false) && restoration.folder != folder.as_str() && (self.options.wanted)(&restoration.folder)
         });
         if !restored.is_of(&self.target.account()) {
             return Ok(());
         }
-        for way in below {
-            let Some(source) = self.sources.iter().find(|name| name.as_str() == way.folder) else { continue };
+        for restoration in below {
+            let Some(source) = self.sources.iter().find(|name| name.as_str() == restoration.folder) else { continue };
             if self.target.place(&self.levels(source)).await?.name.as_str() != folder.as_str() {
                 continue;
             }
-            let there = self.origin.uids(source, way.uidvalidity).await?;
+            let there = self.origin.uids(source, restoration.uidvalidity).await?;
             let is_there = |uid: &u32| Uid::new(*uid).is_some_and(|uid| there.contains(uid));
-            let put = way.pairs().iter().filter(|(uid, _)| is_there(uid));
+            let put = restoration.pairs().iter().filter(|(uid, _)| is_there(uid));
             pairs.missing =
                 pairs.missing.difference(&put.filter_map(|(_, there)| Uid::new(*there)).collect());
         }
@@ -368,16 +368,16 @@ impl<'a> Run<'a> {
         tried: &mut DeliveryState,
     ) -> Result<bool> {
         let Some((place, was_there)) = self.ready(from, report).await? else { return Ok(false) };
-        let (contents, missing, there) = self.look(from, &place, report, tried).await?;
+        let (contents, missing, there) = self.examine(from, &place, report, tried).await?;
         let unfinished = was_there && locked(&self.options.map).is_unfinished(place.name.as_str());
         let (is_there, dry_run) = (place.wire.is_some(), self.options.dry_run);
-        let plan = Plan::of(Look { missing: &missing, is_there, unfinished, dry_run }, tried);
+        let plan = Plan::of(Comparison { missing: &missing, is_there, unfinished, dry_run }, tried);
         if matches!(plan, Plan::Settle | Plan::Put { .. }) {
             tried.settling(unfinished, plan == Plan::Settle);
         }
         let wire = place.wire.clone().unwrap_or_default();
         match plan {
-            Plan::Nothing => Ok(false),
+            Plan::Done => Ok(false),
             Plan::Show(uids) => {
                 let lost = self.origin.lost(from, &uids).await?;
                 report.put = (uids.len() - lost.len()) as u64;
@@ -426,7 +426,7 @@ impl<'a> Run<'a> {
 
     /// Looks at both ends: the source's messages, which of them are missing, and the destination's
     /// UIDVALIDITY with a UID that it has not assigned yet.
-    async fn look(
+    async fn examine(
         &mut self,
         from: &From,
         place: &DestinationFolder,
@@ -440,7 +440,7 @@ impl<'a> Run<'a> {
             report.error = Some("the source does not list all messages of the folder".into());
         }
         let last = there.messages.last().map_or(0, |message| message.uid);
-        let first = tried.looked(there.uidvalidity, last);
+        let first = tried.destination_examined(there.uidvalidity, last);
         let mut pairs = self.compare(from, place, &contents, &there, tried);
         self.leave_out_twins(from, &contents, &mut pairs).await?;
         if first {
@@ -482,12 +482,12 @@ impl<'a> Run<'a> {
         tried: &mut DeliveryState,
         mut sink: ProgressSink<'_>,
     ) -> Result<()> {
-        let Run { origin, target, room, options, .. } = self;
+        let Run { origin, target, size_refusals, options, .. } = self;
         let to = sink.to.clone();
         let (sender, receiver) = mpsc::channel(WAITING);
         let connection = target.connection().await?;
         let (delivered, sent) = {
-            let parts = (&mut *tried, room, &mut sink);
+            let parts = (&mut *tried, size_refusals, &mut sink);
             let delivery = Delivery::new(connection, wire, receiver, options.stop.clone(), alone, parts);
             let delivery = delivery.run();
             let sending = origin.send(from, &mut uids, sender);
@@ -512,7 +512,7 @@ impl<'a> Run<'a> {
             && let Some(next) = uids.first()
         {
             // It was this one's turn when the source's connection ended.
-            tried.lost(next.get(), !crate::client::is_later(&e.to_string()), &e.to_string());
+            tried.connection_lost(next.get(), !crate::client::is_later(&e.to_string()), &e.to_string());
         }
         if delivered.is_ok() && !tried.is_unsettled() {
             locked(&options.map).set_unfinished(&to, false);

@@ -53,7 +53,7 @@ impl Target {
     /// As [`Connection::open`].
     pub(super) async fn connection(&mut self) -> Result<&mut Connection> {
         if self.connection.is_none() {
-            let connection = self.look_around().await?;
+            let connection = self.discover().await?;
             self.connection = Some(connection);
         }
         self.connection.as_mut().ok_or_else(|| Error::internal("there is no connection"))
@@ -81,7 +81,7 @@ impl Target {
         }
     }
 
-    async fn look_around(&mut self) -> Result<Connection> {
+    async fn discover(&mut self) -> Result<Connection> {
         let mut connection = Connection::open(&self.server).await?;
         let listing = connection.listing().await?;
         let mut delimiter = listing.folders.iter().find_map(|found| found.name.delimiter());

@@ -197,7 +197,7 @@ async fn messages_lost_with_a_journal_are_reported() {
         changed[at] ^= 0x10;
         std::fs::write(&path, changed).unwrap();
         let backup = maildir::open(directory.path()).unwrap();
-        let misses = backup.look(&folder_name("INBOX")).unwrap().unread() == 1;
+        let misses = backup.open_to_read(&folder_name("INBOX")).unwrap().unread() == 1;
         misses.then(|| Arc::<dyn Backup>::from(backup))
     });
     let backup = backup.unwrap();
@@ -210,7 +210,7 @@ async fn messages_lost_with_a_journal_are_reported() {
         let why = report.folders[0].error.as_deref().unwrap_or_default();
         assert!(why.contains("does not list all messages"), "{report:?}");
     }
-    let folder = backup.look(&folder_name("INBOX")).unwrap();
+    let folder = backup.open_to_read(&folder_name("INBOX")).unwrap();
     let exported = maildir::open(&directory.path().join("exported")).unwrap();
     let target = exported.open(&folder_name("INBOX"), &identity(7)).unwrap();
     let done = transfer(&*folder, &[], target, &mut |_| true).unwrap();

@@ -117,7 +117,7 @@ impl Opened {
     async fn read(&self, uid: u32) -> Result<Vec<u8>, String> {
         let backup = self.backup.clone();
         let read = move || {
-            let folder = backup.look(&folder_name("INBOX")).map_err(|e| e.to_string())?;
+            let folder = backup.open_to_read(&folder_name("INBOX")).map_err(|e| e.to_string())?;
             let mut out = Vec::new();
             folder.read(uid).map_err(|e| e.to_string())?.read_to_end(&mut out).map_err(|e| e.to_string())?;
             Ok(out)
@@ -134,7 +134,7 @@ impl Opened {
     async fn stub(&self, uids: impl IntoIterator<Item = u32> + Send + 'static) -> Vec<u32> {
         let backup = self.backup.clone();
         let stub = move || {
-            let folder = backup.look(&folder_name("INBOX")).unwrap();
+            let folder = backup.open_to_read(&folder_name("INBOX")).unwrap();
             uids.into_iter().filter(|uid| folder.evicted(*uid).is_ok_and(|sha| sha.is_some())).collect()
         };
         spawn_blocking(stub).await.unwrap()
@@ -352,7 +352,7 @@ async fn an_interrupted_eviction_continues_next_time() {
     // Headers, flags and sizes are unchanged.
     let backup = opened.backup.clone();
     let messages = spawn_blocking(move || {
-        let folder = backup.look(&folder_name("INBOX")).unwrap();
+        let folder = backup.open_to_read(&folder_name("INBOX")).unwrap();
         let all: Vec<_> = folder.messages().unwrap().map(|stored| stored.unwrap()).collect();
         let heads: Vec<Vec<u8>> = all.iter().map(|stored| folder.head(stored.uid, 1000).unwrap()).collect();
         all.into_iter().zip(heads).collect::<Vec<_>>()

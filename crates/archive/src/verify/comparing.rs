@@ -6,11 +6,11 @@ use std::sync::Arc;
 use sealpost_base::{Error, Kind, Random, Result, Uid, UidSet};
 
 use super::Options;
-use super::asked::{hashes, sizes_of};
+use super::requests::{hashes, sizes_of};
 use super::local::{Local, read};
 use super::plan::{Progress, ServerListing, WithServer, choose};
 use super::report::FolderReport;
-use super::there::There;
+use super::server_connection::ServerConnection;
 use crate::backup::Backup;
 use crate::blocking::blocking;
 use crate::client::{Connection, Selected, commands, is_later};
@@ -47,7 +47,7 @@ impl<'a> Comparing<'a> {
     ///
     /// # Errors
     /// If no connection can be made any more.
-    pub(super) async fn run(mut self, there: &mut There<'_>, random: &dyn Random) -> Result<Compared> {
+    pub(super) async fn run(mut self, there: &mut ServerConnection<'_>, random: &dyn Random) -> Result<Compared> {
         loop {
             let before = self.progress.done.len();
             let compared = match there.connection().await {
@@ -62,9 +62,9 @@ impl<'a> Comparing<'a> {
                 Ok(()) => break,
                 Err(e) if e.kind() == Kind::Retry => {
                     if !is_later(&e.to_string()) {
-                        self.progress.lost();
+                        self.progress.connection_lost();
                     }
-                    there.lost(e).await?;
+                    there.connection_lost(e).await?;
                 }
                 Err(e) => {
                     self.report.error = Some(e.to_string());

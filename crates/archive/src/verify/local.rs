@@ -37,16 +37,16 @@ impl Local {
 }
 
 /// Most damages that are reported one by one.
-const DAMAGES_TOLD: usize = 1000;
+const DAMAGES_REPORTED: usize = 1000;
 
 /// All messages of a folder of the backup, read and hashed.
 pub(super) fn read(backup: &dyn Backup, name: &FolderName, looked: &dyn Fn(&str)) -> Result<Local> {
-    let folder = backup.look(name)?;
+    let folder = backup.open_to_read(name)?;
     let mut local = Local::default();
     let (mut uids, mut evicted, mut damaged) = (Vec::new(), Vec::new(), Vec::new());
     let mut damage = |uid: Option<u32>, text: String| {
         damaged.extend(uid.and_then(Uid::new));
-        if local.damaged.len() < DAMAGES_TOLD {
+        if local.damaged.len() < DAMAGES_REPORTED {
             local.damaged.push(uid.map_or(text.clone(), |uid| format!("UID {uid}: {text}")));
         }
     };

@@ -29,7 +29,7 @@ pub(super) struct Ends<'a> {
     pub(super) all: &'a HashSet<FolderName>,
     pub(super) kept: &'a [BackupFolder],
     /// Superseded folders.
-    pub(super) aside: &'a [BackupFolder],
+    pub(super) superseded: &'a [BackupFolder],
 }
 
 /// The folders to compare.
@@ -60,7 +60,7 @@ impl<'a> Plan<'a> {
         wanted: impl Fn(&str) -> bool,
         only: Option<&HashMap<String, UidSet>>,
     ) -> Self {
-        let Ends { folders, all, kept, aside } = *ends;
+        let Ends { folders, all, kept, superseded } = *ends;
         let compared = |found: &&ListedMailbox| {
             found.selectable && only.is_none_or(|only| only.contains_key(found.name.as_str()))
         };
@@ -71,7 +71,7 @@ impl<'a> Plan<'a> {
         });
         let is_found =
             |kept: &&BackupFolder| folders.iter().any(|found| found.selectable && found.name == kept.name);
-        let alone = kept.iter().filter(|kept| !is_found(kept)).chain(aside);
+        let alone = kept.iter().filter(|kept| !is_found(kept)).chain(superseded);
         let alone = alone.filter(|kept| only.is_none() && wanted(kept.name.as_str()));
         let alone = alone.map(|kept| Alone { kept, is_there: all.contains(&kept.name) });
         Plan { with_server: with_server.collect(), alone: alone.collect() }
@@ -145,7 +145,7 @@ impl Progress {
     }
 
     /// A connection was lost at this message: the first one that did not come.
-    pub(super) fn lost(&mut self) {
+    pub(super) fn connection_lost(&mut self) {
         let first = self.chosen.as_ref().and_then(|chosen| chosen.difference(&self.done).first());
         if let Some(first) = first {
             *self.lost.entry(first).or_default() += 1;

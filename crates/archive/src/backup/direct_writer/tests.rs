@@ -101,10 +101,10 @@ fn no_write_succeeds_after_a_failure_until_reopened() {
     let mut file = Appending::open(&path, 0).unwrap();
     file.write_all(b"before").unwrap();
     file.sync().unwrap();
-    file.room = Some(1000);
+    file.full_at = Some(1000);
     assert_eq!(file.write_all(&vec![b'x'; 2 * PIECE]).unwrap_err().kind(), ErrorKind::StorageFull);
     file.cut(6).unwrap();
-    file.room = None;
+    file.full_at = None;
     assert!(file.write_all(b"after").is_err());
     assert!(file.sync().is_err());
     drop(file);

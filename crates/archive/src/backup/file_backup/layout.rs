@@ -30,7 +30,7 @@ pub(in crate::backup) trait Layout: Send + Sync + 'static {
     fn find(&self, root: &Path) -> Result<Vec<FoundFolder>>;
 
     /// The prefix of the place of a superseded folder.
-    fn aside(&self, place: &str) -> String {
+    fn superseded_prefix(&self, place: &str) -> String {
         place.to_owned()
     }
 
@@ -48,7 +48,7 @@ pub(in crate::backup) trait Layout: Send + Sync + 'static {
     fn is_as_left(&self, root: &Path, place: &str, last: &Commit) -> Result<bool>;
 
     /// Messages, and bytes on disk, that another program left at a place; `None`: unreadable.
-    fn untaken(&self, _root: &Path, _place: &str) -> Result<Option<(u64, u64)>> {
+    fn foreign_size(&self, _root: &Path, _place: &str) -> Result<Option<(u64, u64)>> {
         Ok(None)
     }
 
@@ -86,7 +86,7 @@ pub(in crate::backup) enum Purpose {
     /// For an update: messages that are missing in its files are forgotten, and so fetched again.
     Change,
     /// For reading: missing messages cannot be read, and the files may be put back.
-    Look,
+    Read,
 }
 
 /// A folder that was found.

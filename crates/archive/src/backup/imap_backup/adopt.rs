@@ -18,7 +18,7 @@ use super::json::{self, Entry};
 use super::quote::Unquoting;
 use super::segments::segments;
 use crate::backup::contents::Contents;
-use crate::backup::damaged::put_aside;
+use crate::backup::damaged::rename_damaged;
 use crate::backup::digest::Digesting;
 use crate::backup::journal::{FlagsRecord, Header, Journal, Message, Record};
 use crate::backup::line_ends::ToBytes;
@@ -39,7 +39,7 @@ pub struct Paths {
 /// `Corrupt` if the JSON cannot be read: nothing was changed then. `Retry`.
 pub fn adopt(paths: &Paths, header: Header, old: Option<Contents>) -> Result<(MboxFiles, Contents)> {
     let listed = listed(paths, false)?;
-    let Taken { contents: mut new, end, moved, lost } = take_all(paths, &header, listed, old.as_ref())?;
+    let Adopted { contents: mut new, end, moved, lost } = adopt_all(paths, &header, listed, old.as_ref())?;
     let taken = new.known.present();
     new.commit(end, &Resume::default())?;
     let orphans = save_orphans(paths, end, old.is_none())?;
@@ -89,7 +89,7 @@ pub fn adopt_to_read(
 ) -> Result<(Contents, Vec<String>)> {
     let listed = listed(paths, true)?;
     let damaged = listed.damaged.clone();
-    let Taken { contents: mut new, end, moved, lost } = take_all(paths, &header, listed, old)?;
+    let Adopted { contents: mut new, end, moved, lost } = adopt_all(paths, &header, listed, old)?;
     let folder = &header.folder;
     // How many messages a truncated JSON lacks is unknown; at least one.
     new.misses(lost + u64::from(damaged.is_some()));
@@ -150,7 +150,7 @@ fn corrupt(paths: &Paths, why: &str) -> Error {
 }
 
 /// The result of taking over.
-struct Taken {
+struct Adopted {
     contents: Contents,
     /// Where the last message ends.
     end: u64,
@@ -159,7 +159,7 @@ struct Taken {
     lost: u64,
 }
 
-fn take_all(paths: &Paths, header: &Header, listed: Listing, old: Option<&Contents>) -> Result<Taken> {
+fn adopt_all(paths: &Paths, header: &Header, listed: Listing, old: Option<&Contents>) -> Result<Adopted> {
     let Listing { mut entries, flags, head, .. } = listed;
     if head.uid_validity != header.uidvalidity {
         return Err(corrupt(paths, "the metadata is of another UIDVALIDITY"));
@@ -188,7 +188,7 @@ fn take_all(paths: &Paths, header: &Header, listed: Listing, old: Option<&Conten
         end = end.max(offset + length);
     }
     let lost = entries.len() as u64 - new.known.present();
-    Ok(Taken { contents: new, end, moved, lost })
+    Ok(Adopted { contents: new, end, moved, lost })
 }
 
 /// Adds a message to the new journal: with the old one's data if it is the same message, else as it
@@ -282,7 +282,7 @@ pub fn save_orphans(paths: &Paths, end: u64, foreign: bool) -> Result<Option<Pat
     }
     let mut mbox = open_file(&paths.mbox).map_err(|e| io_error(&paths.mbox, e))?;
     let orphans = longer(&paths.mbox, ".orphans");
-    put_aside(&orphans)?;
+    rename_damaged(&orphans)?;
     mbox.seek(SeekFrom::Start(end)).map_err(|e| io_error(&paths.mbox, e))?;
     replace(&orphans, longer(&orphans, ".new"), |out| {
         std::io::copy(&mut mbox, out).map(|_| ()).map_err(|e| io_error(&orphans, e))
@@ -308,7 +308,7 @@ pub fn is_earlier(json: &Path, contents: &Contents) -> Result<Option<bool>> {
                 }
                 Some(Ok((_, Record::Message(m)))) => {
                     // The JSON may leave out removed messages.
-                    earlier = !contents.known.contains(m.uid) || contents.came_again(m.uid);
+                    earlier = !contents.known.contains(m.uid) || contents.has_several_records(m.uid);
                 }
                 Some(Ok(_)) => {}
                 Some(Err(e)) => (earlier, failed) = (false, Some(e)),

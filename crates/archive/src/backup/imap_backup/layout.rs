@@ -12,10 +12,10 @@ use super::adopt::{Paths, adopt, adopt_to_read, is_earlier, reads_back, save_orp
 use super::files::{MboxFiles, is_published};
 use super::{json, name, rewrite};
 use crate::backup::contents::Contents;
-use crate::backup::damaged::put_aside;
+use crate::backup::damaged::rename_damaged;
 use crate::backup::file_backup::{FoundFolder, Layout, Purpose};
 use crate::backup::journal::{Commit, Header, Journal, Message};
-use crate::backup::reading::{Reading, Scratch, first_there};
+use crate::backup::reading::{Reading, Scratch, first_existing};
 use crate::backup::{Flags, FolderName};
 
 /// `FOLDER.mbox`, `FOLDER.imap`, `FOLDER.sealpost`.
@@ -60,7 +60,7 @@ impl Layout for ImapBackup {
         })
     }
 
-    fn untaken(&self, root: &Path, place: &str) -> Result<Option<(u64, u64)>> {
+    fn foreign_size(&self, root: &Path, place: &str) -> Result<Option<(u64, u64)>> {
         let paths = self.paths(root, place);
         let file = open_file(&paths.json).map_err(|e| io_error(&paths.json, e))?;
         let mut messages = 0;
@@ -87,17 +87,17 @@ impl Layout for ImapBackup {
         // A killed run left a move, or the replacement by rewritten files, unfinished.
         if let Some(to) = &header.moving_to {
             let there = self.paths(root, to);
-            paths.mbox = first_there([paths.mbox, there.mbox]);
-            paths.json = first_there([paths.json, there.json]);
+            paths.mbox = first_existing([paths.mbox, there.mbox]);
+            paths.json = first_existing([paths.json, there.json]);
         }
         if let Some(bytes) = header.rewritten {
             let mbox = rewrite::rewritten(&paths.mbox);
             if length(&mbox)? == bytes && bytes > 0 {
                 paths.mbox = mbox;
             }
-            paths.json = first_there([rewrite::rewritten(&paths.json), paths.json]);
+            paths.json = first_existing([rewrite::rewritten(&paths.json), paths.json]);
         }
-        let journal = match Contents::look(&paths.journal, scratch) {
+        let journal = match Contents::open_to_read(&paths.journal, scratch) {
             Err(e) if matches!(e.kind(), Kind::NotFound | Kind::Corrupt) => None,
             journal => Some(journal?),
         };
@@ -152,16 +152,16 @@ impl ImapBackup {
 
 /// Unreadable files are put aside, complete, and the folder begins empty.
 fn begin_anew(paths: &Paths, header: Header, why: &str) -> Result<(MboxFiles, Contents)> {
-    let mut aside = Vec::new();
+    let mut renamed = Vec::new();
     for path in [&paths.mbox, &paths.json] {
-        aside.extend(put_aside(path)?.map(|path| path.display().to_string()));
+        renamed.extend(rename_damaged(path)?.map(|path| path.display().to_string()));
     }
     let folder = header.folder.clone();
     let contents = Contents::new(Journal::create(&paths.journal, header.clone())?);
     let mut files = MboxFiles::open(paths.mbox.clone(), paths.json.clone(), header.uidvalidity, 0, None)?;
     files.notice(format!(
         "{folder}: {why}. No data was removed: the old files are now {}",
-        aside.join(" and ")
+        renamed.join(" and ")
     ));
     Ok((files, contents))
 }
@@ -194,7 +194,7 @@ fn open_ours(paths: &Paths, header: Header, purpose: Purpose) -> Result<(MboxFil
     let some_lost = !lost.is_empty();
     let what =
         if differ { "another program changed messages in the mbox" } else { "the mbox has become shorter" };
-    if some_lost && purpose == Purpose::Look {
+    if some_lost && purpose == Purpose::Read {
         let mut files =
             MboxFiles::open(paths.mbox.clone(), paths.json.clone(), uidvalidity, length, published)?;
         files.notice(contents.unreadable(lost.len(), what));

@@ -193,10 +193,10 @@ pub(super) fn prepare_renumbered(
             Some(Record::Message(Message { uid, flags: FlagsRecord::of(&flags), ..message }))
         }
         // Later changes are in the record that it has now.
-        Record::Flags { uid, .. } | Record::Gone { uid } if done.contains(&uid) => None,
+        Record::Flags { uid, .. } | Record::DeletedUpstream { uid } if done.contains(&uid) => None,
         record => Some(record),
     })?;
-    let back = uids.keys().filter(|uid| contents.known.is_gone(**uid)).count() as u64;
+    let back = uids.keys().filter(|uid| contents.known.is_deleted_upstream(**uid)).count() as u64;
     let (present, gone) = (last.present + back, last.gone.saturating_sub(back));
     journal.commit(&Commit { present, gone, shown: Some(shown), ..last })?;
     Ok(journal)

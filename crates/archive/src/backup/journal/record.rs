@@ -48,7 +48,7 @@ pub enum Record {
     },
     /// The server no longer has a stored message.
     #[n(6)]
-    Gone {
+    DeletedUpstream {
         /// Which.
         #[n(0)]
         uid: u32,
@@ -76,9 +76,9 @@ pub struct Header {
     /// Its files are being moved to this name: those found under the old one follow.
     #[n(4)]
     pub moving_to: Option<String>,
-    /// It was put aside: the server has another mailbox by this name now.
+    /// It is superseded: the server has another mailbox by this name now.
     #[n(5)]
-    pub aside: bool,
+    pub superseded: bool,
     /// Its data file was rewritten with so many bytes, and is about to replace the previous one.
     #[n(6)]
     pub rewritten: Option<u64>,

@@ -15,14 +15,14 @@ use sealpost_files::{io_error, open_file};
 
 use super::reader::{self, Ended, next_frame, one};
 use super::{Again, Commit, MAGIC, Record, Records, TRAILER_BYTES, read_exactly};
-use crate::backup::damaged::link_aside;
+use crate::backup::damaged::link_damaged;
 use crate::backup::digest::CHECK_BYTES;
 
 /// A journal was damaged, and its readable records are in a new one.
 #[derive(Debug)]
 pub struct Salvaged {
     /// The damaged one, unchanged.
-    pub aside: PathBuf,
+    pub damaged_copy: PathBuf,
     /// Number of unreadable places.
     pub unread: u64,
 }
@@ -30,11 +30,11 @@ pub struct Salvaged {
 impl Salvaged {
     /// The notice for the user.
     pub fn notice(&self, folder: &str) -> String {
-        let Salvaged { aside, unread } = self;
+        let Salvaged { damaged_copy, unread } = self;
         format!(
             "{folder}: its journal is damaged: all readable records are kept, {unread} places are unreadable; \
              `archive verify --all --repair` fetches their messages again; the damaged journal is in {}",
-            aside.display()
+            damaged_copy.display()
         )
     }
 }
@@ -106,9 +106,9 @@ pub(super) fn salvage(path: &Path) -> Result<Salvaged> {
     // treated as written by another program after the last run, and kept.
     let (data, shown) = (known.min(last.data), Some(0));
     again.commit(&Commit { data, present: last.present, gone: last.gone, shown, ..Commit::default() })?;
-    let aside = link_aside(path)?;
+    let damaged_copy = link_damaged(path)?;
     again.put_in_place(path)?;
-    Ok(Salvaged { aside, unread })
+    Ok(Salvaged { damaged_copy, unread })
 }
 
 /// Passes the records of that part of a journal to `each`, commits and headers included. `each`

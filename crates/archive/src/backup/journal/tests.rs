@@ -15,7 +15,7 @@ fn header(name: &str) -> Header {
         mailboxid: Some("F1".to_owned()),
         moving_to: None,
         rewritten: None,
-        aside: false,
+        superseded: false,
     }
 }
 
@@ -145,7 +145,7 @@ fn every_changed_byte_is_noticed() {
             continue;
         };
         // The changed transaction is read as far as possible, and the others completely.
-        assert_eq!(fs::read(&salvaged.aside).unwrap(), changed, "{at}");
+        assert_eq!(fs::read(&salvaged.damaged_copy).unwrap(), changed, "{at}");
         let known = uids(&records);
         let of_changed = (complete as u32 * 4).saturating_sub(3)..=complete as u32 * 4;
         let others = (1..=12).filter(|uid| !of_changed.contains(uid));
@@ -155,7 +155,7 @@ fn every_changed_byte_is_noticed() {
         assert_eq!((peeked.last.present, peeked.last.uidnext), (12, Commit::default().uidnext), "{at}");
         drop(journal);
         assert_eq!(read(&path).1, records, "{at}: once is enough");
-        fs::remove_file(salvaged.aside).unwrap();
+        fs::remove_file(salvaged.damaged_copy).unwrap();
     }
 }
 
@@ -193,7 +193,7 @@ fn a_changed_header_of_an_earlier_version_is_noticed() {
                 let again = Journal::peek(&path).unwrap();
                 assert!(is_known(&again.header) && again.header == *journal.header(), "{at}");
                 assert!(uids(&read_records(&journal)).ends_with(&[2, 3, 4]), "{at}");
-                fs::remove_file(journal.take_salvaged().unwrap().aside).unwrap();
+                fs::remove_file(journal.take_salvaged().unwrap().damaged_copy).unwrap();
             }
             Err(_) => assert_eq!(fs::read(&path).unwrap(), changed, "{at}: it is left as it is"),
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use sealpost_base::{Error, Result};
 use sealpost_files::io_error;
 
-use super::aside::Aside;
+use super::background_task::BackgroundTask;
 
 /// From so many messages on, the whole file system is synced at once rather than one file after the
 /// other, where that is possible.
@@ -24,7 +24,7 @@ pub struct Disk {
     /// Open as long as the folder is: a write error since then is reported once to a sync by this
     /// file descriptor.
     directory: Arc<File>,
-    ahead: Aside,
+    ahead: BackgroundTask,
     /// Written since the last write-back began.
     messages: usize,
     bytes: u64,
@@ -37,7 +37,7 @@ impl Disk {
     /// `Retry` if the directory cannot be opened.
     pub fn of(directory: &Path) -> Result<Self> {
         let directory = File::open(directory).map_err(|e| io_error(directory, e))?;
-        Ok(Disk { directory: Arc::new(directory), ahead: Aside::default(), messages: 0, bytes: 0 })
+        Ok(Disk { directory: Arc::new(directory), ahead: BackgroundTask::default(), messages: 0, bytes: 0 })
     }
 
     /// A message of so many bytes was written.

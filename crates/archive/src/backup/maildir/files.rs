@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use sealpost_base::{Error, Kind, Result, Uid, UidSet};
 use sealpost_files::{io_error, make_directory_in, open_file, owner, replace, sync_directory};
 
-use super::aside::Aside;
+use super::background_task::BackgroundTask;
 use super::disk::{Disk, TOGETHER};
 use super::name;
 use super::names::{Change, Names};
@@ -23,7 +23,7 @@ use crate::backup::{Arrived, Flags, KnownMessages, Resume};
 /// before they have a file.
 const BUFFER_BYTES: usize = 64 * 1024;
 /// From so many messages of a transaction on, they are named while the next ones arrive.
-pub(super) const ASIDE: usize = 64;
+pub(super) const BACKGROUND_MESSAGES: usize = 64;
 /// Messages that get other UIDs in one transaction.
 const RENUMBER: usize = 4096;
 /// Recorded instead of the time when names in `cur` last changed, so that the next run sees a
@@ -38,7 +38,7 @@ pub struct MaildirFiles {
     disk: Disk,
     /// Names the messages of the last transaction. Meanwhile arriving messages go to another
     /// directory: creating files and renaming them block each other in the same one.
-    naming: Aside,
+    naming: BackgroundTask,
     /// Where arriving messages are until they have a name: `tmp`, or [`OTHER`] in it.
     staging: PathBuf,
     buffer: Vec<u8>,
@@ -66,7 +66,7 @@ impl MaildirFiles {
         let names = Names::new(directory, uidvalidity);
         let mut files = MaildirFiles {
             disk: Disk::of(&names.directory)?,
-            naming: Aside::default(),
+            naming: BackgroundTask::default(),
             staging: names.tmp(),
             names,
             buffer: Vec::new(),
@@ -114,10 +114,10 @@ impl MaildirFiles {
             let Some(uid) = name::uid(&found, self.names.uidvalidity) else { continue };
             match contents.known.flags(uid) {
                 Some(flags)
-                    if is_what_was_kept(&entry.path(), uid, contents)?
+                    if is_recorded_message(&entry.path(), uid, contents)?
                         || self.names.find(uid, flags)?.is_none() =>
                 {
-                    self.names.place(staging, uid, flags, contents.came_again(uid))?;
+                    self.names.place(staging, uid, flags, contents.has_several_records(uid))?;
                 }
                 _ => fs::remove_file(entry.path()).map_err(|e| io_error(entry.path(), e))?,
             }
@@ -320,10 +320,10 @@ impl Files for MaildirFiles {
     fn committed(&mut self, contents: &Contents, _resume: &Resume) -> Result<()> {
         let (arrived, changes) = (std::mem::take(&mut self.arrived), std::mem::take(&mut self.changes));
         self.named |= !(arrived.is_empty() && changes.is_empty());
-        let is_aside = arrived.len() >= ASIDE && changes.is_empty();
+        let in_background = arrived.len() >= BACKGROUND_MESSAGES && changes.is_empty();
         let again: UidSet = arrived
             .iter()
-            .filter(|(uid, _)| contents.came_again(*uid))
+            .filter(|(uid, _)| contents.has_several_records(*uid))
             .filter_map(|(uid, _)| Uid::new(*uid))
             .collect();
         let (names, staging) = (self.names.clone(), self.staging.clone());
@@ -331,7 +331,7 @@ impl Files for MaildirFiles {
             let is_again = |uid| Uid::new(uid).is_some_and(|uid| again.contains(uid));
             arrived.iter().try_for_each(|(uid, flags)| names.place(&staging, *uid, flags, is_again(*uid)))
         };
-        if is_aside {
+        if in_background {
             self.naming.begin(give_names)?;
             let other = self.other();
             self.staging = if self.staging == other { self.names.tmp() } else { other };
@@ -418,7 +418,7 @@ fn system_time(seconds: i64) -> Option<SystemTime> {
 }
 
 /// Whether a file is the message that the journal has under this UID.
-fn is_what_was_kept(path: &Path, uid: u32, contents: &Contents) -> Result<bool> {
+fn is_recorded_message(path: &Path, uid: u32, contents: &Contents) -> Result<bool> {
     let message = contents.message(uid)?;
     let file = match open(path, &message) {
         Err(e) if e.kind() == Kind::Corrupt => return Ok(false),

@@ -14,7 +14,7 @@ use super::names::{self, Names};
 use crate::backup::contents::Contents;
 use crate::backup::file_backup::{FoundFolder, Layout, Purpose};
 use crate::backup::journal::{Commit, Header, Message, Record};
-use crate::backup::reading::{Reading, Scratch, first_there};
+use crate::backup::reading::{Reading, Scratch, first_existing};
 use crate::backup::{Flags, FolderName, KnownMessages, Resume};
 
 /// The journal of the folder in `directory`.
@@ -37,7 +37,7 @@ impl Layout for Maildir {
         name::directory(folder)
     }
 
-    fn aside(&self, place: &str) -> String {
+    fn superseded_prefix(&self, place: &str) -> String {
         if place.is_empty() { ".INBOX".to_owned() } else { place.to_owned() }
     }
 
@@ -77,7 +77,7 @@ impl Layout for Maildir {
         Ok(found)
     }
 
-    fn untaken(&self, root: &Path, place: &str) -> Result<Option<(u64, u64)>> {
+    fn foreign_size(&self, root: &Path, place: &str) -> Result<Option<(u64, u64)>> {
         let directory = root.join(place);
         let Some(uidvalidity) = names::uidvalidity(&directory)? else { return Ok(None) };
         let files = Names::new(directory, uidvalidity).unknown(&KnownMessages::new())?;
@@ -117,17 +117,17 @@ impl Layout for Maildir {
         let own = journal(&directory);
         // A killed run left the move unfinished.
         if let Some(to) = &header.moving_to
-            && first_there([directory.join("cur"), root.join(to).join("cur")]) != directory.join("cur")
+            && first_existing([directory.join("cur"), root.join(to).join("cur")]) != directory.join("cur")
         {
             directory = root.join(to);
         }
         let names = Names::new(directory, header.uidvalidity);
         let mut notices = Vec::new();
-        let (found, rebuilt) = match Contents::look(&own, scratch) {
+        let (found, rebuilt) = match Contents::open_to_read(&own, scratch) {
             Err(e) if matches!(e.kind(), Kind::NotFound | Kind::Corrupt) => {
                 let path = scratch.path();
                 rebuild(&names, &path, header.clone())?;
-                (Contents::look(&path, scratch)?, true)
+                (Contents::open_to_read(&path, scratch)?, true)
             }
             found => (found?, false),
         };
@@ -144,7 +144,7 @@ impl Layout for Maildir {
             let path = match names.find(message.uid, flags)? {
                 Some(path) => path,
                 // A killed run left them without their names.
-                None => first_there([
+                None => first_existing([
                     names.arriving(&names.tmp(), message.uid),
                     names.arriving(&names.tmp().join(OTHER), message.uid),
                 ]),
@@ -194,7 +194,7 @@ impl Layout for Maildir {
                 "{}: its journal is missing; adopted {messages} from the files",
                 header.folder
             ));
-        } else if purpose == Purpose::Look {
+        } else if purpose == Purpose::Read {
             contents.misses(unknown.len() as u64);
         } else if !unknown.is_empty() {
             let taken = take_over(&names, &mut contents)?;
@@ -210,7 +210,7 @@ impl Layout for Maildir {
             let what = counted(lost.len(), "file is missing", "files are missing");
             files.notice(match purpose {
                 Purpose::Change => contents.forget(&lost, 0, &what)?,
-                Purpose::Look => contents.unreadable(lost.len(), &what),
+                Purpose::Read => contents.unreadable(lost.len(), &what),
             });
         }
         Ok((files, contents))

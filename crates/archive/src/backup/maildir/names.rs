@@ -10,13 +10,13 @@ use sealpost_base::{Error, Result, Uid, UidSet};
 use sealpost_files::io_error;
 
 use super::name;
-use super::seen::{Changed, FileNames, Looking};
+use super::file_names::{Changed, FileNames, FileNamesBuilder};
 use crate::backup::{Flags, KnownMessages};
 
 /// How often a missing file is looked for while another program changes names, and the first pause,
 /// which doubles: five seconds in all.
-const LOOKS: u32 = 10;
-/// See [`LOOKS`].
+const FIND_ATTEMPTS: u32 = 10;
+/// See [`FIND_ATTEMPTS`].
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// The names of one folder.
@@ -27,7 +27,7 @@ pub struct Names {
     /// The UIDVALIDITY in each name.
     pub uidvalidity: u32,
     /// Files with unexpected names, read when one is needed.
-    seen: Arc<Mutex<FileNames>>,
+    file_names: Arc<Mutex<FileNames>>,
 }
 
 /// The UIDVALIDITY in the names of messages in the folder `directory`, if some have names of ours.
@@ -77,7 +77,7 @@ pub enum Change {
 impl Names {
     /// The names of the folder in `directory`.
     pub fn new(directory: PathBuf, uidvalidity: u32) -> Self {
-        Names { directory, uidvalidity, seen: Arc::default() }
+        Names { directory, uidvalidity, file_names: Arc::default() }
     }
 
     /// The directory of complete messages.
@@ -122,33 +122,33 @@ impl Names {
         if is_file(&expected) {
             return Ok(Some(expected));
         }
-        let seen = || self.seen().path(&self.directory, self.uidvalidity, uid).filter(|path| is_file(path));
-        if let Some(path) = seen() {
+        let cached = || self.file_names().path(&self.directory, self.uidvalidity, uid).filter(|path| is_file(path));
+        if let Some(path) = cached() {
             return Ok(Some(path));
         }
-        if self.seen().has_no(uid, self.changed()?) {
+        if self.file_names().has_no(uid, self.changed()?) {
             return Ok(None);
         }
         let found = self.undisturbed(|| {
-            self.look()?;
-            Ok(seen().or_else(|| is_file(&expected).then(|| expected.clone())))
+            self.read_file_names()?;
+            Ok(cached().or_else(|| is_file(&expected).then(|| expected.clone())))
         })?;
-        Ok(found.inspect_err(|since| self.seen().is_whole(*since)).ok())
+        Ok(found.inspect_err(|since| self.file_names().set_complete(*since)).ok())
     }
 
-    fn seen(&self) -> MutexGuard<'_, FileNames> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    fn file_names(&self) -> MutexGuard<'_, FileNames> {
+        self.file_names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reads the names of all files.
-    fn look(&self) -> Result<()> {
-        let mut looking = Looking::default();
+    fn read_file_names(&self) -> Result<()> {
+        let mut builder = FileNamesBuilder::default();
         self.each(|uid, part, entry| {
             if let Some(name) = entry.file_name().to_str() {
-                looking.add(uid, part, name, self.uidvalidity);
+                builder.add(uid, part, name, self.uidvalidity);
             }
         })?;
-        *self.seen() = looking.done();
+        *self.file_names() = builder.done();
         Ok(())
     }
 
@@ -227,7 +227,7 @@ impl Names {
         &self,
         mut look: impl FnMut() -> Result<Option<T>>,
     ) -> Result<std::result::Result<T, Changed>> {
-        for nth in 0..LOOKS {
+        for nth in 0..FIND_ATTEMPTS {
             let before = self.changed()?;
             if let Some(found) = look()? {
                 return Ok(Ok(found));

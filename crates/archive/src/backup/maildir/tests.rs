@@ -5,7 +5,7 @@ use std::fs;
 use proptest::prelude::*;
 use sealpost_imap::types::DateTime;
 
-use super::files::{ASIDE, OTHER};
+use super::files::{BACKGROUND_MESSAGES, OTHER};
 use super::names::Names;
 use super::*;
 use crate::backup::format_tests::*;
@@ -132,7 +132,7 @@ fn a_damaged_journal_loses_only_unreadable_records() {
         bytes[at] ^= 0x10;
         fs::write(changed.join("sealpost.journal"), bytes).unwrap();
         let backup = open(&changed).unwrap();
-        let mut folder = match backup.look(&folder_name(INBOX)) {
+        let mut folder = match backup.open_to_read(&folder_name(INBOX)) {
             Ok(folder) => folder,
             // Only the beginning names the mailbox.
             Err(e) => {
@@ -158,7 +158,7 @@ fn a_damaged_journal_loses_only_unreadable_records() {
         let unread = (1..=12).filter(|uid| !folder.known().contains(*uid)).count() as u64;
         assert_eq!(folder.unread(), unread, "{at}");
         drop((folder, backup));
-        let look = open(&changed).unwrap().look(&folder_name(INBOX)).map(|folder| folder.unread());
+        let look = open(&changed).unwrap().open_to_read(&folder_name(INBOX)).map(|folder| folder.unread());
         assert_eq!(look.unwrap(), unread, "{at}");
         let (_copy, mut folder) = opened(&changed, INBOX, 7);
         // Files are taken over; a changed UID has none.
@@ -191,9 +191,9 @@ fn a_missing_journal_is_rebuilt_from_the_files() {
                 Some(length) => fs::write(&journal, vec![0; length]).unwrap(),
             }
             let backup = open(root).unwrap();
-            let untaken = backup.untaken(&folder_name(name)).unwrap();
-            assert_eq!(untaken.map(|(messages, _)| messages), Some(9), "{name} {damage:?}");
-            let folder = backup.look(&folder_name(name)).unwrap();
+            let foreign_size = backup.foreign_size(&folder_name(name)).unwrap();
+            assert_eq!(foreign_size.map(|(messages, _)| messages), Some(9), "{name} {damage:?}");
+            let folder = backup.open_to_read(&folder_name(name)).unwrap();
             let read = read_all(&*folder);
             assert!(read.iter().all(|(uid, read)| read.bytes == mails[uid].bytes));
             assert_eq!((read.len(), folder.unread(), folder.resume()), (9, 0, Resume::default()));
@@ -220,8 +220,8 @@ fn unnamed_messages_count_as_unread_until_a_complete_pull() {
     let journal = root.join("sealpost.journal");
     let bytes = fs::read(&journal).unwrap();
     fs::remove_file(root.join("cur/V7U2.sealpost,U=2:2,S")).unwrap();
-    let misses = |backup: &dyn Backup| backup.look(&folder_name(INBOX)).unwrap().unread() == 1;
-    let is_named = |backup: &dyn Backup| backup.look(&folder_name(INBOX)).unwrap().known().contains(2);
+    let misses = |backup: &dyn Backup| backup.open_to_read(&folder_name(INBOX)).unwrap().unread() == 1;
+    let is_named = |backup: &dyn Backup| backup.open_to_read(&folder_name(INBOX)).unwrap().known().contains(2);
     let found = (bytes.len() / 4..bytes.len()).any(|at| {
         let mut changed = bytes.clone();
         changed[at] ^= 0x10;
@@ -275,9 +275,9 @@ fn findings_of_a_look_are_reported_by_the_backup() {
     give(&mut *folder, 1, &mail("A: b\r\n\r\nx\r\n"), 5).unwrap();
     folder.commit(&resume(2)).unwrap();
     drop(folder);
-    assert!(backup.look(&folder_name(INBOX)).is_ok() && backup.unreported().is_empty());
+    assert!(backup.open_to_read(&folder_name(INBOX)).is_ok() && backup.unreported().is_empty());
     fs::remove_file(directory.path().join("cur/V7U1.sealpost,U=1:2,S")).unwrap();
-    assert!(backup.look(&folder_name(INBOX)).is_ok());
+    assert!(backup.open_to_read(&folder_name(INBOX)).is_ok());
     let told = backup.unreported();
     assert!(told.len() == 1 && told[0].contains("1 file is missing"), "{told:?}");
     assert!(backup.unreported().is_empty());
@@ -481,13 +481,13 @@ fn names_of_many_are_given_meanwhile() {
     let root = directory.path().join("copy");
     let other = root.join("tmp").join(OTHER);
     let mails: Mails =
-        (1..=3 * ASIDE as u32).map(|uid| (uid, mail(&format!("A: {uid}\r\n\r\nx\r\n")))).collect();
+        (1..=3 * BACKGROUND_MESSAGES as u32).map(|uid| (uid, mail(&format!("A: {uid}\r\n\r\nx\r\n")))).collect();
     let (backup, mut folder) = opened(&root, INBOX, 7);
     let mut given = Mails::new();
     for (uid, mail) in &mails {
         give(&mut *folder, *uid, mail, 5).unwrap();
         given.insert(*uid, mail.clone());
-        if *uid % ASIDE as u32 == 0 {
+        if *uid % BACKGROUND_MESSAGES as u32 == 0 {
             folder.commit(&resume(uid + 1)).unwrap();
             assert_eq!(read_all(&*folder), given);
         }
@@ -497,7 +497,7 @@ fn names_of_many_are_given_meanwhile() {
     give(&mut *folder, 1000, &mail("lost"), 5).unwrap();
     assert_eq!(names(&other).len(), 1);
     drop((backup, folder));
-    for (uid, from) in [(2, root.join("tmp")), (ASIDE as u32 + 1, other.clone())] {
+    for (uid, from) in [(2, root.join("tmp")), (BACKGROUND_MESSAGES as u32 + 1, other.clone())] {
         let stem = format!("V7U{uid}.sealpost,U={uid}");
         fs::rename(root.join(format!("cur/{stem}:2,S")), from.join(stem)).unwrap();
     }
@@ -505,11 +505,11 @@ fn names_of_many_are_given_meanwhile() {
     assert_eq!(read_all(&*folder), mails);
     assert!(names(&root.join("tmp")).is_empty());
     // A complete run leaves none either.
-    (1001..=1000 + ASIDE as u32).for_each(|uid| give(&mut *folder, uid, &mail("new"), 5).unwrap());
+    (1001..=1000 + BACKGROUND_MESSAGES as u32).for_each(|uid| give(&mut *folder, uid, &mail("new"), 5).unwrap());
     folder.commit(&resume(2000)).unwrap();
     folder.close().unwrap();
     assert!(names(&root.join("tmp")).is_empty());
-    assert_eq!(names(&root.join("cur")).len(), 4 * ASIDE);
+    assert_eq!(names(&root.join("cur")).len(), 4 * BACKGROUND_MESSAGES);
 }
 
 #[test]
@@ -520,7 +520,7 @@ fn a_failed_rename_is_completed_at_reopening() {
     // An obstacle.
     let obstacle = root.join("cur/V7U9.sealpost,U=9:2,S");
     fs::create_dir_all(obstacle.join("x")).unwrap();
-    let mails: Mails = (1..=ASIDE as u32).map(|uid| (uid, mail("A: b\r\n\r\nx\r\n"))).collect();
+    let mails: Mails = (1..=BACKGROUND_MESSAGES as u32).map(|uid| (uid, mail("A: b\r\n\r\nx\r\n"))).collect();
     mails.iter().for_each(|(uid, mail)| give(&mut *folder, *uid, mail, 5).unwrap());
     folder.commit(&resume(65)).unwrap();
     give(&mut *folder, 100, &mail("more"), 5).unwrap();
@@ -550,7 +550,7 @@ fn names_never_share_files() {
         folder.commit(&resume(uid + 1)).unwrap();
     }
     for (name, uid) in all.iter().zip(1..).filter(|(name, _)| !name.is_empty()) {
-        let folder = backup.look(&folder_name(name)).unwrap();
+        let folder = backup.open_to_read(&folder_name(name)).unwrap();
         assert_eq!(read_all(&*folder), [(uid, mail(name))].into(), "{name}");
     }
     let lower: std::collections::HashSet<_> = names(&root).iter().map(|n| n.to_lowercase()).collect();

@@ -56,11 +56,11 @@ fn read(open_to_read: OpenBackup, root: &Path) -> (Vec<u32>, usize) {
     let elsewhere = tempfile::tempdir().unwrap();
     let to = maildir::open(elsewhere.path()).unwrap();
     for kept in backup.folders().unwrap() {
-        match backup.look(&kept.name) {
+        match backup.open_to_read(&kept.name) {
             Ok(folder) => {
                 let target = to.open(&kept.name, &kept.identity).unwrap();
                 told += transfer(&*folder, &[], target, &mut |_| true).unwrap().failed.len();
-                uids = read_all(&*to.look(&kept.name).unwrap()).into_keys().collect();
+                uids = read_all(&*to.open_to_read(&kept.name).unwrap()).into_keys().collect();
             }
             Err(e) => {
                 assert_ne!(e.kind(), Kind::Internal, "{e}");

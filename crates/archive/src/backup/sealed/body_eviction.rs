@@ -68,7 +68,7 @@ impl BodyEviction {
     }
 
     /// Whether the body of the message is evicted.
-    pub(super) fn is_given_up(&self, runtime: &Handle, account: &Account, object: ObjectId) -> Result<bool> {
+    pub(super) fn is_evicted(&self, runtime: &Handle, account: &Account, object: ObjectId) -> Result<bool> {
         self.with(runtime, account, |known| known.evicted.contains(&object))
     }
 

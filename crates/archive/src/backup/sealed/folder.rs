@@ -20,8 +20,8 @@ use super::at_server::AtServer;
 use super::body_eviction::BodyEviction;
 use super::flags::{from_account, to_account};
 use super::read::Blocking;
-use super::records::{ENTRY_MESSAGES, FolderRecord, aside_name, record_name, uid};
-use super::uids::{Uids, check_room};
+use super::records::{ENTRY_MESSAGES, FolderRecord, superseded_record_name, record_name, uid};
+use super::uids::{Uids, check_limits};
 use crate::backup::claim::Claim;
 use crate::backup::{Arrived, Flags, Folder, FolderName, KnownMessages, Resume, Stored, is_among, possible};
 use crate::refetch::Refetch;
@@ -92,7 +92,7 @@ impl SealedFolder {
         let state = account.state();
         let missing = || Error::not_found("the mailbox of the folder was removed");
         let found = state.mailbox(mailbox).ok_or_else(missing)?;
-        let mut names = [record_name(mailbox), aside_name(mailbox)].into_iter();
+        let mut names = [record_name(mailbox), superseded_record_name(mailbox)].into_iter();
         let name = names.find(|name| state.object(name).is_some()).ok_or_else(missing)?;
         let record: FolderRecord = minicbor::decode(state.object(&name).unwrap_or_default())
             .map_err(|e| Error::corrupt("the record of the folder cannot be read").with_source(e))?;
@@ -104,7 +104,7 @@ impl SealedFolder {
                 names.entry(row.flags).or_insert_with(|| from_account(&state.flags_by_name(row.flags)));
             known.insert(server, flags);
         }
-        record.gone.iter().for_each(|server| known.set_gone(server.get(), true));
+        record.gone.iter().for_each(|server| known.set_deleted_upstream(server.get(), true));
         drop(state);
         Ok(SealedFolder {
             runtime,
@@ -194,7 +194,7 @@ impl SealedFolder {
                 events.extend(uids.put(mailbox, &servers, local));
             }
             events.push(record.put_as(self.name.clone()));
-            check_room(state, &events)?;
+            check_limits(state, &events)?;
             Ok((events, local))
         };
         let committed = self.runtime.block_on(self.account.commit(decide))?;
@@ -223,7 +223,7 @@ impl SealedFolder {
             folder: FolderName::new(self.record.name.clone(), self.record.delimiter),
             uidvalidity: self.record.uidvalidity,
             uid,
-            gone: self.known.is_gone(uid),
+            gone: self.known.is_deleted_upstream(uid),
         };
         reader.with_bodies(refetch.at(self.account.id(), there))
     }
@@ -311,7 +311,7 @@ impl Folder for SealedFolder {
                 self.store(vec![arrived.clone()], async move { Ok(vec![ingest.finish().await?]) })?;
             }
         }
-        self.took(arrived);
+        self.record_arrival(arrived);
         Ok(())
     }
 
@@ -336,9 +336,9 @@ impl Folder for SealedFolder {
     fn flags(&mut self, uid: u32, flags: &Flags) -> Result<()> {
         self.check()?;
         if self.known.differs(uid, flags) {
-            let gone = self.known.is_gone(uid);
+            let gone = self.known.is_deleted_upstream(uid);
             self.known.insert(uid, flags);
-            self.known.set_gone(uid, gone);
+            self.known.set_deleted_upstream(uid, gone);
             self.flags.insert(uid, flags.clone());
             self.dirty = true;
         }
@@ -371,8 +371,8 @@ impl Folder for SealedFolder {
 
     fn mark_deleted_upstream(&mut self, uid: u32) -> Result<()> {
         self.check()?;
-        if self.known.contains(uid) && !self.known.is_gone(uid) {
-            self.known.set_gone(uid, true);
+        if self.known.contains(uid) && !self.known.is_deleted_upstream(uid) {
+            self.known.set_deleted_upstream(uid, true);
             self.dirty = true;
         }
         Ok(())
@@ -405,7 +405,7 @@ impl Folder for SealedFolder {
         let decide = |state: &AccountState| {
             let mut events = now.renumber(mailbox, &pairs);
             events.push(record.put_as(self.name.clone()));
-            check_room(state, &events)?;
+            check_limits(state, &events)?;
             Ok((events, ()))
         };
         self.runtime.block_on(self.account.commit(decide)).inspect_err(|_| self.broken = true)?;
@@ -490,7 +490,7 @@ impl Folder for SealedFolder {
                 flags: from_account(&state.flags_by_name(row.flags)),
                 internaldate: (message.received != UNKNOWN).then(|| DateTime::utc(message.received)),
                 size: message.size(),
-                gone: self.known.is_gone(server),
+                gone: self.known.is_deleted_upstream(server),
             }))
         })))
     }
@@ -519,7 +519,7 @@ impl Folder for SealedFolder {
 
     fn evicted(&self, uid: u32) -> Result<Option<[u8; 32]>> {
         let message = self.message(uid)?;
-        if !self.body_eviction.is_given_up(&self.runtime, &self.account, message.object)? {
+        if !self.body_eviction.is_evicted(&self.runtime, &self.account, message.object)? {
             return Ok(None);
         }
         self.runtime.block_on(self.account.reader(&message).evicted())

@@ -6,7 +6,7 @@ use minicbor::{Decode, Encode};
 use sealpost_account::{AccountState, Event};
 use sealpost_base::{MailboxId, Uid, UidSet};
 
-use crate::backup::{BackupFolder, FolderName, Identity, Resume, name_aside};
+use crate::backup::{BackupFolder, FolderName, Identity, Resume, name_superseded};
 
 /// Messages of one log entry.
 pub const ENTRY_MESSAGES: usize = 4096;
@@ -14,7 +14,7 @@ pub const ENTRY_MESSAGES: usize = 4096;
 pub(super) const PREFIX: &str = "archive/";
 /// The prefix of folder records, also those of superseded folders.
 pub(super) const FOLDER: &str = "archive/folder/";
-pub(super) const ASIDE: &str = "archive/aside/";
+pub(super) const SUPERSEDED: &str = "archive/aside/";
 
 /// The state of a folder besides its messages: the object `archive/folder/{mailbox}`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
@@ -83,7 +83,7 @@ pub(super) fn record_name(mailbox: MailboxId) -> String {
 }
 
 /// As [`record_name`], of a superseded folder.
-pub(super) fn aside_name(mailbox: MailboxId) -> String {
+pub(super) fn superseded_record_name(mailbox: MailboxId) -> String {
     format!("{ASIDE}{}", mailbox.0)
 }
 
@@ -93,11 +93,11 @@ pub(super) fn records(state: &AccountState) -> BTreeMap<MailboxId, FolderRecord>
 }
 
 /// The superseded folders, by name.
-pub(super) fn asides(state: &AccountState) -> BTreeMap<String, (MailboxId, FolderRecord)> {
+pub(super) fn superseded_by_name(state: &AccountState) -> BTreeMap<String, (MailboxId, FolderRecord)> {
     let records = records(state);
-    let aside = records_below(state, ASIDE).into_iter();
-    let aside = aside.map(|(id, record)| (record.name.clone(), record.uidvalidity, (id, record)));
-    name_aside(aside, |name| records.values().any(|record| record.name == name))
+    let superseded = records_below(state, SUPERSEDED).into_iter();
+    let superseded = superseded.map(|(id, record)| (record.name.clone(), record.uidvalidity, (id, record)));
+    name_superseded(superseded, |name| records.values().any(|record| record.name == name))
 }
 
 pub(super) fn records_below(state: &AccountState, prefix: &str) -> BTreeMap<MailboxId, FolderRecord> {

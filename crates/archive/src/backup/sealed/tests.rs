@@ -104,9 +104,9 @@ fn interrupted_backups_continue() {
     folder.commit(&resume(23)).unwrap();
     assert_eq!(read_all(&*folder), in_utc(&mails));
     folder.close().unwrap();
-    let folder = backup.look(&folder_name(INBOX)).unwrap();
+    let folder = backup.open_to_read(&folder_name(INBOX)).unwrap();
     assert_eq!(read_all(&*folder), in_utc(&mails));
-    assert!(folder.known().is_gone(10));
+    assert!(folder.known().is_deleted_upstream(10));
     assert_eq!((backup.folders().unwrap()[0].messages, backup.folders().unwrap()[0].gone), (4, 1));
 }
 

@@ -171,7 +171,7 @@ fn overlap(runs: &[Run]) -> bool {
 ///
 /// # Errors
 /// `Limit` if not.
-pub fn check_room(state: &AccountState, events: &[Event]) -> Result<()> {
+pub fn check_limits(state: &AccountState, events: &[Event]) -> Result<()> {
     let (mut bytes, mut count) = (state.objects_bytes(), state.object_count());
     for event in events {
         if let Event::ObjectPut { name, value } = event {

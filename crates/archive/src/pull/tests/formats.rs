@@ -21,7 +21,7 @@ fn texts(backup: &dyn Backup) -> Vec<(u32, String)> {
 }
 
 fn texts_of(backup: &dyn Backup, name: &str) -> Vec<(u32, String)> {
-    let folder = backup.look(&FolderName::new(name, Some('/'))).unwrap();
+    let folder = backup.open_to_read(&FolderName::new(name, Some('/'))).unwrap();
     let uids: Vec<u32> = folder.messages().unwrap().map(|stored| stored.unwrap().uid).collect();
     let read = |uid| {
         let mut text = String::new();
@@ -97,7 +97,7 @@ async fn a_removed_and_restored_file_is_found_again() {
         for _ in 0..2 {
             std::fs::rename(&data, &away).unwrap();
             let backup = open(&root).unwrap();
-            let folder = backup.look(&FolderName::new("INBOX", Some('/'))).unwrap();
+            let folder = backup.open_to_read(&FolderName::new("INBOX", Some('/'))).unwrap();
             assert_eq!(folder.messages().unwrap().count(), 4, "{format}");
             let reads =
                 |uid| folder.read(uid).is_ok_and(|mut bytes| bytes.read_to_end(&mut Vec::new()).is_ok());

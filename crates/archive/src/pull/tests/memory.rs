@@ -100,15 +100,15 @@ impl Backup for Memory {
         let contents = folders.entry(name.clone()).or_default();
         if contents.identity.as_ref().is_some_and(|i| i.uidvalidity != server.uidvalidity) {
             let old = std::mem::take(contents);
-            let aside = format!("{name}-{}", old.identity.as_ref().map_or(0, |i| i.uidvalidity));
-            folders.insert(aside, old);
+            let superseded = format!("{name}-{}", old.identity.as_ref().map_or(0, |i| i.uidvalidity));
+            folders.insert(superseded, old);
         }
         let contents = folders.entry(name.clone()).or_default();
         contents.identity = Some(server.clone());
         let mut known = KnownMessages::new();
         for (uid, message) in &contents.messages {
             known.insert(*uid, &message.arrived.flags);
-            known.set_gone(*uid, message.gone);
+            known.set_deleted_upstream(*uid, message.gone);
         }
         let now = contents.clone();
         Ok(Box::new(OpenFolder {
@@ -121,7 +121,7 @@ impl Backup for Memory {
         }))
     }
 
-    fn look(&self, folder: &FolderName) -> Result<Box<dyn Folder>> {
+    fn open_to_read(&self, folder: &FolderName) -> Result<Box<dyn Folder>> {
         let identity =
             self.folder(folder.as_str()).identity.ok_or_else(|| Error::not_found("no such folder"))?;
         self.open(folder, &identity)
@@ -184,7 +184,7 @@ impl Folder for OpenFolder {
     fn mark_deleted_upstream(&mut self, uid: u32) -> Result<()> {
         if let Some(message) = self.now.messages.get_mut(&uid) {
             message.gone = true;
-            self.known.set_gone(uid, true);
+            self.known.set_deleted_upstream(uid, true);
         }
         Ok(())
     }

@@ -43,7 +43,7 @@ fn names() -> Vec<String> {
 async fn subjects(place: &BackupPlace, name: String) -> Vec<String> {
     let backup = place.open().await;
     spawn_blocking(move || {
-        let folder = backup.look(&folder_name(&name)).unwrap();
+        let folder = backup.open_to_read(&folder_name(&name)).unwrap();
         let read = |uid| {
             let mut text = String::new();
             folder.read(uid).unwrap().read_to_string(&mut text).unwrap();
@@ -110,7 +110,7 @@ async fn links_that_lead_out_of_a_copy_are_not_followed() {
         std::os::unix::fs::symlink(&secret, &file).unwrap();
         let backup = place.open().await;
         let read = spawn_blocking(move || {
-            let Ok(folder) = backup.look(&folder_name("INBOX")) else { return String::new() };
+            let Ok(folder) = backup.open_to_read(&folder_name("INBOX")) else { return String::new() };
             let mut text = String::new();
             if let Ok(mut bytes) = folder.read(1) {
                 let _ = bytes.read_to_string(&mut text);

@@ -115,7 +115,7 @@ impl Both {
     async fn copied(&self, folder: &'static str) -> (Vec<Vec<u8>>, u64) {
         let backup = self.place.open().await;
         spawn_blocking(move || {
-            let Ok(folder) = backup.look(&folder_name(folder)) else { return Default::default() };
+            let Ok(folder) = backup.open_to_read(&folder_name(folder)) else { return Default::default() };
             let read = |uid| {
                 let mut bytes = Vec::new();
                 folder.read(uid).unwrap().read_to_end(&mut bytes).unwrap();
@@ -138,7 +138,7 @@ impl Both {
         let backup = self.place.open().await;
         let uids = |known: &KnownMessages| known.uids().iter().map(|uid| uid.get()).collect::<Vec<_>>();
         let kept =
-            spawn_blocking(move || uids(backup.look(&folder_name(folder)).unwrap().known())).await.unwrap();
+            spawn_blocking(move || uids(backup.open_to_read(&folder_name(folder)).unwrap().known())).await.unwrap();
         let world = self.script.world.lock().unwrap();
         let wanted: Vec<u32> = world.boxes[folder].messages.keys().copied().collect();
         assert_eq!(kept, wanted, "{:?}", self.place.format);
@@ -312,8 +312,8 @@ async fn a_recreated_folder_gets_the_superseded_messages() {
             assert_eq!(both.script.asked_for("BODY.PEEK[]"), fetched, "{format:?}");
             both.is_the_same("INBOX").await;
             let backup = both.place.open().await;
-            let aside = spawn_blocking(move || backup.superseded().unwrap()).await.unwrap();
-            assert!(aside.is_empty(), "{format:?} {aside:?}");
+            let superseded = spawn_blocking(move || backup.superseded().unwrap()).await.unwrap();
+            assert!(superseded.is_empty(), "{format:?} {superseded:?}");
             let all = both.restore_with(&both.script, |options| options.include_superseded = true).await;
             assert_eq!(was_put(&all), 0, "{format:?}");
         }

@@ -214,7 +214,7 @@ impl Script {
             host: "127.0.0.1".into(),
             port: self.port,
             security: Security::None,
-            tls: Trust::nobody().config().unwrap(),
+            tls: Trust::none().config().unwrap(),
             user: "me".into(),
             credentials: Arc::new(Credential::Password(sealpost_imap::types::Secret::new(
                 b"secret".to_vec(),

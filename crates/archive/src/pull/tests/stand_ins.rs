@@ -39,7 +39,7 @@ fn there(script: &Script, without: &[u32]) -> Vec<(u32, Vec<u8>)> {
 async fn kept(place: &BackupPlace) -> Vec<(u32, Vec<u8>)> {
     let backup = place.open().await;
     spawn_blocking(move || {
-        let folder = backup.look(&folder_name("INBOX")).unwrap();
+        let folder = backup.open_to_read(&folder_name("INBOX")).unwrap();
         let read = |uid| {
             let mut bytes = Vec::new();
             folder.read(uid).unwrap().read_to_end(&mut bytes).unwrap();
@@ -141,20 +141,20 @@ fn a_commit_waits_for_unconfirmed_messages() {
     let mut to = to;
     runtime.block_on(async {
         to.send(Work::Messages(vec![message(1)])).await.unwrap();
-        to.send(Work::Unsure(vec![message(2), message(3)])).await.unwrap();
-        to.send(Work::Sure(vec![2])).await.unwrap();
+        to.send(Work::Unconfirmed(vec![message(2), message(3)])).await.unwrap();
+        to.send(Work::Confirmed(vec![2])).await.unwrap();
         // The writer decides when it takes its work.
         while !to.is_held_up() {
             clock.advance(std::time::Duration::from_secs(1));
-            to.send(Work::Sure(Vec::new())).await.unwrap();
+            to.send(Work::Confirmed(Vec::new())).await.unwrap();
             tokio::task::yield_now().await;
         }
-        assert!(backup.texts("INBOX").is_empty(), "3 is unsure");
+        assert!(backup.texts("INBOX").is_empty(), "3 is unconfirmed");
         to.send(Work::Undo(vec![3])).await.unwrap();
         to.go_on().await.unwrap();
         assert_eq!(backup.texts("INBOX"), texts([1, 2]));
         // The sender ends before it confirms this message.
-        to.send(Work::Unsure(vec![message(4)])).await.unwrap();
+        to.send(Work::Unconfirmed(vec![message(4)])).await.unwrap();
         drop(to);
     });
     let (written, done) = writing.join().unwrap();

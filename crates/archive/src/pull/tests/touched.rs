@@ -150,7 +150,7 @@ async fn files_that_were_cut_or_removed_are_noticed_and_mended() {
         assert!(notes.contains(said), "{what}: {notes}");
         assert_eq!(report.new_messages().0, again, "{what}");
         let backup = opened(open, root).await;
-        let folder = backup.look(&FolderName::new("INBOX", Some('/'))).unwrap();
+        let folder = backup.open_to_read(&FolderName::new("INBOX", Some('/'))).unwrap();
         let mut kept: Vec<(u32, String)> = read_all(&*folder)
             .into_iter()
             .map(|(uid, mail)| (uid, String::from_utf8(mail.bytes).unwrap()))
@@ -195,13 +195,13 @@ async fn missing_dates_are_asked_for_once() {
         });
         told(&script, imap_backup::open, root, options()).await;
         let backup = opened(imap_backup::open, root).await;
-        let folder = backup.look(&FolderName::new("INBOX", Some('/'))).unwrap();
+        let folder = backup.open_to_read(&FolderName::new("INBOX", Some('/'))).unwrap();
         let mails = read_all(&*folder);
         let undated: Vec<u32> = mails.iter().filter(|(_, m)| m.date.is_none()).map(|(uid, _)| *uid).collect();
         assert_eq!((mails.len(), &*undated), (1200, &[3, 7][..]), "{capabilities}");
         assert!(mails.values().filter_map(|mail| mail.date).all(|date| date.zone_minutes() == -420));
         assert_eq!(mails[&1201].bytes, b"A: b\r\n\r\nLF\nand\r\nCRLF\n");
-        assert!(folder.known().is_gone(7));
+        assert!(folder.known().is_deleted_upstream(7));
         drop((folder, backup));
         let commands = 1199usize.div_ceil(500);
         assert_eq!(script.asked_for("(UID INTERNALDATE)"), commands, "{capabilities}");
@@ -250,7 +250,7 @@ async fn a_date_that_ends_connections_blocks_no_new_message() {
     let (_stop, tools) = tools();
     pull(&script.server(), backup, &options(), &tools).await.unwrap();
     let backup = opened(imap_backup::open, root).await;
-    let folder = backup.look(&FolderName::new("INBOX", Some('/'))).unwrap();
+    let folder = backup.open_to_read(&FolderName::new("INBOX", Some('/'))).unwrap();
     assert!(folder.known().contains(21));
 }
 

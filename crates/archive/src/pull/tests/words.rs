@@ -51,7 +51,7 @@ async fn pulls<const N: usize>(
         }
     }
     let backup = open(format, directory.path(), &store, &key).await;
-    let folder = backup.look(&FolderName::new("INBOX", Some('/'))).unwrap();
+    let folder = backup.open_to_read(&FolderName::new("INBOX", Some('/'))).unwrap();
     (reports, uids.map(|uid| folder.known().flags(uid).unwrap().clone()))
 }
 

@@ -41,8 +41,8 @@ fn every_folder_of_either_side_is_compared_once() {
     let folders = [found("INBOX", true), found("New", true), found("Parent", false)];
     let all = ["INBOX", "New", "Other"].map(folder_name).into();
     let kept = [kept("INBOX", None), kept("Parent", None), kept("Other", None), kept("Gone", None)];
-    let aside = [super::tests::kept("INBOX-6", Some("INBOX"))];
-    let ends = Ends { folders: &folders, all: &all, kept: &kept, aside: &aside };
+    let superseded = [super::tests::kept("INBOX-6", Some("INBOX"))];
+    let ends = Ends { folders: &folders, all: &all, kept: &kept, superseded: &superseded };
     let named = |names: &[(&str, bool)]| names.iter().map(|(n, b)| ((*n).to_owned(), *b)).collect::<Vec<_>>();
     let (with_server, alone) = names(&Plan::of(&ends, |_| true, None));
     assert_eq!(with_server, named(&[("INBOX", true), ("New", false)]));
@@ -56,7 +56,7 @@ fn after_a_repair_only_damaged_messages_are_compared() {
     let folders = [found("INBOX", true), found("New", true)];
     let all = ["INBOX", "New"].map(folder_name).into();
     let kept = [kept("INBOX", None), kept("Gone", None)];
-    let ends = Ends { folders: &folders, all: &all, kept: &kept, aside: &[] };
+    let ends = Ends { folders: &folders, all: &all, kept: &kept, superseded: &[] };
     let only = HashMap::from([("INBOX".to_owned(), set(&[3]))]);
     let plan = Plan::of(&ends, |_| true, Some(&only));
     assert_eq!((plan.with_server.len(), plan.alone.len()), (1, 0));
@@ -102,7 +102,7 @@ fn a_message_that_ends_every_connection_is_skipped() {
     progress.done = set(&[1]);
     for _ in 0..ATTEMPTS {
         assert_eq!(progress.left(&common), set(&[2, 3]));
-        progress.lost();
+        progress.connection_lost();
     }
     assert_eq!((progress.left(&common), progress.unsent(&common)), (set(&[3]), set(&[2, 3])));
 }

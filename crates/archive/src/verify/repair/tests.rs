@@ -81,7 +81,7 @@ impl Fixture {
     async fn message(&self, uid: u32) -> (Stored, Result<String, String>) {
         let backup = self.open().await;
         let read = move || {
-            let folder = backup.look(&folder_name("INBOX")).unwrap();
+            let folder = backup.open_to_read(&folder_name("INBOX")).unwrap();
             let found: Vec<_> =
                 folder.messages().unwrap().filter_map(Result::ok).filter(|m| m.uid == uid).collect();
             assert_eq!(found.len(), 1);

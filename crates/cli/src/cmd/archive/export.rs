@@ -126,7 +126,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
             if dry_run {
                 return plan(&*from, &restored, &*to, &kept);
             }
-            let source = match from.look(&kept.name) {
+            let source = match from.open_to_read(&kept.name) {
                 Err(e) if !matches!(e.kind(), Kind::Retry | Kind::Internal) => return Ok(unreadable(&e)),
                 source => source?,
             };
@@ -185,13 +185,13 @@ fn plan(
                    first";
         return Ok(Transferred { failed: vec![(0, why.to_owned())], ..Transferred::default() });
     }
-    let source = match from.look(&kept.name) {
+    let source = match from.open_to_read(&kept.name) {
         Err(e) if !matches!(e.kind(), Kind::Retry | Kind::Internal) => return Ok(unreadable(&e)),
         source => source?,
     };
     let twins = twins(&*source, restored, kept);
     match there {
-        Some(there) => planned(&*source, &twins, to.look(&there.name)?.known()),
+        Some(there) => planned(&*source, &twins, to.open_to_read(&there.name)?.known()),
         None => planned(&*source, &twins, &KnownMessages::new()),
     }
 }

@@ -411,7 +411,7 @@ impl<'a> Folder<'a> {
                 Some(Reason::Restored) => "has restored messages",
                 Some(Reason::Changed) => "changed",
                 Some(Reason::Again) => "to be fetched again",
-                Some(Reason::Gone) => "has removed messages",
+                Some(Reason::DeletedUpstream) => "has removed messages",
                 Some(Reason::Unknown) | None => "to be compared",
             },
             planned: report.planned,

@@ -30,7 +30,7 @@ impl Putting {
 }
 
 impl Observer for Putting {
-    fn looking(&self, folder: &str) {
+    fn comparing(&self, folder: &str) {
         self.bar.set_message(format!("comparing {folder}"));
     }
 

@@ -177,7 +177,7 @@ impl SourceServer {
     /// If the certificates cannot be read.
     pub fn with(&self, credentials: Arc<dyn Credentials>) -> Result<Server> {
         let trust = match (&self.ca, self.tls) {
-            (_, Tls::None) => Trust::nobody(),
+            (_, Tls::None) => Trust::none(),
             (Some(file), _) => Trust::file(Path::new(file)).context("--ca")?,
             (None, _) => Trust::system()?,
         };

@@ -99,19 +99,19 @@ async fn look(account: String, target: &Target<'_>, global: &Global) -> Result<S
     tell(&*copy);
     let look = move || {
         let folder = |kept: BackupFolder| {
-            let untaken = copy.untaken(&kept.name)?;
+            let foreign_size = copy.foreign_size(&kept.name)?;
             Ok::<_, sealpost_base::Error>(Folder {
                 name: kept.name.to_string(),
                 uidvalidity: kept.identity.uidvalidity,
-                messages: untaken.map_or(kept.messages, |(messages, _)| messages),
+                messages: foreign_size.map_or(kept.messages, |(messages, _)| messages),
                 gone: kept.gone,
                 complete: kept.resume.whole,
-                pulled: untaken.is_none(),
+                pulled: foreign_size.is_none(),
             })
         };
         let folders: Vec<_> = copy.folders()?.into_iter().map(folder).collect::<Result<_, _>>()?;
-        let aside: Vec<_> = copy.superseded()?.into_iter().map(folder).collect::<Result<_, _>>()?;
-        Ok::<_, sealpost_base::Error>((folders, aside, copy.bodies()?))
+        let superseded: Vec<_> = copy.superseded()?.into_iter().map(folder).collect::<Result<_, _>>()?;
+        Ok::<_, sealpost_base::Error>((folders, superseded, copy.bodies()?))
     };
     let (mut folders, superseded, bodies) = tokio::task::spawn_blocking(look).await??;
     folders.sort_by(|a, b| a.name.cmp(&b.name));

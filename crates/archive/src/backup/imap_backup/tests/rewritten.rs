@@ -31,7 +31,7 @@ fn with_deleted(root: &Path) -> Mails {
 fn check(root: &Path, mails: &Mails) {
     let (backup, mut folder) = opened(root, INBOX, 7);
     assert_eq!(read_all(&*folder), *mails);
-    assert!(folder.known().is_gone(4) && !folder.known().contains(2));
+    assert!(folder.known().is_deleted_upstream(4) && !folder.known().contains(2));
     assert!(folder.notices().is_empty());
     let more = mail("more\r\n");
     give(&mut *folder, 20, &more, 3).unwrap();

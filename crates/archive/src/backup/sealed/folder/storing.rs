@@ -50,19 +50,19 @@ impl SealedFolder {
         self.gathered.bytes += bytes.len();
         self.gathered.messages.push(bytes);
         self.gathered.arrived.push(arrived.clone());
-        self.took(arrived);
+        self.record_arrival(arrived);
         Ok(())
     }
 
     /// The message belongs to the folder from now on. The flags of the message that it replaces
     /// count: the owner may have changed them here.
-    pub(super) fn took(&mut self, arrived: &Arrived) {
+    pub(super) fn record_arrival(&mut self, arrived: &Arrived) {
         match Uid::new(arrived.uid)
             .filter(|uid| self.replace.remove(*uid) && self.known.contains(arrived.uid))
         {
             Some(uid) => {
                 self.replaced.insert(uid);
-                self.known.set_gone(arrived.uid, false);
+                self.known.set_deleted_upstream(arrived.uid, false);
             }
             None => {
                 self.known.insert(arrived.uid, &arrived.flags);

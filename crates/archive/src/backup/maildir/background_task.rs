@@ -1,4 +1,4 @@
-//! [`Aside`]: work on a separate thread while the folder is written to.
+//! [`BackgroundTask`]: work on a separate thread while the folder is written to.
 
 use std::sync::{Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
@@ -8,17 +8,17 @@ use sealpost_base::{Error, Result};
 /// One task at a time. After a failure all calls fail: the rest of the work is done when the folder
 /// is opened again.
 #[derive(Default)]
-pub struct Aside(Mutex<AsideState>);
+pub struct BackgroundTask(Mutex<BackgroundState>);
 
 #[derive(Default)]
-enum AsideState {
+enum BackgroundState {
     #[default]
     Idle,
     Busy(JoinHandle<Result<()>>),
     Failed,
 }
 
-impl Aside {
+impl BackgroundTask {
     /// Starts `work`, after the running task.
     ///
     /// # Errors
@@ -27,7 +27,7 @@ impl Aside {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.wait()?;
         *state = match Builder::new().name("archive-aside".into()).spawn(work) {
-            Ok(thread) => AsideState::Busy(thread),
+            Ok(thread) => BackgroundState::Busy(thread),
             Err(e) => return Err(Error::retry("no thread can be started").with_source(e)),
         };
         Ok(())
@@ -39,7 +39,7 @@ impl Aside {
     /// The error of the last task.
     pub fn begin_if_idle(&self, work: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
         let is_busy = match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
-            AsideState::Busy(thread) => !thread.is_finished(),
+            BackgroundState::Busy(thread) => !thread.is_finished(),
             _ => false,
         };
         if is_busy { Ok(()) } else { self.begin(work) }
@@ -54,24 +54,24 @@ impl Aside {
     }
 }
 
-impl AsideState {
+impl BackgroundState {
     fn wait(&mut self) -> Result<()> {
         let done = match std::mem::take(self) {
-            AsideState::Idle => Ok(()),
-            AsideState::Busy(thread) => {
+            BackgroundState::Idle => Ok(()),
+            BackgroundState::Busy(thread) => {
                 thread.join().unwrap_or_else(|_| Err(Error::internal("a thread panicked")))
             }
-            AsideState::Failed => Err(Error::retry("an earlier operation failed; open the folder again")),
+            BackgroundState::Failed => Err(Error::retry("an earlier operation failed; open the folder again")),
         };
         if done.is_err() {
-            *self = AsideState::Failed;
+            *self = BackgroundState::Failed;
         }
         done
     }
 }
 
 /// The next owner of the folder finds no task running in it.
-impl Drop for Aside {
+impl Drop for BackgroundTask {
     fn drop(&mut self) {
         let _ = self.wait();
     }
@@ -85,31 +85,31 @@ mod tests {
 
     #[test]
     fn one_thing_is_done_at_a_time_and_waited_for() {
-        let (aside, (go, gone), (done, seen)) = (Aside::default(), channel::<()>(), channel());
+        let (task, (go, gone), (done, seen)) = (BackgroundTask::default(), channel::<()>(), channel());
         let first = done.clone();
-        let wait_and_tell = move || {
+        let wait_and_notify = move || {
             gone.recv().unwrap();
             first.send(1).unwrap();
             Ok(())
         };
-        aside.begin(wait_and_tell).unwrap();
-        aside.begin_if_idle(|| panic!("the first one is not done")).unwrap();
+        task.begin(wait_and_notify).unwrap();
+        task.begin_if_idle(|| panic!("the first one is not done")).unwrap();
         go.send(()).unwrap();
-        let tell = move || {
+        let notify = move || {
             done.send(2).unwrap();
             Ok(())
         };
-        aside.begin(tell).unwrap();
-        aside.wait().unwrap();
+        task.begin(notify).unwrap();
+        task.wait().unwrap();
         assert_eq!(seen.try_iter().collect::<Vec<i32>>(), [1, 2]);
     }
 
     #[test]
     fn a_failure_is_reported_by_all_later_calls() {
-        let aside = Aside::default();
-        aside.begin(|| Err(Error::retry("the disk"))).unwrap();
-        assert_eq!(aside.wait().unwrap_err().to_string(), "the disk");
-        assert!(aside.wait().is_err());
-        assert!(aside.begin(|| panic!("nothing is done any more")).is_err());
+        let task = BackgroundTask::default();
+        task.begin(|| Err(Error::retry("the disk"))).unwrap();
+        assert_eq!(task.wait().unwrap_err().to_string(), "the disk");
+        assert!(task.wait().is_err());
+        assert!(task.begin(|| panic!("nothing is done any more")).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! [`There`]: the server, over as many connections as needed.
+//! [`ServerConnection`]: the server, over as many connections as needed.
 
 use std::collections::HashSet;
 
@@ -10,14 +10,14 @@ use crate::client::{Backoff, Connection, ListedMailbox, Server};
 use crate::pull::gmail;
 
 /// The server, and a connection that is made again when it is lost.
-pub(super) struct There<'a> {
+pub(super) struct ServerConnection<'a> {
     pub(super) server: &'a Server,
     pub(super) connection: Option<Connection>,
     pub(super) backoff: Backoff,
     pub(super) random: &'a dyn Random,
 }
 
-impl There<'_> {
+impl ServerConnection<'_> {
     pub(super) async fn connection(&mut self) -> Result<&mut Connection> {
         if self.connection.is_none() {
             self.connection = Some(Connection::open(self.server).await?);
@@ -39,7 +39,7 @@ impl There<'_> {
     }
 
     /// Waits before the next attempt; the error if there is none.
-    pub(super) async fn lost(&mut self, error: Error) -> Result<()> {
+    pub(super) async fn connection_lost(&mut self, error: Error) -> Result<()> {
         self.connection = None;
         let Some(wait) = self.backoff.next(&error, self.random) else { return Err(error) };
         tokio::time::sleep(wait).await;
