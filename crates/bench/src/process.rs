@@ -50,16 +50,16 @@ impl Tree {
 
     /// All live process ids of the tree.
     pub fn pids(&self) -> Vec<u32> {
-        self.look().0
+        self.sample().0
     }
 
     /// The present use of its processes, together.
     pub fn usage(&self) -> Usage {
-        self.look().1
+        self.sample().1
     }
 
     /// Both, from one read.
-    fn look(&self) -> (Vec<u32>, Usage) {
+    fn sample(&self) -> (Vec<u32>, Usage) {
         let add = |sum: Usage, (_, one): (u32, Usage)| Usage {
             cpu_seconds: sum.cpu_seconds + one.cpu_seconds,
             rss_bytes: sum.rss_bytes + one.rss_bytes,

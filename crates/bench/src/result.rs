@@ -302,8 +302,8 @@ impl Phase {
 
     /// Sets the server's use. Processes that had ended before the phase have no figures.
     pub fn set_use(&mut self, mark: Mark, used: Use) {
-        (self.begin, self.end, self.server_ended) = (mark.at, used.at, used.gone);
-        if used.gone.is_some_and(|gone| gone <= mark.at) {
+        (self.begin, self.end, self.server_ended) = (mark.at, used.at, used.ended_at);
+        if used.ended_at.is_some_and(|ended_at| ended_at <= mark.at) {
             return;
         }
         self.cpu_seconds = Some(used.cpu_seconds);

@@ -36,7 +36,7 @@ pub const USERS: usize = 16;
 pub const OFTEN: Every = Every { usage: Duration::from_millis(20), memory: Duration::from_millis(50) };
 
 const IN_TURN: &str = include_str!("seeds/in-turn.toml");
-const THE_REST: &str = include_str!("seeds/seeds.toml");
+const CONCURRENT: &str = include_str!("seeds/seeds.toml");
 
 /// One line of the study.
 struct Figure {
@@ -78,7 +78,7 @@ const FIGURES: [Figure; 11] = [
             // Free memory is used again: the cost of sessions is then within the peak and cannot be
             // separated.
             let each = |grown| units::peak(Some(grown / USERS as u64), idle.peak_at_least);
-            Some(grown.map_or(NOT_SEEN.into(), each))
+            Some(grown.map_or(NO_GROWTH.into(), each))
         },
     },
     Figure {
@@ -96,7 +96,7 @@ const FIGURES: [Figure; 11] = [
 ];
 
 /// The figure for memory that did not grow: free memory may have been used again.
-const NOT_SEEN: &str = "not seen";
+const NO_GROWTH: &str = "not seen";
 
 fn peak(run: &ServerRun, phase: &str) -> Option<String> {
     let phase = run.phase(phase)?;
@@ -146,7 +146,7 @@ pub fn scenarios() -> Result<[Scenario; 2], String> {
     let set = |users| Overrides { users, ..Overrides::default() };
     Ok([
         Scenario::parse("seeds-in-turn", IN_TURN, &set(1))?,
-        Scenario::parse("seeds", THE_REST, &set(USERS))?,
+        Scenario::parse("seeds", CONCURRENT, &set(USERS))?,
     ])
 }
 

@@ -125,11 +125,11 @@ impl Config {
         config.file = file;
         if let Some(dir) = &global.dir {
             config.directory.clone_from(dir);
-            config.came_from("directory", Origin::Flag("--dir"));
+            config.set_origin("directory", Origin::Flag("--dir"));
         }
         if let Some(level) = global.log_level {
             config.log.level = level;
-            config.came_from("log.level", Origin::Flag("--log-level"));
+            config.set_origin("log.level", Origin::Flag("--log-level"));
         }
         config.settings.tls = config.tls();
         Ok(config)
@@ -144,7 +144,7 @@ impl Config {
     pub fn bound_memory(&mut self, option: &MemoryOption) {
         if let Some(memory) = option.memory {
             self.settings.memory = memory;
-            self.came_from("memory", Origin::Flag("--memory"));
+            self.set_origin("memory", Origin::Flag("--memory"));
         }
     }
 
@@ -183,7 +183,7 @@ impl Config {
         keys::position(name).map_or(Origin::Default, |at| self.origins[at])
     }
 
-    fn came_from(&mut self, name: &str, origin: Origin) {
+    fn set_origin(&mut self, name: &str, origin: Origin) {
         if let Some(at) = keys::position(name) {
             self.origins[at] = origin;
         }

@@ -192,11 +192,11 @@ impl DataDir {
 
     /// Notifies servers, over the bus if there is one, that the record of this account was changed.
     /// They find it out by themselves, later.
-    pub async fn tell_of_record(&self, account: AccountId) {
+    pub async fn notify_record_changed(&self, account: AccountId) {
         if self.settings.bus.url.is_empty() {
             return;
         }
-        if let Err(error) = sealpost_server::bus::tell_of_record(&self.settings.bus, account).await {
+        if let Err(error) = sealpost_server::bus::notify_record_changed(&self.settings.bus, account).await {
             warn(format_args!(
                 "cannot notify running servers, which notice the change within five minutes: \
                                {error}"

@@ -68,7 +68,7 @@ pub fn start(log: Log) {
     }
     let metrics = Arc::<LogMetrics>::default();
     // Without a thread nothing can be served either: the next step fails.
-    let Ok(queue) = Queue::start(StandardError, metrics.clone(), tell) else { return };
+    let Ok(queue) = Queue::start(StandardError, metrics.clone(), log_note) else { return };
     if LOG.set((queue.clone(), metrics.clone())).is_err() {
         return;
     }
@@ -84,7 +84,7 @@ pub fn start(log: Log) {
         Format::Json => all.with(lines.json().flatten_event(true)).try_init(),
     };
     if started.is_ok() {
-        std::panic::set_hook(Box::new(tell_panic));
+        std::panic::set_hook(Box::new(log_panic));
     }
 }
 
@@ -109,7 +109,7 @@ pub fn finish() {
     }
 }
 
-fn tell(note: Note) {
+fn log_note(note: Note) {
     match note {
         Note::Lost(lines) => {
             tracing::error!(lines, "log lines were dropped: standard error failed, or was too slow")
@@ -122,7 +122,7 @@ fn tell(note: Note) {
     }
 }
 
-fn tell_panic(panic: &PanicHookInfo<'_>) {
+fn log_panic(panic: &PanicHookInfo<'_>) {
     let at = panic.location().map(ToString::to_string).unwrap_or_default();
     let thread = std::thread::current().name().unwrap_or_default().to_owned();
     let message = message(panic.payload());

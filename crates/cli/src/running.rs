@@ -17,7 +17,7 @@ use sealpost_server::Server;
 
 use crate::exit;
 pub use service_manager::ServiceManager;
-use signals::Said;
+use signals::Action;
 pub use signals::Signals;
 
 /// Serves until a signal says stop, then stops.
@@ -28,8 +28,8 @@ pub async fn until_stopped(server: Server, mut signals: Signals, manager: Servic
     let code = loop {
         tokio::select! {
             said = signals.next() => match said {
-                Said::Stop => break ExitCode::SUCCESS,
-                Said::Reload => reload(&server).await,
+                Action::Stop => break ExitCode::SUCCESS,
+                Action::Reload => reload(&server).await,
             },
             protocol = ctx.health.lost() => {
                 tracing::error!(protocol, "a listener has ended: the server exits, so that the service \

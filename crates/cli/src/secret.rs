@@ -48,7 +48,7 @@ impl PasswordArgs {
     /// # Errors
     /// If it cannot be read, or cannot be a password.
     pub async fn existing(&self, prompt: &str) -> Result<Secret> {
-        match self.given()? {
+        match self.from_options()? {
             Some(secret) => Ok(secret),
             None => ask(prompt.to_owned(), self.file_option).await,
         }
@@ -59,13 +59,13 @@ impl PasswordArgs {
     /// # Errors
     /// As [`PasswordArgs::existing`], and if the passwords do not match.
     pub async fn new_one(&self, prompt: &str) -> Result<Secret> {
-        match self.given()? {
+        match self.from_options()? {
             Some(secret) => Ok(secret),
-            None => ask_twice(prompt, self.file_option).await,
+            None => prompt_twice(prompt, self.file_option).await,
         }
     }
 
-    fn given(&self) -> Result<Option<Secret>> {
+    fn from_options(&self) -> Result<Option<Secret>> {
         match &self.password_file {
             Some(path) => from_file(path).map(Some),
             None if self.password_stdin => from_stdin().map(Some),
@@ -114,22 +114,22 @@ pub fn from_stdin() -> Result<Secret> {
 ///
 /// # Errors
 /// If there is no terminal, or if it cannot be a password.
-pub async fn ask(prompt: String, file_option: &str) -> Result<Secret> {
+pub async fn prompt(prompt: String, file_option: &str) -> Result<Secret> {
     Ok(Secret::new(typed(prompt, file_option).await?.as_bytes())?)
 }
 
-/// As [`ask`]; `None` if nothing was typed.
+/// As [`prompt`]; `None` if nothing was typed.
 ///
 /// # Errors
-/// As [`ask`].
-pub async fn ask_if_any(prompt: String, file_option: &str) -> Result<Option<Secret>> {
+/// As [`prompt`].
+pub async fn prompt_optional(prompt: String, file_option: &str) -> Result<Option<Secret>> {
     let typed = typed(prompt, file_option).await?;
     Ok(if typed.is_empty() { None } else { Some(Secret::new(typed.as_bytes())?) })
 }
 
 async fn typed(prompt: String, file_option: &str) -> Result<Zeroizing<String>> {
     let no_terminal =
-        format!("{prompt}: there is no terminal to ask at; {file_option} names a file that has it");
+        format!("{prompt}: there is no terminal to prompt at; {file_option} names a file that has it");
     let typed = tokio::task::spawn_blocking(move || -> Result<Zeroizing<String>> {
         if !std::io::stdin().is_terminal() && File::open("/dev/tty").is_err() {
             return Err(Usage(no_terminal).into());
@@ -145,11 +145,11 @@ async fn typed(prompt: String, file_option: &str) -> Result<Zeroizing<String>> {
 /// Prompts for a new secret, twice.
 ///
 /// # Errors
-/// As [`ask`], and if the passwords do not match, three times.
-pub async fn ask_twice(prompt: &str, file_option: &str) -> Result<Secret> {
+/// As [`prompt`], and if the passwords do not match, three times.
+pub async fn prompt_twice(label: &str, file_option: &str) -> Result<Secret> {
     for _ in 0..3 {
-        let first = ask(prompt.to_owned(), file_option).await?;
-        let second = ask("The same again".to_owned(), file_option).await?;
+        let first = prompt(label.to_owned(), file_option).await?;
+        let second = prompt("Repeat password".to_owned(), file_option).await?;
         if first.bytes() == second.bytes() {
             return Ok(first);
         }

@@ -78,7 +78,7 @@ impl Default for StoreConfig {
 /// The directory of a bucket's cache, in the data directory.
 const CACHE: &str = "cache";
 /// How long a store may be unusable before the first message.
-const SOON: Duration = Duration::from_secs(3);
+const NOTICE_AFTER: Duration = Duration::from_secs(3);
 /// Largest file with an access key that is read, in bytes.
 const CREDENTIALS_BYTES: u64 = 64 * 1024;
 
@@ -291,7 +291,7 @@ impl StoreConfig {
     /// As [`StoreConfig::open`].
     pub async fn unused(&self, url: &str, purpose: Purpose) -> Result<Store> {
         let mut connected = pin!(self.connected(url, purpose));
-        let store = match timeout(SOON, &mut connected).await {
+        let store = match timeout(NOTICE_AFTER, &mut connected).await {
             Ok(store) => store,
             Err(_) => {
                 warn(format!("sealpost: the store {url} cannot be used yet; still trying"));

@@ -30,7 +30,7 @@ pub(crate) use connection::addresses;
 use connection::{Connection, refused};
 use node_id::NodeId;
 pub use notifier::BusNotifier;
-use others::{Others, TELLS};
+use others::{Others, PRESENCE_INTERVAL};
 use protocol::{Line, Presence, hint, presence};
 use sealpost_auth::standing::Standings;
 use sealpost_session::Shutdown;
@@ -75,8 +75,8 @@ const TOGETHER: usize = 64;
 
 /// In the place of a position: the account's record has changed, not its log.
 const RECORD: Position = Position(u64::MAX);
-/// How long it may take to tell of a record.
-const TELL: Duration = Duration::from_secs(3);
+/// How long announcing a record may take.
+const ANNOUNCE_TIME: Duration = Duration::from_secs(3);
 /// How long saying goodbye may take.
 const GOODBYE: Duration = Duration::from_secs(1);
 
@@ -93,13 +93,13 @@ pub(crate) struct Ears {
 ///
 /// # Errors
 /// `Retry` if they could not be notified; they find it out by themselves within minutes.
-pub async fn tell_of_record(bus: &Bus, account: AccountId) -> Result<()> {
-    let tell = async {
-        let mut connection = Connection::open(bus, TELL).await?;
+pub async fn notify_record_changed(bus: &Bus, account: AccountId) -> Result<()> {
+    let announce = async {
+        let mut connection = Connection::open(bus, ANNOUNCE_TIME).await?;
         connection.publish(&bus.subject, &[(account, RECORD)]).await?;
         connection.taken().await
     };
-    timeout(TELL, tell).await.map_err(|_| Error::retry("the bus does not answer"))?
+    timeout(ANNOUNCE_TIME, announce).await.map_err(|_| Error::retry("the bus does not answer"))?
 }
 
 /// Tells and listens until `shutdown`, which is to begin when nothing is appended here any more.
@@ -197,7 +197,7 @@ impl Node<'_> {
         let records_at = Instant::now() + SETTLE;
         let mut settled_at = records_at;
         let (mut asked, mut silent_at) = (false, Instant::now() + SILENCE);
-        let mut tells_at = Instant::now();
+        let mut presence_at = Instant::now();
         loop {
             tokio::select! {
                 line = connection.next() => {
@@ -230,9 +230,9 @@ impl Node<'_> {
                     // Some notices were lost.
                     None => connection.say(subject, Presence::Back).await?,
                 },
-                () = sleep_until(tells_at) => {
+                () = sleep_until(presence_at) => {
                     connection.say(subject, Presence::Here(self.me)).await?;
-                    tells_at = Instant::now() + TELLS;
+                    presence_at = Instant::now() + PRESENCE_INTERVAL;
                     self.look_round(Instant::now() >= settled_at, Instant::now() >= records_at);
                 }
                 () = sleep_until(silent_at) => {

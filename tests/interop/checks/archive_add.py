@@ -70,9 +70,9 @@ def asks(context):
         ("Folders", "no such folder"),
         ("Folders", f"{name}*, -{other}"),
         ("New password of the backup", Hidden("one")),
-        ("The same again", Hidden("two")),
+        ("Repeat password", Hidden("two")),
         ("New password of the backup", Hidden("a key to it")),
-        ("The same again", Hidden("a key to it")),
+        ("Repeat password", Hidden("a key to it")),
     ])
     ensure(status == 0 and "archive pull work" in shown, shown)
     ensure(PASSWORD not in shown and "a key to it" not in shown, shown)

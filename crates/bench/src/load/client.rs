@@ -25,7 +25,7 @@ use crate::result::Recorder;
 /// How long the server may take to notify a waiting client of a delivery.
 const NOTICE_TIMEOUT: Duration = Duration::from_secs(10);
 /// After so many deliveries in a row without a notification, the run stops waiting for them.
-const UNTOLD: u32 = 5;
+const MISSED_NOTIFICATIONS: u32 = 5;
 
 /// Why a client cannot continue as it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,10 +40,10 @@ pub enum Fail {
     /// The server does not speak the protocol, or not the required part.
     Protocol(String),
     /// The server has no resources now and says so: it may have later.
-    Later(String),
+    Unavailable(String),
     /// The server failed to notify clients in IDLE so often that the run waits for notifications no
     /// more.
-    Untold,
+    NotNotified,
     /// The login was refused: a retry would only add another failed login to the account.
     Denied(String),
     /// The run is over.
@@ -61,9 +61,9 @@ impl Fail {
     pub fn kind(&self) -> &'static str {
         match self {
             Fail::Closed(_) => "closed",
-            Fail::Timeout | Fail::Silent | Fail::Untold => "timeout",
+            Fail::Timeout | Fail::Silent | Fail::NotNotified => "timeout",
             Fail::Protocol(_) => "protocol",
-            Fail::Later(_) => "later",
+            Fail::Unavailable(_) => "later",
             Fail::Denied(_) => "denied",
             Fail::Stopped => "stopped",
         }
@@ -73,7 +73,7 @@ impl Fail {
 impl fmt::Display for Fail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fail::Closed(why) | Fail::Protocol(why) | Fail::Later(why) | Fail::Denied(why) => {
+            Fail::Closed(why) | Fail::Protocol(why) | Fail::Unavailable(why) | Fail::Denied(why) => {
                 f.write_str(why)
             }
             Fail::Timeout => f.write_str("timeout (--timeout)"),
@@ -81,7 +81,7 @@ impl fmt::Display for Fail {
                 "no greeting before the timeout (--timeout); is this a port with implicit TLS (--imaps, \
                  --smtps)?",
             ),
-            Fail::Untold => f.write_str("the server repeatedly did not notify clients in IDLE"),
+            Fail::NotNotified => f.write_str("the server repeatedly did not notify clients in IDLE"),
             Fail::Stopped => f.write_str("the run is over"),
         }
     }

@@ -50,7 +50,7 @@ pub struct DataSet {
 #[derive(Debug)]
 enum Source {
     /// Generated or read before.
-    Kept(Vec<SetMessage>),
+    Held(Vec<SetMessage>),
     /// The others are generated when they are sent.
     Tiny,
     Small,
@@ -107,13 +107,13 @@ impl DataSet {
             "tiny" => Source::Tiny,
             "small" => Source::Small,
             "personal" => Source::Personal,
-            "mailbox-100" => Source::Kept(mail::mailbox_100(seed).into_iter().map(SetMessage::new).collect()),
+            "mailbox-100" => Source::Held(mail::mailbox_100(seed).into_iter().map(SetMessage::new).collect()),
             "inbox" => {
-                Source::Kept((0..INBOX_MESSAGES).map(|nth| SetMessage::new(inbox(seed, nth))).collect())
+                Source::Held((0..INBOX_MESSAGES).map(|nth| SetMessage::new(inbox(seed, nth))).collect())
             }
             path if Path::new(path).exists() => {
                 let read = files::read(Path::new(path)).with_context(|| path.to_owned())?;
-                Source::Kept(read.into_iter().map(SetMessage::new).collect())
+                Source::Held(read.into_iter().map(SetMessage::new).collect())
             }
             _ => return Err(UsageError(unknown(name)).into()),
         };
@@ -129,7 +129,7 @@ impl DataSet {
                 let length = Length::Bytes(size(self.seed, nth).1);
                 correspondence::message(self.seed, nth, length).into()
             }
-            Source::Kept(messages) => {
+            Source::Held(messages) => {
                 let count = messages.len() as u64;
                 let kept = &messages[(nth % count) as usize];
                 if nth < count { kept.message.clone() } else { kept.with_id(self.seed, nth) }
@@ -144,14 +144,14 @@ impl DataSet {
                 flags: correspondence::flags(self.seed, nth),
                 received: Some(correspondence::received(nth, of)),
             },
-            Source::Tiny | Source::Kept(_) => About::default(),
+            Source::Tiny | Source::Held(_) => About::default(),
         }
     }
 
     /// How many messages there are before they repeat; `None`: no end.
     pub fn len(&self) -> Option<usize> {
         match &self.source {
-            Source::Kept(messages) => Some(messages.len()),
+            Source::Held(messages) => Some(messages.len()),
             _ => None,
         }
     }
@@ -164,7 +164,7 @@ impl DataSet {
     /// Bytes of the messages that are kept in memory.
     pub fn bytes(&self) -> u64 {
         match &self.source {
-            Source::Kept(messages) => messages.iter().map(|kept| kept.message.len() as u64).sum(),
+            Source::Held(messages) => messages.iter().map(|kept| kept.message.len() as u64).sum(),
             _ => 0,
         }
     }

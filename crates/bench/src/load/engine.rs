@@ -306,7 +306,7 @@ impl<'a> Run<'a> {
             self.outcome.missed.extend(phase.bars.iter().filter_map(|bar| bar.miss(&result)));
             self.observer.ended(phase, &result);
             if phase.setup && !self.outcome.stopped {
-                self.unprepared = what_failed(&result);
+                self.unprepared = setup_failure(&result);
             }
             self.outcome.phases.push(result);
             if self.unprepared.is_some() {
@@ -317,7 +317,7 @@ impl<'a> Run<'a> {
         let goodbye = GOODBYE.min(self.shared.command_timeout);
         for job in std::mem::take(&mut self.held) {
             job.end();
-            let _ = tokio::time::timeout(goodbye, job.gone()).await;
+            let _ = tokio::time::timeout(goodbye, job.all_left()).await;
         }
     }
 
@@ -415,7 +415,7 @@ impl<'a> Run<'a> {
         }
         let goodbye = GOODBYE.min(self.shared.command_timeout);
         for job in std::mem::take(&mut self.alongside) {
-            let _ = tokio::time::timeout(goodbye, job.gone()).await;
+            let _ = tokio::time::timeout(goodbye, job.all_left()).await;
         }
     }
 
@@ -466,9 +466,9 @@ impl<'a> Run<'a> {
                 ));
             }
         }
-        let given_up = job.given_up.load(Ordering::Relaxed);
-        if given_up > 0 {
-            warn(format!("{given_up} of {} clients gave up", phase.connections));
+        let abandoned = job.abandoned.load(Ordering::Relaxed);
+        if abandoned > 0 {
+            warn(format!("{abandoned} of {} clients gave up", phase.connections));
         }
         if recorder.counts().0 == 0 && phase.connections > 0 {
             warn("nothing ended well".into());
@@ -552,7 +552,7 @@ fn bottleneck(busy: &[Busy], wall: Duration) -> Option<String> {
 }
 
 /// What failed in a setup phase, as text.
-fn what_failed(phase: &result::Phase) -> Option<String> {
+fn setup_failure(phase: &result::Phase) -> Option<String> {
     let failed = || phase.commands.iter().filter(|command| command.errors() > 0);
     let errors: u64 = failed().map(result::Command::errors).sum();
     let first = failed().find_map(|command| Some((command, command.errors.iter().next()?)));

@@ -26,7 +26,7 @@ struct Due {
     sent: Duration,
     /// Clients that were not notified yet.
     left: usize,
-    told: Arc<Notify>,
+    notified: Arc<Notify>,
 }
 
 /// A delivery in progress.
@@ -34,19 +34,19 @@ struct Due {
 pub struct Announced {
     account: usize,
     id: u64,
-    told: Arc<Notify>,
+    notified: Arc<Notify>,
 }
 
 impl Announced {
     /// Returns when all clients that were in IDLE were notified.
-    pub async fn told(&self) {
-        self.told.notified().await;
+    pub async fn notified(&self) {
+        self.notified.notified().await;
     }
 }
 
 impl Notices {
     /// A client of `account` is in IDLE from now on. Returns the first `next` for
-    /// [`Notices::told`].
+    /// [`Notices::notified`].
     pub fn enter(&self, account: usize) -> u64 {
         let mut accounts = self.lock();
         let account = accounts.entry(account).or_default();
@@ -67,10 +67,10 @@ impl Notices {
     pub fn announce(&self, account: usize, now: Duration) -> Option<Announced> {
         let mut accounts = self.lock();
         let of = accounts.get_mut(&account).filter(|of| of.waiting > 0)?;
-        let (id, told) = (of.count, Arc::new(Notify::new()));
+        let (id, notified) = (of.count, Arc::new(Notify::new()));
         of.count += 1;
-        of.due.push_back(Due { id, sent: now, left: of.waiting, told: told.clone() });
-        Some(Announced { account, id, told })
+        of.due.push_back(Due { id, sent: now, left: of.waiting, notified: notified.clone() });
+        Some(Announced { account, id, notified })
     }
 
     /// It was rejected, or not all clients were notified in time: ends the wait. Returns how many
@@ -84,7 +84,7 @@ impl Notices {
     }
 
     /// A client in IDLE was notified of one more message: returns when it was sent, if known.
-    pub fn told(&self, account: usize, next: &mut u64) -> Option<Duration> {
+    pub fn notified(&self, account: usize, next: &mut u64) -> Option<Duration> {
         let mut accounts = self.lock();
         let account = accounts.get_mut(&account)?;
         let due = account.due.iter_mut().find(|due| due.id >= *next)?;
@@ -104,7 +104,7 @@ impl Due {
     fn one_less(&mut self) {
         self.left = self.left.saturating_sub(1);
         if self.left == 0 {
-            self.told.notify_one();
+            self.notified.notify_one();
         }
     }
 }
@@ -124,13 +124,13 @@ mod tests {
         let (mut a, mut b) = (notices.enter(3), notices.enter(3));
         let first = notices.announce(3, ms(10)).unwrap();
         let second = notices.announce(3, ms(20)).unwrap();
-        assert_eq!(notices.told(3, &mut a), Some(ms(10)));
-        assert_eq!(notices.told(3, &mut b), Some(ms(10)));
-        first.told().await;
-        assert_eq!(notices.told(3, &mut a), Some(ms(20)));
-        assert_eq!(notices.told(3, &mut a), None, "a message from elsewhere");
+        assert_eq!(notices.notified(3, &mut a), Some(ms(10)));
+        assert_eq!(notices.notified(3, &mut b), Some(ms(10)));
+        first.notified().await;
+        assert_eq!(notices.notified(3, &mut a), Some(ms(20)));
+        assert_eq!(notices.notified(3, &mut a), None, "a message from elsewhere");
         notices.leave(3, b);
-        second.told().await;
+        second.notified().await;
         assert_eq!(notices.retract(&second), 0);
     }
 
@@ -140,8 +140,8 @@ mod tests {
         let mut early = notices.enter(1);
         let announced = notices.announce(1, ms(5)).unwrap();
         let mut late = notices.enter(1);
-        assert_eq!(notices.told(1, &mut late), None);
+        assert_eq!(notices.notified(1, &mut late), None);
         assert_eq!(notices.retract(&announced), 1);
-        assert_eq!(notices.told(1, &mut early), None, "it was retracted");
+        assert_eq!(notices.notified(1, &mut early), None, "it was retracted");
     }
 }

@@ -20,7 +20,7 @@ const REST: u32 = 20;
 /// least this often.
 const SEVERAL: Duration = Duration::from_millis(100);
 /// With fewer samples than this a peak may be missed.
-const LOOKS: u32 = 4;
+const PEAK_SAMPLES: u32 = 4;
 
 /// The sampling intervals.
 #[derive(Debug, Clone, Copy)]
@@ -46,7 +46,7 @@ impl Every {
 /// Samples a tree until it is finished or dropped.
 #[derive(Debug)]
 pub struct Sampler {
-    ask: Sender<Ask>,
+    requests: Sender<Request>,
     thread: Option<JoinHandle<Vec<Sample>>>,
 }
 
@@ -76,27 +76,27 @@ pub struct Use {
     pub peak_at_least: bool,
     /// When no process of the tree was left, in seconds since the sampler began: the figures are
     /// those until then.
-    pub gone: Option<f64>,
+    pub ended_at: Option<f64>,
 }
 
-enum Ask {
+enum Request {
     Begin(Sender<Mark>),
     End(Mark, Sender<Use>),
-    Gone(Sender<Option<f64>>),
+    EndedAt(Sender<Option<f64>>),
 }
 
 impl Sampler {
     /// Begins to sample `tree`; times are counted from `start` of `clock`.
     pub fn start(tree: Tree, every: Every, clock: SystemClock) -> Self {
-        let (ask, asked) = channel();
-        let thread = std::thread::spawn(move || SamplerThread::new(tree, every, clock).run(&asked));
-        Sampler { ask, thread: Some(thread) }
+        let (requests, receiver) = channel();
+        let thread = std::thread::spawn(move || SamplerThread::new(tree, every, clock).run(&receiver));
+        Sampler { requests, thread: Some(thread) }
     }
 
     /// Begins a measurement with peaks of its own.
     pub fn begin(&self) -> Mark {
         let (to, from) = channel();
-        let sent = self.ask.send(Ask::Begin(to)).is_ok();
+        let sent = self.requests.send(Request::Begin(to)).is_ok();
         sent.then(|| from.recv().ok()).flatten().unwrap_or_default()
     }
 
@@ -104,15 +104,15 @@ impl Sampler {
     pub fn end(&self, mark: Mark) -> Use {
         let (to, from) = channel();
         let nothing = Use { at: mark.at, begin_bytes: mark.bytes, peak_bytes: mark.bytes, ..Use::default() };
-        let sent = self.ask.send(Ask::End(mark, to)).is_ok();
+        let sent = self.requests.send(Request::End(mark, to)).is_ok();
         sent.then(|| from.recv().ok()).flatten().unwrap_or(nothing)
     }
 
     /// When no process of the tree was left, in seconds since the sampler began; `None` as long as
     /// one lives.
-    pub fn gone(&self) -> Option<f64> {
+    pub fn ended_at(&self) -> Option<f64> {
         let (to, from) = channel();
-        let sent = self.ask.send(Ask::Gone(to)).is_ok();
+        let sent = self.requests.send(Request::EndedAt(to)).is_ok();
         sent.then(|| from.recv().ok()).flatten().flatten()
     }
 
@@ -128,7 +128,7 @@ impl Sampler {
     /// Ends it; returns all samples, in order.
     pub fn finish(mut self) -> Vec<Sample> {
         // The thread ends when the sender is gone.
-        self.ask = channel().0;
+        self.requests = channel().0;
         self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
     }
 }
@@ -146,12 +146,12 @@ struct SamplerThread {
     cpu_seconds: f64,
     /// The highest proportional set size since the last mark, and how many samples there were.
     peak_pss: u64,
-    looks: u32,
+    samples_taken: u32,
     /// The mark is of a single process, with the kernel's high-water mark when it was last read.
     single: bool,
     high_water: u64,
     /// When no process was left.
-    gone: Option<f64>,
+    ended_at: Option<f64>,
 }
 
 impl SamplerThread {
@@ -167,26 +167,26 @@ impl SamplerThread {
             memory_due: began,
             cpu_seconds: 0.0,
             peak_pss: 0,
-            looks: 0,
+            samples_taken: 0,
             single: false,
             high_water: 0,
-            gone: None,
+            ended_at: None,
         }
     }
 
-    fn run(mut self, asked: &Receiver<Ask>) -> Vec<Sample> {
+    fn run(mut self, requests: &Receiver<Request>) -> Vec<Sample> {
         loop {
             let now = self.clock.monotonic();
             if now >= self.usage_due {
                 self.sample(now >= self.memory_due);
                 continue;
             }
-            match asked.recv_timeout(self.usage_due - now) {
-                Ok(Ask::Begin(to)) => drop(to.send(self.begin())),
-                Ok(Ask::End(mark, to)) => drop(to.send(self.end(mark))),
-                Ok(Ask::Gone(to)) => {
+            match requests.recv_timeout(self.usage_due - now) {
+                Ok(Request::Begin(to)) => drop(to.send(self.begin())),
+                Ok(Request::End(mark, to)) => drop(to.send(self.end(mark))),
+                Ok(Request::EndedAt(to)) => {
                     self.sample(false);
-                    let _ = to.send(self.gone);
+                    let _ = to.send(self.ended_at);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
@@ -201,23 +201,23 @@ impl SamplerThread {
         self.single = self.tree.pids().len() == 1 && self.tree.reset_peak();
         (self.peak_pss, self.high_water) = (0, 0);
         let at = self.sample(true);
-        self.looks = 0;
+        self.samples_taken = 0;
         let bytes = if self.single { self.high_water } else { self.peak_pss };
         Mark { at, cpu_seconds: self.cpu_seconds, bytes, single: self.single }
     }
 
     fn end(&mut self, mark: Mark) -> Use {
         let at = self.sample(true);
-        let gone = self.gone.is_some();
+        let has_ended = self.ended_at.is_some();
         let alone = self.samples.last().is_some_and(|last| last.processes == 1);
-        let single = mark.single && (gone || alone);
+        let single = mark.single && (has_ended || alone);
         Use {
             at,
             cpu_seconds: self.cpu_seconds - mark.cpu_seconds,
             begin_bytes: mark.bytes,
             peak_bytes: if single { self.high_water } else { self.peak_pss },
-            peak_at_least: gone || (!single && self.looks < LOOKS),
-            gone: self.gone,
+            peak_at_least: has_ended || (!single && self.samples_taken < PEAK_SAMPLES),
+            ended_at: self.ended_at,
         }
     }
 
@@ -225,7 +225,7 @@ impl SamplerThread {
     fn sample(&mut self, memory: bool) -> f64 {
         let start = self.clock.monotonic();
         let at = (start - self.began).as_secs_f64();
-        let (pids, usage) = self.tree.look();
+        let (pids, usage) = self.tree.sample();
         if self.single {
             self.high_water = self.high_water.max(self.tree.peak_bytes());
         }
@@ -237,15 +237,15 @@ impl SamplerThread {
         if memory {
             self.memory_due = end + self.every.memory_of(pids.len()).max(REST * (end - looked));
             self.peak_pss = self.peak_pss.max(pss.unwrap_or(0));
-            self.looks += 1;
+            self.samples_taken += 1;
         }
         self.cpu_seconds = self.cpu_seconds.max(usage.cpu_seconds);
         if usage.processes == 0 {
             // It has ended: its earlier use stays.
-            self.gone.get_or_insert(at);
+            self.ended_at.get_or_insert(at);
             return at;
         }
-        self.gone = None;
+        self.ended_at = None;
         self.samples.push(Sample {
             at,
             cpu_seconds: self.cpu_seconds,
@@ -296,7 +296,7 @@ mod tests {
         let sampler = Sampler::start(tree, Every::default(), SystemClock::new());
         let mark = sampler.begin();
         let short = sampler.end(mark);
-        let long = (0..LOOKS).fold(short, |_, _| sampler.end(mark));
+        let long = (0..PEAK_SAMPLES).fold(short, |_, _| sampler.end(mark));
         tree.pids().iter().for_each(|pid| drop(kill(*pid)));
         child.wait().unwrap();
         assert!(short.peak_at_least && short.peak_bytes > 0, "{short:?}");
@@ -315,7 +315,7 @@ mod tests {
         let tree = Tree::new(child.id());
         let sampler = Sampler::start(tree, Every::default(), SystemClock::new());
         let mark = sampler.begin();
-        assert_eq!(sampler.gone(), None);
+        assert_eq!(sampler.ended_at(), None);
         child.kill().unwrap();
         let (clock, wait) = (SystemClock::new(), Duration::from_secs(10));
         let start = clock.monotonic();
@@ -326,8 +326,8 @@ mod tests {
         let after = sampler.begin();
         let later = sampler.end(after);
         child.wait().unwrap();
-        assert!(used.peak_bytes > 100_000 && used.gone.is_some(), "{used:?}");
-        assert!(later.gone.is_some_and(|gone| gone <= after.at), "{later:?}");
+        assert!(used.peak_bytes > 100_000 && used.ended_at.is_some(), "{used:?}");
+        assert!(later.ended_at.is_some_and(|ended_at| ended_at <= after.at), "{later:?}");
         assert!(sampler.finish().iter().all(|sample| sample.rss_bytes > 0));
     }
 
@@ -340,8 +340,8 @@ mod tests {
         child.wait().unwrap();
         let used = sampler.end(mark);
         assert!(used.cpu_seconds >= 0.0 && used.peak_bytes > 100_000 && used.peak_at_least, "{used:?}");
-        assert!(used.gone.is_some_and(|gone| gone >= mark.at), "{used:?}");
-        assert_eq!(sampler.gone(), used.gone);
+        assert!(used.ended_at.is_some_and(|ended_at| ended_at >= mark.at), "{used:?}");
+        assert_eq!(sampler.ended_at(), used.ended_at);
         assert!(sampler.finish().iter().all(|sample| sample.processes == 1));
     }
 }

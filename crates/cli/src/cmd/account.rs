@@ -270,7 +270,7 @@ async fn suspend(args: NameArgs, global: &Global) -> Result<ExitCode> {
     let account = data_dir.directory.get(&name).await?;
     let was_suspended = account.suspended.is_some();
     let since = rfc3339(data_dir.directory.suspend(&name).await?);
-    data_dir.tell_of_record(account.id).await;
+    data_dir.notify_record_changed(account.id).await;
     let done = Done { account: name.to_string(), done: "suspended" };
     global.output().done(&done, |_| match was_suspended {
         true => format!("{name} is suspended already, {since}"),
@@ -286,7 +286,7 @@ async fn resume(args: NameArgs, global: &Global) -> Result<ExitCode> {
     let name = data_dir.account_name(&args.name)?;
     let account = data_dir.directory.get(&name).await?.id;
     let since = data_dir.directory.resume(&name).await?.map(rfc3339);
-    data_dir.tell_of_record(account).await;
+    data_dir.notify_record_changed(account).await;
     let done = Done { account: name.to_string(), done: "resumed" };
     global.output().done(&done, |_| match since {
         Some(since) => format!("{name} can log in again; it was suspended {since}"),
@@ -307,7 +307,7 @@ async fn remove(args: NameArgs, global: &Global) -> Result<ExitCode> {
     let name = data_dir.account_name(&args.name)?;
     let account = data_dir.directory.get(&name).await?.id;
     data_dir.freeing_directory()?.remove(&name).await?;
-    data_dir.tell_of_record(account).await;
+    data_dir.notify_record_changed(account).await;
     let days = data_dir.settings.retention.as_secs() / 86_400;
     let useless_aliases = alias::useless_without(&data_dir, name.address()).await?;
     let removed = Removed { done: Done { account: name.to_string(), done: "removed" }, useless_aliases };

@@ -185,7 +185,7 @@ impl StoreBackup {
         StoreBackup { verify: false, from, to, summary, forked, bar }
     }
 
-    async fn everything(&mut self) -> Result<()> {
+    async fn copy_all(&mut self) -> Result<()> {
         let roots = self.from.names_below("").await?;
         let records: Vec<&String> = roots
             .iter()
@@ -431,7 +431,7 @@ impl StoreBackup {
     /// of each other.
     async fn in_order(&mut self, objects: Vec<ListedObject>) -> Result<Ordered> {
         let mut done = Ordered { none_gone: true, ends_before: None };
-        let there = self.there(&objects).await?;
+        let there = self.objects_at_target(&objects).await?;
         // The last existing one is compared byte by byte: an entry has the hash of the one before,
         // so this covers all of them.
         let is_last = |at: usize| {
@@ -473,7 +473,7 @@ impl StoreBackup {
     }
 
     /// The objects at TO in the directories of `objects`, by path and size.
-    async fn there(&self, objects: &[ListedObject]) -> Result<BTreeSet<(String, u64)>> {
+    async fn objects_at_target(&self, objects: &[ListedObject]) -> Result<BTreeSet<(String, u64)>> {
         let directories: BTreeSet<&str> = objects.iter().filter_map(directory).collect();
         let mut there = BTreeSet::new();
         for directory in directories {

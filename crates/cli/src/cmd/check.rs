@@ -124,7 +124,7 @@ async fn open(record: &AccountRecord, secret: Option<&Secret>, args: &Args) -> R
     let secret = match secret {
         Some(secret) => secret.clone(),
         None if named && std::io::stdin().is_terminal() => {
-            secret::ask(format!("Password of {}", record.name), secret::PASSWORD_FILE).await?
+            secret::prompt(format!("Password of {}", record.name), secret::PASSWORD_FILE).await?
         }
         None => return Ok(None),
     };

@@ -154,7 +154,7 @@ async fn add(args: DomainArgs, global: &Global) -> Result<ExitCode> {
              one: sealpost account add NAME@{domain}"
         ));
     }
-    tell(&Plan::of(&data_dir, &domain, &made)?, &args, global)
+    print_plan(&Plan::of(&data_dir, &domain, &made)?, &args, global)
 }
 
 async fn show(args: DomainArgs, global: &Global) -> Result<ExitCode> {
@@ -169,10 +169,10 @@ async fn show(args: DomainArgs, global: &Global) -> Result<ExitCode> {
             "{domain} has no keys, so its mail is not signed: sealpost domain add {domain} makes them"
         ));
     }
-    tell(&Plan::of(&data_dir, &domain, &keys)?, &args, global)
+    print_plan(&Plan::of(&data_dir, &domain, &keys)?, &args, global)
 }
 
-fn tell(plan: &Plan, args: &DomainArgs, global: &Global) -> Result<ExitCode> {
+fn print_plan(plan: &Plan, args: &DomainArgs, global: &Global) -> Result<ExitCode> {
     if let Some(warning) = &plan.warning {
         warn(format_args!("sealpost: {warning}"));
     }

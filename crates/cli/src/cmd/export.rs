@@ -31,7 +31,7 @@ use crate::secret::PasswordArgs;
 /// Rows taken from the account's state at a time.
 const PAGE_ROWS: usize = 256;
 /// Failures that are kept for the summary; all are counted, and said on standard error as they happen.
-const FAILURES_KEPT: usize = 1000;
+const FAILURES_LISTED: usize = 1000;
 
 /// Arguments of `sealpost export`.
 #[derive(clap::Args)]
@@ -110,7 +110,7 @@ impl Summary {
             None => warn(format_args!("sealpost: {mailbox}: {reason}")),
         }
         self.failed += 1;
-        if self.failures.len() < FAILURES_KEPT {
+        if self.failures.len() < FAILURES_LISTED {
             self.failures.push(Failure { mailbox: mailbox.to_owned(), uid, reason });
         }
     }

@@ -46,7 +46,7 @@ use crate::output::{counted, warn};
 use crate::secret::PasswordArgs;
 
 /// Failures that are kept for the summary; all are counted, and said on standard error as they happen.
-const FAILURES_KEPT: usize = 1000;
+const FAILURES_LISTED: usize = 1000;
 /// Files that are no mail which the summary names as text; as JSON it names all.
 const SKIPPED_SHOWN: usize = 100;
 
@@ -133,7 +133,7 @@ impl Summary {
             _ => bar.suspend(|| warn(format_args!("sealpost: {place}: {reason}"))),
         }
         self.failed += 1;
-        if self.failures.len() < FAILURES_KEPT {
+        if self.failures.len() < FAILURES_LISTED {
             let reason = reason.to_owned();
             self.failures.push(Reason { place, reason });
         }

@@ -3,7 +3,7 @@
 //! A command only reads queues. It sends changes as requests to the node that runs the queue, and
 //! waits until that has made them.
 
-mod ask;
+mod requests;
 mod change;
 mod list;
 mod rules;

@@ -124,7 +124,7 @@ async fn rotate(args: &RotateArgs, global: &Global) -> Result<()> {
         keys = keys.with_next(&*data_dir.random)?;
         keep(&data_dir, &keys).await?;
         let next = "copy server.key to all nodes, restart each, and run `sealpost server key rotate` here";
-        return told(global, &keys, Default::default(), 0, next);
+        return report(global, &keys, Default::default(), 0, next);
     }
     if !args.finish && !keys.is_rotating() {
         keys = keys.with_next(&*data_dir.random)?.rotated();
@@ -141,14 +141,14 @@ async fn rotate(args: &RotateArgs, global: &Global) -> Result<()> {
     tokio::task::spawn_blocking(move || seen.save()).await??;
     if one_by_one && !args.finish {
         let next = "copy server.key to all nodes, restart each, and then run `sealpost server key rotate --finish` here";
-        return told(global, &keys, done, 0, next);
+        return report(global, &keys, done, 0, next);
     }
     // While they still count for all existing objects.
     let vouched_for = vouch(&data_dir, &keys).await?;
     keys = keys.settled();
     keep(&data_dir, &keys).await?;
     let next = "keep server.key in the backup, and copy it to all nodes; start them";
-    told(global, &keys, done, vouched_for, next)
+    report(global, &keys, done, vouched_for, next)
 }
 
 /// What the configuration says of the store.
@@ -186,7 +186,7 @@ async fn keep(data_dir: &DataDir, keys: &ServerKeys) -> Result<()> {
     Ok(kept.await??)
 }
 
-fn told(
+fn report(
     global: &Global,
     keys: &ServerKeys,
     done: sealpost_directory::Authenticated,
@@ -206,14 +206,14 @@ fn told(
 fn listed(keys: &ServerKeys) -> Vec<Key> {
     let current = std::iter::once((Role::Current, keys.current()));
     let all = current.chain(keys.older());
-    all.map(|(role, key)| Key { id: key.id().to_string(), role: said(role) }).collect()
+    all.map(|(role, key)| Key { id: key.id().to_string(), role: role_name(role) }).collect()
 }
 
 fn text(keys: &[Key]) -> String {
     keys.iter().map(|key| format!("{}  {}", key.id, key.role)).collect::<Vec<_>>().join("\n")
 }
 
-fn said(role: Role) -> &'static str {
+fn role_name(role: Role) -> &'static str {
     match role {
         Role::Current => "current",
         Role::Next => "next",

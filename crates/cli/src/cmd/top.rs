@@ -112,16 +112,16 @@ async fn watch(mut source: Source, mut order: SessionOrder) -> Result<()> {
     let mut keys = terminal.keys();
     let mut ticks = tokio::time::interval(PERIOD);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let (mut before, mut now, mut gone) = (None, None, None);
+    let (mut before, mut now, mut stopped) = (None, None, None);
     loop {
         tokio::select! {
             _ = ticks.tick() => match source.ask(&Request::stats(ROWS, order.order(), ROWS)) {
                 Ok(stats) => {
                     before = now.replace(stats);
-                    gone = None;
+                    stopped = None;
                 }
                 // Continues after a restart of the server.
-                Err(e) if now.is_some() => gone = Some(format!("{e:#}")),
+                Err(e) if now.is_some() => stopped = Some(format!("{e:#}")),
                 Err(e) => return Err(e),
             },
             _ = resized.recv() => {}
@@ -138,8 +138,8 @@ async fn watch(mut source: Source, mut order: SessionOrder) -> Result<()> {
         if let Some(now) = &now {
             let (width, height) = terminal.size();
             let mut lines = screen::lines(now, before.as_ref(), order, width, height);
-            if let Some(why) = &gone {
-                lines = screen::gone(why, lines, width, height);
+            if let Some(why) = &stopped {
+                lines = screen::stopped(why, lines, width, height);
             }
             terminal.show(&lines)?;
         }

@@ -59,18 +59,18 @@ struct QueueState {
 
 impl Queue {
     /// An empty queue, and the thread that writes its lines to `sink`. Lost lines are counted in
-    /// `metrics`. `tell`, which logs, reports on the log itself.
+    /// `metrics`. `report`, which logs, reports on the log itself.
     ///
     /// # Errors
     /// If no thread can be started.
     pub fn start(
         sink: impl Write + Send + 'static,
         metrics: Arc<LogMetrics>,
-        tell: fn(Note),
+        report: fn(Note),
     ) -> io::Result<Self> {
         let queue = Queue(Arc::new(Shared { state: Mutex::default(), changed: Condvar::new(), metrics }));
         let thread = queue.clone();
-        let run = move || thread.run(Sink { to: sink, within_line: false }, tell);
+        let run = move || thread.run(Sink { to: sink, within_line: false }, report);
         std::thread::Builder::new().name("sealpost-log".into()).spawn(run)?;
         Ok(queue)
     }
@@ -106,10 +106,10 @@ impl Queue {
         self.0.changed.notify_all();
     }
 
-    fn run(&self, mut sink: Sink<impl Write>, tell: fn(Note)) {
+    fn run(&self, mut sink: Sink<impl Write>, report: fn(Note)) {
         loop {
             let (lines, notes) = self.take();
-            notes.into_iter().for_each(tell);
+            notes.into_iter().for_each(report);
             for line in lines {
                 let written = sink.write_line(&line);
                 let mut state = self.lock();
@@ -119,7 +119,7 @@ impl Queue {
                 } else if state.lost > 0 {
                     let lost = std::mem::take(&mut state.lost);
                     drop(state);
-                    tell(Note::Lost(lost));
+                    report(Note::Lost(lost));
                 }
             }
         }
@@ -243,11 +243,11 @@ mod tests {
     }
 
     impl Fixture {
-        fn new(tell: fn(Note)) -> Self {
+        fn new(report: fn(Note)) -> Self {
             let (written, takes) = sync_channel(10_000);
             let (outcomes, gives) = sync_channel(10_000);
             let metrics = Arc::<LogMetrics>::default();
-            let queue = Queue::start(Held { written, outcomes: gives }, metrics.clone(), tell).unwrap();
+            let queue = Queue::start(Held { written, outcomes: gives }, metrics.clone(), report).unwrap();
             Fixture { queue, metrics, written: takes, outcomes: Some(outcomes) }
         }
 
@@ -279,8 +279,8 @@ mod tests {
 
     #[test]
     fn lost_lines_are_reported_later() {
-        static TOLD: Mutex<Vec<Note>> = Mutex::new(Vec::new());
-        let world = Fixture::new(|note| TOLD.lock().unwrap().push(note));
+        static REPORTED: Mutex<Vec<Note>> = Mutex::new(Vec::new());
+        let world = Fixture::new(|note| REPORTED.lock().unwrap().push(note));
         for line in ["one\n", "two\n", "three\n", "four\n"] {
             (&world.queue).write_all(line.as_bytes()).unwrap();
         }
@@ -293,7 +293,7 @@ mod tests {
         let written: Vec<_> = (0..7).map(|_| world.next()).collect();
         assert_eq!(written, ["one\n", "e\n", "\n", "\n", "three\n", "four\n", "four\n"]);
         world.queue.flush(SOON);
-        assert_eq!((*TOLD.lock().unwrap()).as_slice(), [Note::Lost(2)]);
+        assert_eq!((*REPORTED.lock().unwrap()).as_slice(), [Note::Lost(2)]);
         assert_eq!(world.metrics.lost.read(), 2);
     }
 }

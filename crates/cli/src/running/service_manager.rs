@@ -46,12 +46,12 @@ impl ServiceManager {
 
     /// Connections are accepted.
     pub fn ready(&self) {
-        self.tell("READY=1");
+        self.notify("READY=1");
     }
 
     /// The server stops.
     pub fn stopping(&self) {
-        self.tell("STOPPING=1");
+        self.notify("STOPPING=1");
     }
 
     /// Notifies at the required interval that the server is alive, as long as every accept loop
@@ -59,7 +59,7 @@ impl ServiceManager {
     ///
     /// It is a task of the runtime that serves: if that runs no tasks, it sends nothing.
     pub async fn watch(self, ctx: Arc<Context>) {
-        let Some(period) = self.0.as_ref().and_then(|told| told.watchdog) else { return };
+        let Some(period) = self.0.as_ref().and_then(|notify_socket| notify_socket.watchdog) else { return };
         // As sd_watchdog_enabled(3) advises.
         let mut beat = interval(period / 2);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -71,14 +71,14 @@ impl ServiceManager {
                 Err(error) if !ctx.shutdown.is_stopping() => {
                     tracing::error!(%error, "cannot send the watchdog notification to the service manager");
                 }
-                _ => self.tell("WATCHDOG=1"),
+                _ => self.notify("WATCHDOG=1"),
             }
         }
     }
 
-    fn tell(&self, what: &str) {
-        let Some(told) = &self.0 else { return };
-        if let Err(error) = told.socket.send_to_addr(what.as_bytes(), &told.to) {
+    fn notify(&self, what: &str) {
+        let Some(notify_socket) = &self.0 else { return };
+        if let Err(error) = notify_socket.socket.send_to_addr(what.as_bytes(), &notify_socket.to) {
             tracing::warn!(%error, what, "cannot notify the service manager");
         }
     }

@@ -24,9 +24,9 @@ pub struct Signals {
     ends: watch::Sender<bool>,
 }
 
-/// What a signal says.
+/// What a signal asks the server to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Said {
+pub enum Action {
     /// SIGTERM, SIGINT.
     Stop,
     /// SIGHUP.
@@ -64,10 +64,10 @@ impl Signals {
     }
 
     /// Waits for the next. Cancel-safe.
-    pub async fn next(&mut self) -> Said {
+    pub async fn next(&mut self) -> Action {
         tokio::select! {
-            Ok(_) = self.stop.wait_for(|stop| *stop) => Said::Stop,
-            Ok(()) = self.hang_up.changed() => Said::Reload,
+            Ok(_) = self.stop.wait_for(|stop| *stop) => Action::Stop,
+            Ok(()) = self.hang_up.changed() => Action::Reload,
             // The thread lives as long as the process.
             else => std::future::pending().await,
         }

@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::connection::Connection;
-use super::{TELL, TOGETHER};
+use super::{ANNOUNCE_TIME, TOGETHER};
 use sealpost_session::settings::Bus;
 
 /// Appends within this time are sent together.
@@ -35,7 +35,7 @@ impl BusNotifier {
     /// Tells from now on of what is appended through `accounts`.
     pub fn begin(bus: &Bus, accounts: &Accounts) -> BusNotifier {
         let end = Arc::new(Notify::new());
-        let task = tokio::spawn(tell(bus.clone(), accounts.appended(), end.clone()));
+        let task = tokio::spawn(announce(bus.clone(), accounts.appended(), end.clone()));
         BusNotifier { end, task }
     }
 
@@ -45,14 +45,14 @@ impl BusNotifier {
     /// `Retry` if they could not be sent; servers find the appends by themselves within minutes.
     pub async fn end(self) -> Result<()> {
         self.end.notify_one();
-        self.task.await.map_err(|e| Error::internal("telling the bus ended").with_source(e))?
+        self.task.await.map_err(|e| Error::internal("announcing on the bus ended").with_source(e))?
     }
 }
 
 /// Ends of logs, by their accounts: a node that learns of the last entry reads those before it too.
 type Ends = BTreeMap<AccountId, Position>;
 
-async fn tell(bus: Bus, mut appended: Receiver<(AccountId, Position)>, end: Arc<Notify>) -> Result<()> {
+async fn announce(bus: Bus, mut appended: Receiver<(AccountId, Position)>, end: Arc<Notify>) -> Result<()> {
     let (mut ends, mut is_over) = (Ends::new(), false);
     while !is_over {
         tokio::select! {
@@ -94,12 +94,12 @@ async fn publish(bus: &Bus, ends: &Ends) -> Result<()> {
         return Ok(());
     }
     let hints: Vec<_> = ends.iter().map(|(account, position)| (*account, *position)).collect();
-    let tell = async {
-        let mut connection = Connection::open(bus, TELL).await?;
+    let announce = async {
+        let mut connection = Connection::open(bus, ANNOUNCE_TIME).await?;
         for hints in hints.chunks(TOGETHER) {
             connection.publish(&bus.subject, hints).await?;
         }
         connection.taken().await
     };
-    timeout(TELL, tell).await.map_err(|_| Error::retry("the bus does not answer"))?
+    timeout(ANNOUNCE_TIME, announce).await.map_err(|_| Error::retry("the bus does not answer"))?
 }

@@ -15,7 +15,7 @@ use super::PROMISE;
 use super::connection::SEND;
 
 /// How often a node says that it is there.
-pub(super) const TELLS: Duration = Duration::from_secs(2);
+pub(super) const PRESENCE_INTERVAL: Duration = Duration::from_secs(2);
 /// After so much silence it is missed: it was not heard twice, though the bus may once have taken a
 /// message as late as it may.
 const MISSED: Duration = Duration::from_secs(6);
@@ -24,8 +24,8 @@ const FORGOTTEN: Duration = Duration::from_secs(24 * 3600);
 
 // A node checks for missed ones as often as it sends its own sign of life, and polls at once then:
 // two seconds remain for the store to reply.
-const _: () = assert!(MISSED.as_secs() + TELLS.as_secs() + 2 <= PROMISE.as_secs());
-const _: () = assert!(MISSED.as_secs() > TELLS.as_secs() + SEND.as_secs());
+const _: () = assert!(MISSED.as_secs() + PRESENCE_INTERVAL.as_secs() + 2 <= PROMISE.as_secs());
+const _: () = assert!(MISSED.as_secs() > PRESENCE_INTERVAL.as_secs() + SEND.as_secs());
 
 /// When each of them was heard last.
 #[derive(Debug, Default)]

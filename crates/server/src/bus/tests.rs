@@ -568,7 +568,7 @@ async fn a_bus_notice_of_a_removed_account_ends_sessions() {
     let until_lost = async {
         // The first may come before it has subscribed.
         loop {
-            tell_of_record(&stand_in.bus(), record.id).await.unwrap();
+            notify_record_changed(&stand_in.bus(), record.id).await.unwrap();
             if timeout(Duration::from_millis(200), standing.lost()).await.is_ok() {
                 return;
             }

@@ -14,7 +14,7 @@ pub(super) fn announcer(ctx: &Arc<Context>) -> Announce {
         }
         let bus = bus.clone();
         tokio::spawn(async move {
-            if let Err(error) = crate::bus::tell_of_record(&bus, account).await {
+            if let Err(error) = crate::bus::notify_record_changed(&bus, account).await {
                 tracing::warn!(%error, "other nodes notice a revoked login within five minutes");
             }
         });

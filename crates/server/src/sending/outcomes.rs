@@ -24,7 +24,7 @@ const RETRY: Duration = Duration::from_secs(10);
 const AT_ONCE: usize = 500;
 
 /// Reports what becomes of submissions in `queue` to their accounts. Never ends.
-pub(super) async fn tell(queue: Queue, ctx: Arc<Context>) {
+pub(super) async fn record_outcomes(queue: Queue, ctx: Arc<Context>) {
     let mut teller = Teller { queue, ctx, told: HashMap::new() };
     let mut changes = teller.queue.changes();
     loop {

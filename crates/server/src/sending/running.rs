@@ -40,7 +40,7 @@ struct Tasks {
     writing: JoinHandle<()>,
     sending: JoinHandle<()>,
     /// Reports to accounts what becomes of their submissions.
-    telling: JoinHandle<()>,
+    recording: JoinHandle<()>,
 }
 
 impl QueueSending {
@@ -51,10 +51,10 @@ impl QueueSending {
         let (written, sent) = (queue.clone(), runner.clone());
         let writing = survive("queue", ctx.clone(), move |_| write(written.clone()));
         let sending = survive("sending", ctx.clone(), move |_| send(sent.clone()));
-        let told = queue.clone();
-        let telling = survive("submissions", ctx, move |ctx| outcomes::tell(told.clone(), ctx));
+        let recorded = queue.clone();
+        let recording = survive("submissions", ctx, move |ctx| outcomes::record_outcomes(recorded.clone(), ctx));
         let (writing, sending) = (tokio::spawn(writing), tokio::spawn(sending));
-        (runner, Tasks { writing, sending, telling: tokio::spawn(telling) })
+        (runner, Tasks { writing, sending, recording: tokio::spawn(recording) })
     }
 }
 
@@ -80,7 +80,7 @@ impl RunningQueue {
         // Both end by themselves once the queue has stopped; how, was reported.
         let _ = (&mut tasks.sending).await;
         let _ = (&mut tasks.writing).await;
-        tasks.telling.abort();
+        tasks.recording.abort();
         let taken = self.queue.take_back(node).await;
         match taken {
             Ok(()) => {
@@ -90,8 +90,8 @@ impl RunningQueue {
             }
             Err(_) => {
                 // A handle is not waited for twice.
-                let [writing, sending, telling] = [(); 3].map(|()| tokio::spawn(async {}));
-                *tasks = Tasks { writing, sending, telling };
+                let [writing, sending, recording] = [(); 3].map(|()| tokio::spawn(async {}));
+                *tasks = Tasks { writing, sending, recording };
             }
         }
         taken
@@ -117,7 +117,7 @@ impl RunningQueue {
             tasks.writing.abort();
         }
         // What it has not reported stays in the queue.
-        tasks.telling.abort();
+        tasks.recording.abort();
     }
 }
 

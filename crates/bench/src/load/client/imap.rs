@@ -142,7 +142,7 @@ impl Imap {
         }
         let text = self.state.last_text.clone();
         // RFC 5530 §3: the password was not checked.
-        Err(if text.contains("[UNAVAILABLE]") { Fail::Later(text) } else { Fail::Denied(text) })
+        Err(if text.contains("[UNAVAILABLE]") { Fail::Unavailable(text) } else { Fail::Denied(text) })
     }
 
     /// Runs all of `step`, once; the first command counts from `from`.

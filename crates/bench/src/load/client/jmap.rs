@@ -40,7 +40,7 @@ pub struct Jmap {
     /// The first message that APPEND took from its data set.
     first_appended: Option<u64>,
     /// Deliveries in a row without a notification.
-    untold: u32,
+    missed: u32,
     small: bool,
     _open: OpenCount,
 }
@@ -93,7 +93,7 @@ impl Jmap {
             mailboxes: Mailboxes::default(),
             known: Known::default(),
             first_appended: None,
-            untold: 0,
+            missed: 0,
             small,
             _open: OpenCount::new(&client.thread),
         };
@@ -176,7 +176,7 @@ impl Jmap {
                 Ok(())
             }
             // Each delivery without a notification was counted already.
-            Err(Wrong::Failed(fail @ (Fail::Untold | Fail::Stopped))) => Err(fail),
+            Err(Wrong::Failed(fail @ (Fail::NotNotified | Fail::Stopped))) => Err(fail),
             Err(Wrong::Failed(fail)) => {
                 self.client.thread.error(name, fail.kind(), || fail.to_string());
                 Err(fail)
@@ -221,7 +221,7 @@ impl Jmap {
     }
 
     /// Calls one method of mail; not counted.
-    async fn ask(&mut self, method: &str, mut arguments: Value) -> Result<Answer, Wrong> {
+    async fn query(&mut self, method: &str, mut arguments: Value) -> Result<Answer, Wrong> {
         arguments["accountId"] = Value::from(self.session.account.clone());
         let body = serde_json::json!({
             "using": [Capability::Core.name(), Capability::Mail.name()],

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::{Client, Fail, OpenCount, UNTOLD, count, notified};
+use super::{Client, Fail, OpenCount, MISSED_NOTIFICATIONS, count, notified};
 use crate::dots::dot;
 use crate::load::data::Message;
 use crate::load::notice::Announced;
@@ -30,7 +30,7 @@ pub struct Smtp {
     auth: bool,
     out: Vec<u8>,
     /// Deliveries in a row without a notification.
-    untold: u32,
+    missed: u32,
     _open: OpenCount,
 }
 
@@ -133,7 +133,7 @@ impl Smtp {
             protocol,
             auth,
             out: Vec::new(),
-            untold: 0,
+            missed: 0,
             _open: OpenCount::new(&client.thread),
         };
         silent.set(endpoint.tls.as_ref().is_none_or(|tls| !tls.implicit));
@@ -170,10 +170,10 @@ impl Smtp {
         };
         let announced = timeout(command_timeout, delivered).await.map_err(|_| Fail::Timeout)??;
         if delivery.notified && !announced.is_empty() {
-            let told = notified(&self.client.thread, &announced).await;
-            self.untold = if told { 0 } else { self.untold + 1 };
+            let was_notified = notified(&self.client.thread, &announced).await;
+            self.missed = if was_notified { 0 } else { self.missed + 1 };
         }
-        if self.untold >= UNTOLD { Err(Fail::Untold) } else { Ok(()) }
+        if self.missed >= MISSED_NOTIFICATIONS { Err(Fail::NotNotified) } else { Ok(()) }
     }
 
     /// Delivers one message; returns the notifications to wait for.
@@ -319,7 +319,7 @@ impl Smtp {
 
     async fn hello(&mut self) -> Result<(), Fail> {
         let verb = if self.protocol == Protocol::Lmtp { "LHLO" } else { "EHLO" };
-        self.say(&format!("{verb} client.bench.example")).await
+        self.command(&format!("{verb} client.bench.example")).await
     }
 
     /// RFC 4954, PLAIN (RFC 4616).
@@ -343,13 +343,13 @@ impl Smtp {
         match code {
             code if is_ok(code) => thread.ok("AUTH", from, 0, 0),
             // RFC 4954 §6: 454 and similar replies are temporary.
-            400..500 => return Err(Fail::Later(format!("AUTH: {text}"))),
+            400..500 => return Err(Fail::Unavailable(format!("AUTH: {text}"))),
             _ => return Err(Fail::Denied(format!("AUTH: {text}"))),
         }
         Ok(())
     }
 
-    async fn say(&mut self, line: &str) -> Result<(), Fail> {
+    async fn command(&mut self, line: &str) -> Result<(), Fail> {
         self.send_lines(&[line.to_owned()]).await?;
         self.expect(line).await
     }

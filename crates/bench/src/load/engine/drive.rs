@@ -206,7 +206,7 @@ impl Driver {
             if limit.is_some_and(|limit| round >= limit) || client.is_stopped() {
                 break;
             }
-            let Some(from) = self.wait_for_turn().await? else { break };
+            let Some(from) = self.wait_until_due().await? else { break };
             client.round.set(round);
             job.rounds.fetch_add(1, Ordering::Relaxed);
             match self.round(from).await {
@@ -261,7 +261,7 @@ impl Driver {
 
     /// Waits until the next round is due; returns from when it counts, or `None` after the last
     /// one.
-    async fn wait_for_turn(&mut self) -> Result<Option<Duration>, Fail> {
+    async fn wait_until_due(&mut self) -> Result<Option<Duration>, Fail> {
         let (client, job) = (self.client.clone(), self.job.clone());
         let (now, deadline) = (client.thread.now(), job.deadline());
         // Rounds that were due but not begun in time are not begun any more.
@@ -324,7 +324,7 @@ impl Driver {
                 self.ensure(from).await?;
             } else {
                 self.ensure(from).await?;
-                self.turns(step, names, from).await?;
+                self.batches(step, names, from).await?;
             }
             self.rest(self.client.within_phase(step.think.draw(&self.client.random))).await?;
         }
@@ -332,7 +332,7 @@ impl Driver {
     }
 
     /// Runs `step` once, or once for each batch of the selected mailbox.
-    async fn turns(&mut self, step: &Step, names: &[Rc<str>], from: Duration) -> Result<(), Fail> {
+    async fn batches(&mut self, step: &Step, names: &[Rc<str>], from: Duration) -> Result<(), Fail> {
         let Some(batch) = step.batch else { return self.once(step, names, from).await };
         // The number of messages is known once SELECT is answered.
         self.drained().await?;
@@ -342,7 +342,7 @@ impl Driver {
             _ => 0,
         };
         let mut from = Some(from);
-        for turn in batch.turns(exists) {
+        for turn in batch.batches(exists) {
             if self.client.is_stopped() {
                 return Err(Fail::Stopped);
             }
@@ -442,19 +442,19 @@ impl Driver {
         match self.session.take() {
             Some(Session::Imap(mut imap)) => {
                 // A refused login is counted already.
-                let counted = matches!(fail, Fail::Denied(_) | Fail::Later(_));
+                let counted = matches!(fail, Fail::Denied(_) | Fail::Unavailable(_));
                 if imap.abandon(fail) == 0 && !counted {
                     thread.error("(connection)", fail.kind(), || imap.why(fail));
                 }
             }
             // Each of them was counted already.
             Some(Session::Jmap(_)) => {}
-            Some(Session::Smtp(_)) if *fail == Fail::Untold => {}
+            Some(Session::Smtp(_)) if *fail == Fail::NotNotified => {}
             Some(Session::Smtp(_)) => thread.error("(connection)", fail.kind(), || fail.to_string()),
             None => thread.error("CONNECT", fail.kind(), || fail.to_string()),
         }
-        if matches!(fail, Fail::Denied(_) | Fail::Untold) || self.failures >= FAILURES {
-            self.job.given_up.fetch_add(1, Ordering::Relaxed);
+        if matches!(fail, Fail::Denied(_) | Fail::NotNotified) || self.failures >= FAILURES {
+            self.job.abandoned.fetch_add(1, Ordering::Relaxed);
             return Ok(false);
         }
         let wait = BACKOFF * 2u32.pow(self.failures.min(6));

@@ -26,7 +26,7 @@ pub struct RunningPhase {
     /// Rounds that were due and not begun before the end.
     pub skipped: AtomicU64,
     /// Clients that gave up.
-    pub given_up: AtomicU64,
+    pub abandoned: AtomicU64,
     /// Clients that are neither done nor settled in IDLE.
     busy: AtomicUsize,
     /// Clients that have not left.
@@ -53,7 +53,7 @@ impl RunningPhase {
             overslept: AtomicU64::new(0),
             undone: AtomicU64::new(0),
             skipped: AtomicU64::new(0),
-            given_up: AtomicU64::new(0),
+            abandoned: AtomicU64::new(0),
             busy: AtomicUsize::new(clients),
             alive: AtomicUsize::new(clients),
             changed: Notify::new(),
@@ -96,7 +96,7 @@ impl RunningPhase {
     }
 
     /// Returns when all clients have left.
-    pub async fn gone(&self) {
+    pub async fn all_left(&self) {
         self.reaches_zero(&self.alive).await;
     }
 

@@ -58,7 +58,7 @@ impl Batch {
     }
 
     /// The first and last message of each turn, in a mailbox of `exists`.
-    pub fn turns(self, exists: u32) -> impl Iterator<Item = (u32, u32)> {
+    pub fn batches(self, exists: u32) -> impl Iterator<Item = (u32, u32)> {
         (0..exists.div_ceil(self.size)).map(move |nth| {
             let done = nth * self.size;
             let many = self.size.min(exists - done);

@@ -70,7 +70,7 @@ pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     if args.remove && !changed {
         return Err(Error::not_found(format!("{name} was not allowed to send as {sender}")).into());
     }
-    data_dir.tell_of_record(id).await;
+    data_dir.notify_record_changed(id).await;
     let done = Allowed { account: name.to_string(), allowed };
     global.output().done(&done, |_| match (args.remove, changed) {
         (true, _) => format!("{name} may send as {sender} no more"),

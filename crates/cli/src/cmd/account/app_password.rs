@@ -136,7 +136,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
             let record = data_dir.directory.get(&name).await?;
             let info = find(&record, &app_password)?;
             data_dir.directory.revoke_app_password(&name, info.id).await?;
-            data_dir.tell_of_record(record.id).await;
+            data_dir.notify_record_changed(record.id).await;
             global
                 .output()
                 .done(&ListRow::new(info, None), |t| format!("revoked {} ({}) of {name}", t.id, t.label))?;

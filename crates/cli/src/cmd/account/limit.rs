@@ -69,7 +69,7 @@ pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
             Ok((record.id, record.sending.clone()))
         });
         let changed = changed.await?;
-        data_dir.tell_of_record(changed.0).await;
+        data_dir.notify_record_changed(changed.0).await;
         changed
     } else {
         let record = data_dir.directory.get(&name).await?;

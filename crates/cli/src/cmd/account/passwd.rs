@@ -56,10 +56,10 @@ pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let new = match &args.new_password_file {
         Some(path) => secret::from_file(path)?,
         None if args.new_password_stdin || args.password.password_stdin => secret::from_stdin()?,
-        None => secret::ask_twice(&format!("New password of {name}"), "--new-password-file").await?,
+        None => secret::prompt_twice(&format!("New password of {name}"), "--new-password-file").await?,
     };
     let ended = data_dir.directory.set_password(&name, &root, new).await?;
-    data_dir.tell_of_record(record.id).await;
+    data_dir.notify_record_changed(record.id).await;
     let done = Changed { account: name.to_string(), done: "changed", ended };
     let text = |done: &Changed| format!("changed the password of {name}; {}", logins_ended(done.ended));
     global.output().done(&done, text)?;

@@ -66,7 +66,7 @@ pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         false => UnverifiedSlots::Refuse,
     };
     let rekeyed = data_dir.directory.rekey(&record.name, &root, unverified).await?;
-    data_dir.tell_of_record(record.id).await;
+    data_dir.notify_record_changed(record.id).await;
     for slot in &rekeyed.removed {
         warn(format_args!("removed: {slot}"));
     }

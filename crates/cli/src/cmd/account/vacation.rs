@@ -105,8 +105,8 @@ pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     match args.action {
         Action::Show(account) => show(&account, global).await,
         Action::Set(set) => {
-            let given = set.given()?;
-            let report = change(&set.account, global, move |before| given.over(before)).await?;
+            let options = set.options()?;
+            let report = change(&set.account, global, move |before| options.over(before)).await?;
             global.output().done(&report, |report| {
                 let from = report.from.as_ref().map(|from| format!(" from {from}")).unwrap_or_default();
                 let to = report.to.as_ref().map(|to| format!(" until {to}")).unwrap_or_default();
@@ -150,7 +150,7 @@ async fn change(
     let id = data_dir.directory.get(&name).await?.id;
     let keys = mail_keys_or_make(&data_dir).await?;
     let changed = vacations(&data_dir, keys).change(&name, |before| Ok(change(&before.settings))).await?;
-    data_dir.tell_of_record(id).await;
+    data_dir.notify_record_changed(id).await;
     if changed.now.settings.is_enabled && !data_dir.settings.sends() {
         warn("sending.enabled is off: servers with this configuration send no reply");
     }
@@ -162,13 +162,13 @@ fn vacations(data_dir: &DataDir, keys: MailKeys) -> Vacations {
 }
 
 /// What a command line gives.
-struct Given {
+struct VacationOptions {
     settings: VacationSettings,
     reset: bool,
 }
 
 impl SetArgs {
-    fn given(&self) -> Result<Given> {
+    fn options(&self) -> Result<VacationOptions> {
         let is_input = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
         if is_input(&self.text_file) && is_input(&self.html_file) {
             return Err(
@@ -187,24 +187,24 @@ impl SetArgs {
         };
         match settings.wrong() {
             Some((_, why)) => Err(Usage(why).into()),
-            None => Ok(Given { settings, reset: self.reset }),
+            None => Ok(VacationOptions { settings, reset: self.reset }),
         }
     }
 }
 
-impl Given {
+impl VacationOptions {
     fn over(&self, before: &VacationSettings) -> VacationSettings {
-        let (given, before) = (self.settings.clone(), before.clone());
+        let (new, before) = (self.settings.clone(), before.clone());
         if self.reset {
-            return VacationSettings { round: before.round, ..given };
+            return VacationSettings { round: before.round, ..new };
         }
         VacationSettings {
             is_enabled: true,
-            from: given.from.or(before.from),
-            to: given.to.or(before.to),
-            subject: given.subject.or(before.subject),
-            text: given.text.or(before.text),
-            html: given.html.or(before.html),
+            from: new.from.or(before.from),
+            to: new.to.or(before.to),
+            subject: new.subject.or(before.subject),
+            text: new.text.or(before.text),
+            html: new.html.or(before.html),
             round: before.round,
         }
     }

@@ -105,7 +105,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         login.ask_login(&mut Terminal).await?;
     } else {
         let there = tried(&mut login, global.output()).await?;
-        if login.is_asked() && folders.is_all() {
+        if login.is_interactive() && folders.is_all() {
             warn(table(&there.folders(&folders)));
             folders = questions::folders(&mut Terminal, &there.names(), &there.rarely_wanted())?;
         } else {
@@ -150,13 +150,13 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
 }
 
 /// What an account has.
-struct There {
+struct ProbedServer {
     listing: Listing,
     capabilities: Capabilities,
 }
 
 /// The account's server and login: prompts for missing parts, and again after an invalid answer.
-async fn tried(login: &mut Login, output: Output) -> Result<There> {
+async fn tried(login: &mut Login, output: Output) -> Result<ProbedServer> {
     login.ask_server(&mut Terminal)?;
     // A password needs a server to test it.
     loop {
@@ -183,7 +183,7 @@ async fn tried(login: &mut Login, output: Output) -> Result<There> {
 }
 
 /// What the account has, if it can be opened so.
-async fn opened(login: &Login, output: Output) -> Result<There> {
+async fn opened(login: &Login, output: Output) -> Result<ProbedServer> {
     let server = login.opened().await?;
     let working = Working::new(output, &format!("trying {server}"), "");
     let mut connection = Connection::open(&server).await?;
@@ -191,7 +191,7 @@ async fn opened(login: &Login, output: Output) -> Result<There> {
     let capabilities = connection.capabilities().clone();
     connection.logout().await;
     drop(working);
-    Ok(There { listing, capabilities })
+    Ok(ProbedServer { listing, capabilities })
 }
 
 /// Checks the directory now, not at the first pull. Prompts again if the password of an existing
@@ -214,7 +214,7 @@ fn is_denied(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| cause.downcast_ref::<Error>().is_some_and(|e| e.kind() == Kind::Denied))
 }
 
-impl There {
+impl ProbedServer {
     /// The folders with mail, and whether a pull of `chosen` takes them.
     fn folders(&self, chosen: &FolderArgs) -> Vec<Folder> {
         let wanted = |found: &ListedMailbox| chosen.wants(found.name.as_str());

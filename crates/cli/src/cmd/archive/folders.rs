@@ -55,16 +55,16 @@ pub fn check<'a>(args: &FolderArgs, names: impl IntoIterator<Item = &'a str>) ->
 /// Folder names that are remembered for saying which there are.
 const NAMES: usize = 1000;
 /// Folder names from the options.
-const SAID: usize = 12;
+const NAMES_SHOWN: usize = 12;
 
 /// Folders being chosen: notices when a `--folder` chooses none.
 pub struct Chosen {
     args: FolderArgs,
-    seen: Mutex<SeenNames>,
+    names_found: Mutex<FolderNames>,
 }
 
 #[derive(Default)]
-struct SeenNames {
+struct FolderNames {
     names: BTreeSet<String>,
     /// Which of the globs matched something.
     matched: BTreeSet<usize>,
@@ -73,17 +73,17 @@ struct SeenNames {
 impl Chosen {
     /// Those that the options choose.
     pub fn new(args: FolderArgs) -> Self {
-        Chosen { args, seen: Mutex::default() }
+        Chosen { args, names_found: Mutex::default() }
     }
 
     /// Whether a folder is one of them.
     pub fn wants(&self, name: &str) -> bool {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if seen.names.len() < NAMES {
-            seen.names.insert(name.to_owned());
+        let mut names_found = self.names_found.lock().unwrap_or_else(PoisonError::into_inner);
+        if names_found.names.len() < NAMES {
+            names_found.names.insert(name.to_owned());
         }
         let globs = self.args.only.iter().enumerate();
-        seen.matched.extend(globs.filter(|(_, glob)| matches(glob, name)).map(|(nth, _)| nth));
+        names_found.matched.extend(globs.filter(|(_, glob)| matches(glob, name)).map(|(nth, _)| nth));
         self.args.wants(name)
     }
 
@@ -92,15 +92,15 @@ impl Chosen {
     /// # Errors
     /// `NotFound` if a `--folder` matches none of them, with those that it may mean.
     pub fn check(&self) -> Result<()> {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let names_found = self.names_found.lock().unwrap_or_else(PoisonError::into_inner);
         let globs = self.args.only.iter().enumerate();
         let without: Vec<&str> =
-            globs.filter(|(nth, _)| !seen.matched.contains(nth)).map(|(_, glob)| &**glob).collect();
+            globs.filter(|(nth, _)| !names_found.matched.contains(nth)).map(|(_, glob)| &**glob).collect();
         let Some(first) = without.first() else { return Ok(()) };
-        let mut names: Vec<&str> = seen.names.iter().map(|name| &**name).collect();
+        let mut names: Vec<&str> = names_found.names.iter().map(|name| &**name).collect();
         names.sort_by_key(|name| distance(first, name));
-        let more = if names.len() > SAID { " and others" } else { "" };
-        names.truncate(SAID);
+        let more = if names.len() > NAMES_SHOWN { " and others" } else { "" };
+        names.truncate(NAMES_SHOWN);
         let quoted: Vec<String> = without.iter().map(|glob| format!("--folder '{glob}'")).collect();
         let why = format!("no folder matches {}; there are: {}{more}", quoted.join(", "), names.join(", "));
         Err(Error::not_found(why))

@@ -67,7 +67,7 @@ fn account(path: &Path) -> Option<AccountId> {
 fn server(path: &Path) -> Result<Server, String> {
     let text = fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
     let place: SourceServer = toml::from_str(&text).map_err(|e| format!("{}: {e}", path.display()))?;
-    place.unasked()
+    place.without_prompt()
 }
 
 #[cfg(test)]

@@ -161,7 +161,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
             format: args.format.or(found::format(into)?).unwrap_or_default(),
             directory: into,
             sealed: &args.sealed,
-            make: Some(place.whose()),
+            make: Some(place.mail_owner()),
         };
         let keep = args.body_limit.map(|bytes| (bytes, &place));
         let copy = target.open_for(args.dry_run, global, keep).await?;

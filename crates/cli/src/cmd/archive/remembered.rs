@@ -54,7 +54,7 @@ impl Remembered {
 
     /// The backup; `make`: it may be begun.
     pub fn target<'a>(&'a self, sealed: &'a SealedArgs, make: bool) -> Target<'a> {
-        let make = make.then(|| self.server.whose());
+        let make = make.then(|| self.server.mail_owner());
         Target { format: self.format, directory: &self.into, sealed, make }
     }
 }
@@ -122,7 +122,7 @@ impl Accounts {
     /// # Errors
     /// If there is one of this name; if that is no name.
     pub fn check_new(&self, name: &str) -> Result<()> {
-        if self.path(name)?.exists() { Err(taken(name)) } else { Ok(()) }
+        if self.path(name)?.exists() { Err(already_remembered(name)) } else { Ok(()) }
     }
 
     /// Remembers a new one.
@@ -133,7 +133,7 @@ impl Accounts {
         let path = self.path(name)?;
         owner::make_directory(&self.0)?;
         match self.write(&path, toml::to_string(account)?.as_bytes()) {
-            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => Err(taken(name)),
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => Err(already_remembered(name)),
             written => written.with_context(|| path.display().to_string()),
         }
     }
@@ -234,7 +234,7 @@ impl Accounts {
     }
 }
 
-fn taken(name: &str) -> anyhow::Error {
+fn already_remembered(name: &str) -> anyhow::Error {
     Usage(format!(
         "an account {name} is remembered already: `sealpost archive remove {name}` forgets it and leaves its \
          copy"

@@ -11,7 +11,7 @@ use sealpost_archive::client::{
 use sealpost_imap::types::Secret;
 use serde::{Deserialize, Serialize};
 
-use super::target::Whose;
+use super::target::MailOwner;
 use super::token_command::TokenCommand;
 use crate::exit::Usage;
 use crate::secret;
@@ -125,8 +125,8 @@ impl ServerArgs {
 
 impl SourceServer {
     /// Whose account it is.
-    pub fn whose(&self) -> Whose<'_> {
-        Whose { user: &self.user, host: &self.host }
+    pub fn mail_owner(&self) -> MailOwner<'_> {
+        MailOwner { user: &self.user, host: &self.host }
     }
 
     /// The server with its login: prompts for the password if no option gives it.
@@ -147,14 +147,14 @@ impl SourceServer {
             (None, Some(command)) => Arc::new(TokenCommand::new(command.clone())),
             (None, None) => {
                 let prompt = format!("Password of {} at {}", self.user, self.host);
-                let asked = secret::ask(prompt, secret::PASSWORD_FILE).await?;
+                let asked = secret::prompt(prompt, secret::PASSWORD_FILE).await?;
                 Arc::new(password(asked.bytes()))
             }
         })
     }
 
     /// The server, if its login is stored; else the reason: this never prompts.
-    pub fn unasked(&self) -> Result<Server, String> {
+    pub fn without_prompt(&self) -> Result<Server, String> {
         let credentials: Arc<dyn Credentials> = match (&self.password_file, &self.token_command) {
             (Some(file), _) => {
                 let read = secret::from_file(file).map_err(|e| format!("{}: {e:#}", file.display()))?;

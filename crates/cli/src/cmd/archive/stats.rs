@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::found;
 use super::pull::BodyReport;
 use super::remembered::{Accounts, status_of};
-use super::target::{Format, SealedArgs, Target, format_of, tell};
+use super::target::{Format, SealedArgs, Target, format_of, print_notices};
 use crate::exit::Usage;
 use crate::global::Global;
 use crate::output::counted;
@@ -66,7 +66,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     if let Some(from) = &args.from {
         let format = format_of(args.format, from)?;
         let target = Target { format, directory: from, sealed: &args.sealed, make: None };
-        let stats = look(from.display().to_string(), &target, global).await?;
+        let stats = read_stats(from.display().to_string(), &target, global).await?;
         global.output().show(&stats, Stats::text)?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -90,14 +90,14 @@ async fn remembered(name: &str, accounts: &Accounts, said: &SealedArgs, global: 
         return Ok(Stats { account: name.to_owned(), ..Stats::default() });
     }
     let sealed = account.sealed(said);
-    look(name.to_owned(), &account.target(&sealed, false), global).await
+    read_stats(name.to_owned(), &account.target(&sealed, false), global).await
 }
 
 /// What the backup says.
-async fn look(account: String, target: &Target<'_>, global: &Global) -> Result<Stats> {
+async fn read_stats(account: String, target: &Target<'_>, global: &Global) -> Result<Stats> {
     let copy = target.open(global).await?;
-    tell(&*copy);
-    let look = move || {
+    print_notices(&*copy);
+    let read = move || {
         let folder = |kept: BackupFolder| {
             let foreign_size = copy.foreign_size(&kept.name)?;
             Ok::<_, sealpost_base::Error>(Folder {
@@ -113,7 +113,7 @@ async fn look(account: String, target: &Target<'_>, global: &Global) -> Result<S
         let superseded: Vec<_> = copy.superseded()?.into_iter().map(folder).collect::<Result<_, _>>()?;
         Ok::<_, sealpost_base::Error>((folders, superseded, copy.bodies()?))
     };
-    let (mut folders, superseded, bodies) = tokio::task::spawn_blocking(look).await??;
+    let (mut folders, superseded, bodies) = tokio::task::spawn_blocking(read).await??;
     folders.sort_by(|a, b| a.name.cmp(&b.name));
     let sum = |of: fn(&Folder) -> u64| folders.iter().map(of).sum();
     Ok(Stats {

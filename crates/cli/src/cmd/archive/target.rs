@@ -69,7 +69,7 @@ pub fn bytes(text: &str) -> Result<u64, String> {
 }
 
 /// Says what was found in the backup, and not said yet.
-pub fn tell(copy: &dyn Backup) {
+pub fn print_notices(copy: &dyn Backup) {
     for notice in copy.unreported() {
         warn(format_args!("sealpost: {notice}"));
     }
@@ -77,7 +77,7 @@ pub fn tell(copy: &dyn Backup) {
 
 /// Work with the backup has ended; its notices are printed.
 pub async fn end(copy: Arc<dyn Backup>) {
-    tell(&*copy);
+    print_notices(&*copy);
     // What is left is swept one day.
     let _ = tokio::task::spawn_blocking(move || copy.end()).await;
 }
@@ -102,12 +102,12 @@ pub struct Target<'a> {
     /// What opens it.
     pub sealed: &'a SealedArgs,
     /// Whom the account is called after if one has to be made; `None`: none is made.
-    pub make: Option<Whose<'a>>,
+    pub make: Option<MailOwner<'a>>,
 }
 
 /// Whose mail is in a backup, as far as that is known.
 #[derive(Debug, Clone, Copy)]
-pub struct Whose<'a> {
+pub struct MailOwner<'a> {
     /// As the server knows the user.
     pub user: &'a str,
     /// The server.
@@ -118,9 +118,9 @@ pub struct Whose<'a> {
 const NO_USER: &str = "archive";
 const NO_HOST: &str = "localhost";
 
-impl Whose<'_> {
+impl MailOwner<'_> {
     /// Of a backup that does not say it.
-    pub const UNKNOWN: Whose<'static> = Whose { user: NO_USER, host: NO_HOST };
+    pub const UNKNOWN: MailOwner<'static> = MailOwner { user: NO_USER, host: NO_HOST };
 
     /// A name for the account: what a server takes for a user's name need be no address (`jane`,
     /// `CORP\jane`).
@@ -292,15 +292,15 @@ impl Target<'_> {
             return match (data_dir.account_name(said), meant.next(), meant.next(), self.make) {
                 (Ok(name), ..) => Ok(name),
                 (Err(_), Some(name), None, _) => Ok(name.clone()),
-                (Err(_), None, _, Some(whose)) if !said.contains('@') => {
-                    Whose { user: said, ..whose }.account_name(data_dir)
+                (Err(_), None, _, Some(mail_owner)) if !said.contains('@') => {
+                    MailOwner { user: said, ..mail_owner }.account_name(data_dir)
                 }
                 (Err(e), ..) => Err(e),
             };
         }
         match (&*records, self.make) {
             ([one], _) => Ok(one.name.clone()),
-            ([], Some(whose)) => whose.account_name(data_dir),
+            ([], Some(mail_owner)) => mail_owner.account_name(data_dir),
             ([], None) => bail!(Usage(format!("there is no backup in {}", self.directory.display()))),
             _ => bail!(Usage(format!(
                 "{} has several accounts: choose one with --copy-account",

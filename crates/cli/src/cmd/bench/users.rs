@@ -17,7 +17,7 @@ const FILE_BYTES: u64 = 64 * 1024 * 1024;
 /// The most accounts of a pattern, or of a server that is started.
 const ACCOUNTS: u64 = 100_000;
 
-fn how_many() -> impl TypedValueParser<Value = usize> {
+fn account_count() -> impl TypedValueParser<Value = usize> {
     clap::value_parser!(u64).range(1..=ACCOUNTS).map(|users| users as usize)
 }
 
@@ -35,7 +35,7 @@ pub struct Users {
     #[arg(long, value_name = "PATTERN", requires = "users")]
     pub user_pattern: Option<String>,
     /// Number of accounts: of the pattern, of the started server, or of the file
-    #[arg(long, value_name = "N", value_parser = how_many())]
+    #[arg(long, value_name = "N", value_parser = account_count())]
     pub users: Option<usize>,
     /// Read the password of all these accounts from FILE
     #[arg(long, value_name = "FILE")]
@@ -56,7 +56,7 @@ impl Users {
     }
 
     /// The accounts, if any are given.
-    pub fn given(&self, needs_password: bool) -> Result<Vec<User>> {
+    pub fn from_options(&self, needs_password: bool) -> Result<Vec<User>> {
         if let Some(path) = &self.users_file {
             let mut users = read(path)?;
             users.truncate(self.users.unwrap_or(usize::MAX));

@@ -14,7 +14,7 @@ use crate::data_dir::DataDir;
 const DATABASE: &str = "objects.sqlite";
 
 /// How long a process may take to overwrite what it has removed.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+const RECHECK_AFTER: Duration = Duration::from_secs(1);
 
 /// Checks all of it, or, if only some accounts are checked, the indexes and the newest objects.
 ///
@@ -51,7 +51,7 @@ pub async fn check(data_dir: &DataDir, whole: bool, report: &mut Report) -> Resu
 async fn left_slots(data_dir: &DataDir, report: &mut Report) {
     let mut left = data_dir.store.left_slots().await;
     if left.as_ref().is_ok_and(|left| !left.is_empty()) {
-        tokio::time::sleep(LOOK_AGAIN).await;
+        tokio::time::sleep(RECHECK_AFTER).await;
         let again = data_dir.store.left_slots().await;
         left = left.and_then(|before| Ok(again?.into_iter().filter(|file| before.contains(file)).collect()));
     }

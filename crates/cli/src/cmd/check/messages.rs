@@ -44,7 +44,7 @@ pub async fn check(
         report.totals.messages += 1;
         report.totals.message_bytes += message.size();
         match wrong {
-            Ok(BodyState::Whole) => {}
+            Ok(BodyState::Complete) => {}
             Ok(BodyState::Stub) => report.totals.evicted += 1,
             Err(e) if e.kind() == Kind::NotFound => missing.push((number, message)),
             Err(e) => {
@@ -80,7 +80,7 @@ pub fn report_missing(
 
 /// What there is of a message.
 enum BodyState {
-    Whole,
+    Complete,
     /// All but its evicted body.
     Stub,
 }
@@ -90,7 +90,7 @@ async fn one(store: &Store, account: AccountId, message: &Message) -> sealpost_b
     let reader = MessageReader::new(store, account, message.object, &message.key, message.layout);
     reader.verify().await?;
     if reader.evicted().await?.is_some() {
-        return stub(&reader, account, message).await;
+        return check_stub(&reader, account, message).await;
     }
     let mut scanner = Scanner::new();
     let mut raw = reader.raw(0..u64::MAX);
@@ -109,11 +109,11 @@ async fn one(store: &Store, account: AccountId, message: &Message) -> sealpost_b
     if !text.into_text().is_stored_as(&Text::decode(&reader.text().await?)?) {
         return Err(Error::corrupt(format!("{}: the stored text is not that of the message", path())));
     }
-    Ok(BodyState::Whole)
+    Ok(BodyState::Complete)
 }
 
 /// As [`one`], for a message with an evicted body: checks everything else.
-async fn stub(
+async fn check_stub(
     reader: &MessageReader,
     account: AccountId,
     message: &Message,

@@ -30,7 +30,7 @@ pub fn check(data_dir: &DataDir, report: &mut Report) {
 fn below(directory: &Path, report: &mut Report) -> io::Result<()> {
     let owner = local_store_owner(directory)?;
     let mut foreign = Foreign::default();
-    foreign.look(directory, owner)?;
+    foreign.walk(directory, owner)?;
     let Foreign { named, count } = foreign;
     let advice = format!("chown -R --reference={0} {0}", directory.display());
     for (path, other) in &named {
@@ -59,7 +59,7 @@ struct Foreign {
 }
 
 impl Foreign {
-    fn look(&mut self, directory: &Path, owner: Owner) -> io::Result<()> {
+    fn walk(&mut self, directory: &Path, owner: Owner) -> io::Result<()> {
         for entry in std::fs::read_dir(directory)? {
             let entry = entry?;
             let metadata = match entry.metadata() {
@@ -76,7 +76,7 @@ impl Foreign {
                 }
             }
             if metadata.is_dir() {
-                match self.look(&entry.path(), owner) {
+                match self.walk(&entry.path(), owner) {
                     Err(e) if e.kind() == io::ErrorKind::NotFound => {}
                     looked => looked?,
                 }

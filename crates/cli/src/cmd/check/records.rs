@@ -15,7 +15,7 @@ use super::report::{Location as At, Report};
 use crate::data_dir::DataDir;
 
 /// How long a password change may take from its first write to its last.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+const RECHECK_AFTER: Duration = Duration::from_secs(1);
 
 /// Checks the records of all accounts and aliases; the accounts that can be read, removed ones included.
 pub async fn all(data_dir: &DataDir, report: &mut Report) -> Result<Vec<AccountRecord>> {
@@ -74,7 +74,7 @@ pub async fn all(data_dir: &DataDir, report: &mut Report) -> Result<Vec<AccountR
 pub async fn withdrawn_copies(data_dir: &DataDir, record: &AccountRecord, report: &mut Report) {
     let mut copies = data_dir.directory.withdrawn_copies(record).await;
     if copies.as_ref().is_ok_and(|copies| !copies.is_empty()) {
-        tokio::time::sleep(LOOK_AGAIN).await;
+        tokio::time::sleep(RECHECK_AFTER).await;
         let again = data_dir.directory.withdrawn_copies(record).await;
         copies =
             copies.and_then(|before| Ok(again?.into_iter().filter(|path| before.contains(path)).collect()));

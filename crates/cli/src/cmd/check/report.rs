@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::output::{Output, counted};
 
 /// Problems that are kept for the JSON; all are counted.
-const PROBLEMS_KEPT: usize = 10_000;
+const PROBLEMS_LISTED: usize = 10_000;
 /// How long a check runs before it shows how far it is.
 const PROGRESS_AFTER: Duration = Duration::from_secs(1);
 
@@ -251,7 +251,7 @@ impl Report {
             // A closed output is noticed at the end.
             self.bar.suspend(|| drop(self.output.line(line)));
         }
-        if self.problems.len() < PROBLEMS_KEPT {
+        if self.problems.len() < PROBLEMS_LISTED {
             self.problems.push(problem);
         }
     }

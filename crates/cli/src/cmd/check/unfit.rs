@@ -24,10 +24,10 @@ impl Gaps {
 
 /// What there is at the paths of entries and is none.
 pub fn entries(survey: &Survey, gaps: &Gaps) -> Vec<Finding> {
-    survey.unfit.iter().map(|unfit| Finding::object(&unfit.path, said(survey, gaps, unfit))).collect()
+    survey.unfit.iter().map(|unfit| Finding::object(&unfit.path, description(survey, gaps, unfit))).collect()
 }
 
-fn said(survey: &Survey, gaps: &Gaps, unfit: &UnfitObject) -> String {
+fn description(survey: &Survey, gaps: &Gaps, unfit: &UnfitObject) -> String {
     let UnfitObject { position, is_damaged, why, .. } = unfit;
     let what = match is_damaged {
         true => format!("log entry {position} is damaged ({why})"),
@@ -61,11 +61,11 @@ fn said(survey: &Survey, gaps: &Gaps, unfit: &UnfitObject) -> String {
 /// What the store says.
 pub async fn marks(journal: &Journal) -> Result<Vec<Finding>> {
     let unfit = journal.survey_marks().await?;
-    let said = |why: &str| {
+    let description = |why: &str| {
         format!(
             "this object is not a checkpoint's manifest or a mark that this server wrote ({why}); it is skipped; \
              \"sealpost account repair --remove-noise\" removes it"
         )
     };
-    Ok(unfit.into_iter().map(|(path, why)| Finding::object(path, said(&why))).collect())
+    Ok(unfit.into_iter().map(|(path, why)| Finding::object(path, description(&why))).collect())
 }

@@ -29,7 +29,7 @@ use crate::data_dir::DataDir;
 
 /// Messages up to this size are read whole before anything is stored: most of those that are there
 /// already need no write then.
-const WHOLE_BYTES: usize = 256 * 1024;
+const BUFFERED_BYTES: usize = 256 * 1024;
 /// Messages stored at once.
 const AT_ONCE: usize = 16;
 /// Messages placed by one log entry.
@@ -66,11 +66,11 @@ struct Outcome {
 
 /// A message that is being read.
 enum Reading {
-    Whole(Message, BytesMut),
+    Buffered(Message, BytesMut),
     /// Too large for memory: stored as it is read, and discarded if it turns out to exist already.
     Large(Box<Large>),
     /// It failed; what is left of it does not matter.
-    Lost,
+    Discarded,
 }
 
 /// What is known of a message before its bytes.
@@ -118,17 +118,17 @@ impl<'a> Pipeline<'a> {
     /// # Errors
     /// If the store fails; a message that fails is counted and the import continues.
     pub async fn run(mut self, mut items: mpsc::Receiver<ReaderItem>) -> Result<()> {
-        let mut reading = Reading::Lost;
+        let mut reading = Reading::Discarded;
         loop {
             match items.recv().await {
                 Some(ReaderItem::Archive { mailbox, is_folder }) => self.enter(mailbox, is_folder).await?,
                 Some(ReaderItem::Begin(meta)) => reading = self.begin(meta).await?,
                 Some(ReaderItem::Piece(piece)) => reading = self.piece(reading, &piece).await?,
-                Some(ReaderItem::End) => self.end(std::mem::replace(&mut reading, Reading::Lost)).await?,
-                Some(ReaderItem::Broken(reason)) => match std::mem::replace(&mut reading, Reading::Lost) {
-                    Reading::Whole(message, _) => self.fail(message.meta.place, reason),
+                Some(ReaderItem::End) => self.end(std::mem::replace(&mut reading, Reading::Discarded)).await?,
+                Some(ReaderItem::Broken(reason)) => match std::mem::replace(&mut reading, Reading::Discarded) {
+                    Reading::Buffered(message, _) => self.fail(message.meta.place, reason),
                     Reading::Large(large) => self.fail(large.message.meta.place, reason),
-                    Reading::Lost => {}
+                    Reading::Discarded => {}
                 },
                 Some(ReaderItem::Failed { place, reason }) => self.fail(place, reason),
                 Some(ReaderItem::Progress(bytes)) => self.bar.set_position(bytes),
@@ -172,10 +172,10 @@ impl<'a> Pipeline<'a> {
     /// Finds the mailboxes of a message and makes those that are missing.
     async fn begin(&mut self, mut meta: Meta) -> Result<Reading> {
         match self.targets(&mut meta).await {
-            Ok(to) => Ok(Reading::Whole(Message { meta, to }, BytesMut::new())),
+            Ok(to) => Ok(Reading::Buffered(Message { meta, to }, BytesMut::new())),
             Err(e) => {
                 self.fail(meta.place, unless_of_the_mailbox(e)?);
-                Ok(Reading::Lost)
+                Ok(Reading::Discarded)
             }
         }
     }
@@ -205,11 +205,11 @@ impl<'a> Pipeline<'a> {
 
     async fn piece(&mut self, reading: Reading, piece: &[u8]) -> Result<Reading> {
         match reading {
-            Reading::Whole(message, mut bytes) if bytes.len() + piece.len() <= WHOLE_BYTES => {
+            Reading::Buffered(message, mut bytes) if bytes.len() + piece.len() <= BUFFERED_BYTES => {
                 bytes.extend_from_slice(piece);
-                Ok(Reading::Whole(message, bytes))
+                Ok(Reading::Buffered(message, bytes))
             }
-            Reading::Whole(message, mut bytes) => {
+            Reading::Buffered(message, mut bytes) => {
                 bytes.extend_from_slice(piece);
                 let received = self.received(&message.meta, &bytes);
                 let ingest = self.account.ingest().await?;
@@ -217,14 +217,14 @@ impl<'a> Pipeline<'a> {
                 self.grow(Box::new(large), &bytes).await
             }
             Reading::Large(large) => self.grow(large, piece).await,
-            Reading::Lost => Ok(Reading::Lost),
+            Reading::Discarded => Ok(Reading::Discarded),
         }
     }
 
     async fn grow(&mut self, mut large: Box<Large>, piece: &[u8]) -> Result<Reading> {
         if large.ingest.size() + piece.len() as u64 > limits::MESSAGE_BYTES {
             self.fail(large.message.meta.place, format!("it is larger than {} bytes", limits::MESSAGE_BYTES));
-            return Ok(Reading::Lost);
+            return Ok(Reading::Discarded);
         }
         large.hash.update(piece);
         large.ingest.write(piece).await?;
@@ -233,15 +233,15 @@ impl<'a> Pipeline<'a> {
 
     async fn end(&mut self, reading: Reading) -> Result<()> {
         match reading {
-            Reading::Lost => Ok(()),
-            Reading::Whole(mut message, bytes) => {
+            Reading::Discarded => Ok(()),
+            Reading::Buffered(mut message, bytes) => {
                 let received = self.received(&message.meta, &bytes);
                 let digest = || {
                     let mut hash = Context::new(&SHA256);
                     hash.update(&bytes);
                     finish(hash)
                 };
-                if self.is_there(&mut message, bytes.len() as u64, digest).await? {
+                if self.is_stored(&mut message, bytes.len() as u64, digest).await? {
                     return Ok(());
                 }
                 let account = self.account.clone();
@@ -254,7 +254,7 @@ impl<'a> Pipeline<'a> {
             }
             Reading::Large(large) => {
                 let Large { mut message, ingest, hash, received } = *large;
-                if self.is_there(&mut message, ingest.size(), || finish(hash)).await? {
+                if self.is_stored(&mut message, ingest.size(), || finish(hash)).await? {
                     return Ok(());
                 }
                 self.store(message, received, ingest.finish()).await
@@ -264,7 +264,7 @@ impl<'a> Pipeline<'a> {
 
     /// Whether one of the mailboxes has the message already; the others get it from there.
     /// `digest`: of its bytes, if they have to be compared.
-    async fn is_there(
+    async fn is_stored(
         &mut self,
         message: &mut Message,
         size: u64,

@@ -8,7 +8,7 @@ use sealpost_queue::event::Selector;
 use sealpost_queue::request::Action;
 use sealpost_queue::retry::MAX_HOLD;
 
-use super::ask::{Asked, ask, mails, meant, tell};
+use super::requests::{NodeReply, request_change, mails, meant, print_replies};
 use super::selector::{MailArgs, span};
 use crate::exit::Usage;
 use crate::global::Global;
@@ -103,14 +103,14 @@ pub(super) struct Remove {
 }
 
 pub(super) async fn retry(args: Retry, global: &Global) -> Result<ExitCode> {
-    let text = |asked: &Asked| format!("sends {} now, but for held mail", mails(asked.mails));
+    let text = |reply: &NodeReply| format!("sends {} now, but for held mail", mails(reply.mails));
     about_mail(args.mail, args.all, &Action::Retry, global, text).await
 }
 
 pub(super) async fn hold(args: Hold, global: &Global) -> Result<ExitCode> {
     if args.all {
         let note = args.note.unwrap_or_else(|| "held by the operator".to_owned());
-        let text = |_: &Asked| "sends nothing until `sealpost queue release --all`".to_owned();
+        let text = |_: &NodeReply| "sends nothing until `sealpost queue release --all`".to_owned();
         return about_all(args.mail.node.as_deref(), &Action::HoldAll(note), global, text).await;
     }
     let time = args.time.unwrap_or(MAX_HOLD);
@@ -119,26 +119,26 @@ pub(super) async fn hold(args: Hold, global: &Global) -> Result<ExitCode> {
     }
     let queues = Queues::open(global, Purpose::Change).await?;
     let action = Action::Hold(queues.data_dir.clock.now().after(time));
-    let text = |asked: &Asked| format!("holds {}", mails(asked.mails));
+    let text = |reply: &NodeReply| format!("holds {}", mails(reply.mails));
     on(&queues, &args.mail, false, &action, global, text).await
 }
 
 pub(super) async fn release(args: Release, global: &Global) -> Result<ExitCode> {
     if args.all {
-        let text = |_: &Asked| "sends again".to_owned();
+        let text = |_: &NodeReply| "sends again".to_owned();
         return about_all(args.mail.node.as_deref(), &Action::ReleaseAll, global, text).await;
     }
-    let text = |asked: &Asked| format!("has released {}", mails(asked.mails));
+    let text = |reply: &NodeReply| format!("has released {}", mails(reply.mails));
     about_mail(args.mail, false, &Action::Release, global, text).await
 }
 
 pub(super) async fn bounce(args: Bounce, global: &Global) -> Result<ExitCode> {
-    let text = |asked: &Asked| format!("has given {} up", mails(asked.mails));
+    let text = |reply: &NodeReply| format!("has given {} up", mails(reply.mails));
     about_mail(args.mail, args.all, &Action::Bounce, global, text).await
 }
 
 pub(super) async fn remove(args: Remove, global: &Global) -> Result<ExitCode> {
-    let text = |asked: &Asked| format!("has removed {}", mails(asked.mails));
+    let text = |reply: &NodeReply| format!("has removed {}", mails(reply.mails));
     about_mail(args.mail, args.all, &Action::Remove, global, text).await
 }
 
@@ -147,7 +147,7 @@ async fn about_mail(
     all: bool,
     action: &Action,
     global: &Global,
-    text: impl Fn(&Asked) -> String,
+    text: impl Fn(&NodeReply) -> String,
 ) -> Result<ExitCode> {
     let queues = Queues::open(global, Purpose::Change).await?;
     on(&queues, &mail, all, action, global, text).await
@@ -159,7 +159,7 @@ async fn on(
     all: bool,
     action: &Action,
     global: &Global,
-    text: impl Fn(&Asked) -> String,
+    text: impl Fn(&NodeReply) -> String,
 ) -> Result<ExitCode> {
     let selector = mail.selector();
     if all && selector.is_given() {
@@ -167,16 +167,16 @@ async fn on(
     }
     let selector = if all { Selector { all: Some(true), ..selector } } else { selector };
     let nodes = meant(queues, mail.node.as_deref(), &selector).await?;
-    tell(global, &ask(queues, &nodes, action, &selector).await?, text)
+    print_replies(global, &request_change(queues, &nodes, action, &selector).await?, text)
 }
 
 async fn about_all(
     node: Option<&str>,
     action: &Action,
     global: &Global,
-    text: impl Fn(&Asked) -> String,
+    text: impl Fn(&NodeReply) -> String,
 ) -> Result<ExitCode> {
     let queues = Queues::open(global, Purpose::Change).await?;
     let nodes = queues.of_node(node).await?;
-    tell(global, &ask(&queues, &nodes, action, &Selector::default()).await?, text)
+    print_replies(global, &request_change(&queues, &nodes, action, &Selector::default()).await?, text)
 }

@@ -11,7 +11,7 @@ use sealpost_queue::request::Action;
 use sealpost_queue::retry::MAX_HOLD;
 use serde::Serialize;
 
-use super::ask::{Asked, Came, ask, tell};
+use super::requests::{NodeReply, RequestState, request_change, print_replies};
 use super::selector::{SelectorArgs, span};
 use crate::exit::Usage;
 use crate::global::Global;
@@ -108,14 +108,14 @@ pub(super) async fn suspend(args: Suspend, global: &Global) -> Result<ExitCode> 
     let queues = Queues::open(global, Purpose::Change).await?;
     let nodes = queues.of_node(args.node.as_deref()).await?;
     let until = queues.data_dir.clock.now().after(time);
-    let mut asked = ask(&queues, &nodes, &Action::AddRule(until, args.note), &selector).await?;
-    for asked in asked.iter_mut().filter(|asked| asked.came == Came::Done) {
-        let after = queues.queue(asked.id()).await?;
+    let mut replies = request_change(&queues, &nodes, &Action::AddRule(until, args.note), &selector).await?;
+    for reply in replies.iter_mut().filter(|reply| reply.state == RequestState::Done) {
+        let after = queues.queue(reply.id()).await?;
         let same = |rule: &&Rule| rule.selector == selector;
-        asked.rule = after.view.state().rules().filter(same).map(|rule| rule.number).max();
+        reply.rule = after.view.state().rules().filter(same).map(|rule| rule.number).max();
     }
     let words = SelectorArgs::words(&selector);
-    tell(global, &asked, |asked| match asked.rule {
+    print_replies(global, &replies, |reply| match reply.rule {
         Some(rule) => format!("rule {rule} holds mail {words} until {}", rfc3339(until)),
         None => "has as many rules as it may have; withdraw one first".to_owned(),
     })
@@ -149,8 +149,8 @@ pub(super) async fn resume(args: Resume, global: &Global) -> Result<ExitCode> {
         }
         _ => {}
     }
-    let asked = ask(&queues, &nodes, &Action::RemoveRule(args.rule.unwrap_or(0)), &selector).await?;
-    tell(global, &asked, |asked: &Asked| {
-        format!("has withdrawn {}, and sends the mail that was held", counted(asked.rules, "rule", "rules"))
+    let replies = request_change(&queues, &nodes, &Action::RemoveRule(args.rule.unwrap_or(0)), &selector).await?;
+    print_replies(global, &replies, |reply: &NodeReply| {
+        format!("has withdrawn {}, and sends the mail that was held", counted(reply.rules, "rule", "rules"))
     })
 }

@@ -14,7 +14,7 @@ use sealpost_queue::status::waits;
 use sealpost_queue::trace::Traced;
 use serde::Serialize;
 
-use super::ask::meant;
+use super::requests::meant;
 use crate::cmd::stats::bytes;
 use crate::cmd::trace::Step;
 use crate::data_dir::DataDir;

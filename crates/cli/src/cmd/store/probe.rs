@@ -103,7 +103,7 @@ async fn find(args: Args, global: &Global, name: &mut Option<String>) -> Result<
     // The keys belong to the configuration's own store; another store may belong to another server.
     let is_own = url == config.store.url && directory.is_none();
     let memory = if is_own { NodeMemory::load(&config.directory)? } else { None };
-    let found = look(&store, args.reset_append_mode, shown, memory, &config.store.mark_name()).await;
+    let found = probe_store(&store, args.reset_append_mode, shown, memory, &config.store.mark_name()).await;
     found.map_err(|e| config.store.explained(&url, e))
 }
 
@@ -121,7 +121,7 @@ fn require(directory: &Path) -> Result<()> {
     .into())
 }
 
-async fn look(
+async fn probe_store(
     store: &Store,
     reset_append_mode: bool,
     name: String,

@@ -13,7 +13,7 @@ use sealpost_server::admin::{Answer, Request, Stats, sockets};
 /// How long a server may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// The message for a server without an admin socket.
-const GONE: &str = "the server has stopped";
+const STOPPED: &str = "the server has stopped";
 /// The longest answer that is read.
 const ANSWER_BYTES: u64 = 4 * 1024 * 1024;
 
@@ -120,8 +120,8 @@ impl Client {
             (&mut self.stream).take(ANSWER_BYTES).read_line(&mut answer)
         };
         match talk() {
-            Err(e) if matches!(e.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => bail!(GONE),
-            Ok(0) => bail!(GONE),
+            Err(e) if matches!(e.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => bail!(STOPPED),
+            Ok(0) => bail!(STOPPED),
             Err(e) => return Err(e).context("the server does not answer"),
             Ok(_) => {}
         }
@@ -165,10 +165,10 @@ mod tests {
         assert_eq!(source.ask(&request).unwrap(), stats);
         go_away.send(()).unwrap();
         // The socket may still take the question of a server that is about to go.
-        assert_eq!(source.ask(&request).unwrap_err().to_string(), GONE);
+        assert_eq!(source.ask(&request).unwrap_err().to_string(), STOPPED);
         assert_eq!(source.ask(&request).unwrap(), stats);
         go_away.send(()).unwrap();
         server.join().unwrap();
-        assert!(source.ask(&request).is_err() && source.ask(&request).unwrap_err().to_string() != GONE);
+        assert!(source.ask(&request).is_err() && source.ask(&request).unwrap_err().to_string() != STOPPED);
     }
 }

@@ -251,7 +251,7 @@ fn short_age(ms: u64) -> String {
 }
 
 /// The screen of a server that does not answer any more: why, above what was seen last.
-pub fn gone(why: &str, mut lines: Vec<String>, width: usize, height: usize) -> Vec<String> {
+pub fn stopped(why: &str, mut lines: Vec<String>, width: usize, height: usize) -> Vec<String> {
     lines.insert(0, clip(&format!("! {why}; looking for it every second, q ends"), width));
     lines.truncate(height);
     lines
@@ -349,7 +349,7 @@ mod tests {
         ] {
             assert!(text.contains(wanted), "{wanted}: {text}");
         }
-        let text = gone("it has stopped", lines(&stats, None, SessionOrder::Busy, 80, 24), 80, 24);
+        let text = stopped("it has stopped", lines(&stats, None, SessionOrder::Busy, 80, 24), 80, 24);
         assert!(
             text.len() <= 24
                 && text[0].starts_with("! it has stopped; looking")

@@ -59,7 +59,7 @@ impl Ports {
         let all = [listen.imap, listen.imaps, listen.smtp, listen.smtps, submission, others].concat();
         let taken: Vec<_> = all
             .iter()
-            .filter(|address| is_taken(address))
+            .filter(|address| is_in_use(address))
             .map(|address| address.port().to_string())
             .collect();
         if taken.is_empty() {
@@ -76,7 +76,7 @@ impl Ports {
     }
 }
 
-fn is_taken(address: &SocketAddr) -> bool {
+fn is_in_use(address: &SocketAddr) -> bool {
     TcpListener::bind(address).is_err_and(|e| e.kind() == ErrorKind::AddrInUse)
 }
 
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn a_port_that_is_taken_is_noticed() {
         let other = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        assert!(is_taken(&other.local_addr().unwrap()));
+        assert!(is_in_use(&other.local_addr().unwrap()));
         assert!(Ports::Free.check_free().is_ok());
     }
 }

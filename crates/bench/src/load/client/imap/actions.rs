@@ -96,10 +96,10 @@ impl Imap {
     }
 
     /// Sends an internal command; returns its untagged responses.
-    pub(super) async fn ask(&mut self, command: &str) -> Result<Vec<String>, Fail> {
-        self.state.kept = Some(Vec::new());
+    pub(super) async fn query(&mut self, command: &str) -> Result<Vec<String>, Fail> {
+        self.state.captured = Some(Vec::new());
         let sent = self.own(command).await;
-        let lines = self.state.kept.take().unwrap_or_default();
+        let lines = self.state.captured.take().unwrap_or_default();
         sent.map(|()| lines)
     }
 
@@ -159,7 +159,7 @@ impl Imap {
             let at_once = capabilities.literal_plus || (capabilities.literal_minus && message.len() <= 4096);
             let plus = if at_once { "+" } else { "" };
             self.out.extend_from_slice(format!("{about} {{{}{plus}}}\r\n", message.len()).as_bytes());
-            if !at_once && !self.asked_for().await? {
+            if !at_once && !self.await_continuation().await? {
                 // Refused, and counted.
                 return Ok(());
             }
@@ -178,7 +178,7 @@ impl Imap {
 
     /// Sends the contents of `out` up to a literal and waits; returns whether the server accepts
     /// the literal (RFC 3501 §4.3).
-    async fn asked_for(&mut self) -> Result<bool, Fail> {
+    async fn await_continuation(&mut self) -> Result<bool, Fail> {
         self.state.go_on = false;
         self.unsent(true);
         self.flush().await?;
@@ -205,7 +205,7 @@ impl Imap {
         self.line.clear();
         self.line.extend_from_slice(b"IDLE");
         self.state.go_on = false;
-        self.state.told = false;
+        self.state.notified = false;
         self.start(Counted { quiet: true, ..counted }).await?;
         self.wait(|state| state.go_on || state.outstanding.is_empty()).await?;
         if !self.state.go_on {
@@ -263,7 +263,7 @@ impl Imap {
             if self.state.bye {
                 return Err(Fail::Closed(format!("BYE {}", self.state.last_text)));
             }
-            if until_notified && self.state.told {
+            if until_notified && self.state.notified {
                 return Ok(true);
             }
             tokio::select! {

@@ -27,12 +27,12 @@ impl Imap {
     /// If the connection is gone.
     pub async fn names(&mut self) -> Result<Names, Fail> {
         if self.capabilities().await?.namespace {
-            let lines = self.ask("NAMESPACE").await?;
+            let lines = self.query("NAMESPACE").await?;
             if let Some(names) = lines.iter().find_map(|line| namespace(line)) {
                 return Ok(names);
             }
         }
-        let lines = self.ask("LIST \"\" \"\"").await?;
+        let lines = self.query("LIST \"\" \"\"").await?;
         let delimiter = lines.iter().find_map(|line| delimiter(line)).unwrap_or('/');
         Ok(Names { prefix: String::new(), delimiter })
     }
@@ -88,7 +88,7 @@ impl Imap {
 
     pub(super) async fn fill(&mut self, fill: &Fill, name: &Rc<str>, from: Duration) -> Result<(), Fail> {
         let mailbox = self.rendered(&fill.mailbox);
-        let lines = self.ask(&format!("STATUS {mailbox} (MESSAGES)")).await?;
+        let lines = self.query(&format!("STATUS {mailbox} (MESSAGES)")).await?;
         let messages = lines.iter().find_map(|line| {
             let at = line.find("(MESSAGES ")? + "(MESSAGES ".len();
             line[at..].trim_end_matches(')').parse::<u64>().ok()
@@ -182,7 +182,7 @@ impl Imap {
     async fn below(&mut self, names: &Names) -> Result<Vec<String>, Fail> {
         let mut command = b"LIST \"\" ".to_vec();
         quoted(&format!("{}{MAILBOX}{}*", names.prefix, names.delimiter), &mut command);
-        let lines = self.ask(&String::from_utf8_lossy(&command)).await?;
+        let lines = self.query(&String::from_utf8_lossy(&command)).await?;
         let mut mailboxes: Vec<String> = lines.iter().filter_map(|line| listed(line)).collect();
         mailboxes.sort_by_key(|mailbox| std::cmp::Reverse(mailbox.len()));
         Ok(mailboxes)

@@ -10,9 +10,9 @@ use crate::load::scenario::Expect;
 use crate::load::wire::Sink;
 
 /// Lines that are kept for the bench's own commands.
-const KEPT_LINES: usize = 20_000;
+const LINES_KEPT: usize = 20_000;
 /// Characters of a non-IMAP greeting that are shown.
-const SAID: usize = 80;
+const GREETING_CHARS: usize = 80;
 
 /// A command that was sent and is not answered.
 #[derive(Debug)]
@@ -62,14 +62,14 @@ pub struct MailboxState {
     pub uid_next: u32,
     pub mod_seq: u64,
     /// A notification came in IDLE.
-    pub told: bool,
+    pub notified: bool,
     /// In IDLE: the next delivery without a notification.
     pub idle: Option<u64>,
     /// How the last command ended.
     pub last_ok: bool,
     pub last_text: String,
     /// Untagged lines, if the caller wants them.
-    pub kept: Option<Vec<String>>,
+    pub captured: Option<Vec<String>>,
     /// Bytes since the last tagged response.
     bytes: u64,
 }
@@ -87,11 +87,11 @@ impl MailboxState {
             exists: 0,
             uid_next: 1,
             mod_seq: 1,
-            told: false,
+            notified: false,
             idle: None,
             last_ok: false,
             last_text: String::new(),
-            kept: None,
+            captured: None,
             bytes: 0,
         }
     }
@@ -104,8 +104,8 @@ impl MailboxState {
             self.bye = starts_with(text, b"BYE");
             return;
         }
-        if let Some(kept) = self.kept.as_mut().filter(|kept| kept.len() < KEPT_LINES) {
-            kept.push(String::from_utf8_lossy(text).into_owned());
+        if let Some(captured) = self.captured.as_mut().filter(|captured| captured.len() < LINES_KEPT) {
+            captured.push(String::from_utf8_lossy(text).into_owned());
         }
         let (word, rest) = split(text);
         let number = std::str::from_utf8(word).ok().and_then(|word| word.parse::<u32>().ok());
@@ -133,11 +133,11 @@ impl MailboxState {
         let grown = exists.saturating_sub(self.exists);
         self.exists = exists;
         self.uid_next = self.uid_next.saturating_add(grown);
-        self.told = true;
+        self.notified = true;
         let Some(mut next) = self.idle else { return };
         let thread = &self.client.thread;
         for _ in 0..grown {
-            if let Some(sent) = thread.shared.notices.told(self.client.account, &mut next) {
+            if let Some(sent) = thread.shared.notices.notified(self.client.account, &mut next) {
                 thread.ok("notification", sent, 0, 0);
             }
         }
@@ -224,7 +224,7 @@ impl Sink for MailboxState {
             // RFC 3501 §7.1: a greeting is untagged.
             text if !self.greeted => {
                 let said = String::from_utf8_lossy(text);
-                self.stranger.get_or_insert_with(|| said.chars().take(SAID).collect());
+                self.stranger.get_or_insert_with(|| said.chars().take(GREETING_CHARS).collect());
             }
             [b'+', ..] => self.go_on = true,
             text => self.tagged(text),

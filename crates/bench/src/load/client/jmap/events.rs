@@ -68,7 +68,7 @@ impl Jmap {
             count(&thread.shared.sent, sent);
             count(&thread.shared.received, received);
             for _ in 0..changes {
-                if let Some(sent) = thread.shared.notices.told(self.client.account, next) {
+                if let Some(sent) = thread.shared.notices.notified(self.client.account, next) {
                     thread.ok("notification", sent, 0, 0);
                 }
             }

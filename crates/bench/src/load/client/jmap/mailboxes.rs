@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use super::answer::{Answer, Refusal};
 use super::http::{Outgoing, expanded, path_of};
 use super::{Jmap, Wrong};
-use crate::load::client::{Fail, UNTOLD, notified};
+use crate::load::client::{Fail, MISSED_NOTIFICATIONS, notified};
 use crate::load::data::About;
 use crate::load::scenario::template::{MAILBOX, Template};
 use crate::load::scenario::{Fill, Step};
@@ -64,7 +64,7 @@ impl Jmap {
     /// Asks for the bench's mailboxes; not counted.
     pub(super) async fn find_mailboxes(&mut self) -> Result<(), Wrong> {
         let properties = ["id", "name", "parentId", "totalEmails"];
-        let answer = self.ask("Mailbox/get", json!({"ids": null, "properties": properties})).await?;
+        let answer = self.query("Mailbox/get", json!({"ids": null, "properties": properties})).await?;
         self.mailboxes = Mailboxes::of(&answer);
         Ok(())
     }
@@ -89,7 +89,7 @@ impl Jmap {
                 let email = imported(&blob, &mailbox, data.about(nth, fill.count));
                 emails.insert(format!("e{nth}"), email);
             }
-            self.ask("Email/import", json!({ "emails": emails })).await?;
+            self.query("Email/import", json!({ "emails": emails })).await?;
         }
         self.find_mailboxes().await
     }
@@ -120,7 +120,7 @@ impl Jmap {
         let email = imported(&blob, &mailbox, About { received: None, ..About::default() });
         let email = with_keywords(email, flags);
         let begun = thread.now();
-        let imported = self.ask("Email/import", json!({ "emails": { "e": email } })).await;
+        let imported = self.query("Email/import", json!({ "emails": { "e": email } })).await;
         if let (Err(_), Some(announced)) = (&imported, &announced) {
             thread.shared.notices.retract(announced);
         }
@@ -129,10 +129,10 @@ impl Jmap {
         thread.ok("Email/import", begun, sent, received);
         thread.ok(name, from, 0, 0);
         if let Some(announced) = announced.filter(|_| step.notified) {
-            let told = notified(&thread, &[announced]).await;
-            self.untold = if told { 0 } else { self.untold + 1 };
+            let was_notified = notified(&thread, &[announced]).await;
+            self.missed = if was_notified { 0 } else { self.missed + 1 };
         }
-        if self.untold >= UNTOLD { Err(Fail::Untold.into()) } else { Ok(()) }
+        if self.missed >= MISSED_NOTIFICATIONS { Err(Fail::NotNotified.into()) } else { Ok(()) }
     }
 
     /// Removes all mailboxes of the bench, with their emails.
@@ -154,19 +154,19 @@ impl Jmap {
             return Ok(id.to_owned());
         }
         if self.mailboxes.root.is_none() {
-            self.ask("Mailbox/set", json!({"create": {"m": {"name": MAILBOX, "parentId": null}}})).await?;
+            self.query("Mailbox/set", json!({"create": {"m": {"name": MAILBOX, "parentId": null}}})).await?;
             self.find_mailboxes().await?;
         }
         let missing = || Refusal::wrong(format!("the mailbox {name} was created and is not listed"));
         let root = self.mailboxes.root.clone().ok_or_else(missing)?;
-        self.ask("Mailbox/set", json!({"create": {"m": {"name": name, "parentId": root}}})).await?;
+        self.query("Mailbox/set", json!({"create": {"m": {"name": name, "parentId": root}}})).await?;
         self.find_mailboxes().await?;
         Ok(self.mailboxes.id(name).ok_or_else(missing)?.to_owned())
     }
 
     /// RFC 8621 §2.5.
     async fn destroy(&mut self, id: String) -> Result<(), Wrong> {
-        self.ask("Mailbox/set", json!({"destroy": [id], "onDestroyRemoveEmails": true})).await?;
+        self.query("Mailbox/set", json!({"destroy": [id], "onDestroyRemoveEmails": true})).await?;
         self.mailboxes.below.retain(|_, (other, _)| *other != id);
         Ok(())
     }

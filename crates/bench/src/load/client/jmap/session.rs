@@ -48,7 +48,7 @@ impl Session {
                 (401 | 403, _) => {
                     return Err(Fail::Denied(format!("{path}: {}: the login was refused", received.status)));
                 }
-                (429 | 503, _) => return Err(Fail::Later(format!("{path}: {}", received.status))),
+                (429 | 503, _) => return Err(Fail::Unavailable(format!("{path}: {}", received.status))),
                 (status, _) => {
                     let why = Refusal::of_status(status, &received.body).example;
                     return Err(Fail::Protocol(format!("no JMAP at {path}: {why}")));

@@ -21,27 +21,27 @@ use crate::secret;
 const ATTEMPTS: usize = 5;
 
 /// The person at the terminal.
-pub trait Answers {
+pub trait Prompter {
     /// Whether there is one.
-    fn is_there(&self) -> bool;
+    fn is_interactive(&self) -> bool;
     /// The line typed at a prompt; empty if none.
     fn line(&mut self, question: &str) -> Result<String>;
     /// A secret, typed without echo; `None` if empty.
     async fn secret(&mut self, question: String) -> Result<Option<Secret>>;
     /// Says something.
-    fn tell(&mut self, text: &str);
+    fn show(&mut self, text: &str);
 }
 
 /// A person at the terminal.
 pub struct Terminal;
 
-impl Answers for Terminal {
-    fn is_there(&self) -> bool {
+impl Prompter for Terminal {
+    fn is_interactive(&self) -> bool {
         std::io::stdin().is_terminal()
     }
 
     fn line(&mut self, question: &str) -> Result<String> {
-        if !self.is_there() {
+        if !self.is_interactive() {
             let missing =
                 "no terminal for questions: give --host, --user and --password-file or --token-command";
             return Err(Usage(missing.into()).into());
@@ -57,18 +57,18 @@ impl Answers for Terminal {
     }
 
     async fn secret(&mut self, question: String) -> Result<Option<Secret>> {
-        secret::ask_if_any(question, secret::PASSWORD_FILE).await
+        secret::prompt_optional(question, secret::PASSWORD_FILE).await
     }
 
-    fn tell(&mut self, text: &str) {
+    fn show(&mut self, text: &str) {
         warn(text);
     }
 }
 
 /// A server and the login there, as far as the options name them; prompts for the rest.
 pub struct Login {
-    said: ServerArgs,
-    /// Said or answered.
+    options: ServerArgs,
+    /// From options and answers.
     server: ServerArgs,
     /// The password that was typed.
     pub typed: Option<Secret>,
@@ -81,23 +81,23 @@ pub struct Login {
 
 impl Login {
     /// The options.
-    pub fn new(said: &ServerArgs) -> Self {
-        let (said, server) = (said.clone(), said.clone());
-        Login { said, server, typed: None, certificate: None, unreached: 0, refused: 0 }
+    pub fn new(options: &ServerArgs) -> Self {
+        let (options, server) = (options.clone(), options.clone());
+        Login { options, server, typed: None, certificate: None, unreached: 0, refused: 0 }
     }
 
     /// Whether anything is answered by a person.
-    pub fn is_asked(&self) -> bool {
-        self.said.host.is_none() || self.said.user.is_none() || self.is_opened_by_answer()
+    pub fn is_interactive(&self) -> bool {
+        self.options.host.is_none() || self.options.user.is_none() || self.is_opened_by_answer()
     }
 
     /// Prompts for the server if no option names it.
     ///
     /// # Errors
     /// If there is no answer.
-    pub fn ask_server(&mut self, who: &mut impl Answers) -> Result<()> {
+    pub fn ask_server(&mut self, prompter: &mut impl Prompter) -> Result<()> {
         if self.server.host.is_none() {
-            self.server.host = Some(something(who, "IMAP server", None)?);
+            self.server.host = Some(answer_or_default(prompter, "IMAP server", None)?);
         }
         self.place().map(drop)
     }
@@ -106,9 +106,9 @@ impl Login {
     ///
     /// # Errors
     /// If there is no answer.
-    pub async fn ask_login(&mut self, who: &mut impl Answers) -> Result<()> {
-        if self.said.user.is_none() {
-            self.server.user = Some(something(who, "User", self.server.user.as_deref())?);
+    pub async fn ask_login(&mut self, prompter: &mut impl Prompter) -> Result<()> {
+        if self.options.user.is_none() {
+            self.server.user = Some(answer_or_default(prompter, "User", self.server.user.as_deref())?);
         }
         if !self.is_opened_by_answer() {
             return Ok(());
@@ -118,12 +118,12 @@ impl Login {
             "Password of {} at {} (nothing: a command prints an OAuth 2.0 token)",
             place.user, place.host
         );
-        self.typed = who.secret(question).await?;
+        self.typed = prompter.secret(question).await?;
         self.server.token_command = match self.typed {
             Some(_) => None,
             None => {
                 let last = self.server.token_command.as_deref();
-                Some(something(who, "Command that prints the token", last)?)
+                Some(answer_or_default(prompter, "Command that prints the token", last)?)
             }
         };
         Ok(())
@@ -170,13 +170,13 @@ impl Login {
     ///
     /// # Errors
     /// The error, if it was not, or too often.
-    pub fn is_unreached(&mut self, error: anyhow::Error, who: &mut impl Answers) -> Result<()> {
+    pub fn is_unreached(&mut self, error: anyhow::Error, prompter: &mut impl Prompter) -> Result<()> {
         self.unreached += 1;
-        if self.said.host.is_some() || self.unreached == ATTEMPTS {
+        if self.options.host.is_some() || self.unreached == ATTEMPTS {
             return Err(error);
         }
-        who.tell(&format!("sealpost: {}", text(&error)));
-        let answer = something(who, "IMAP server", self.server.host.as_deref())?;
+        prompter.show(&format!("sealpost: {}", text(&error)));
+        let answer = answer_or_default(prompter, "IMAP server", self.server.host.as_deref())?;
         if self.server.host.as_ref() != Some(&answer) {
             // Another one's certificate is another one.
             (self.server.host, self.certificate) = (Some(answer), None);
@@ -192,20 +192,20 @@ impl Login {
         &mut self,
         error: anyhow::Error,
         shown: ShownCertificate,
-        who: &mut impl Answers,
+        prompter: &mut impl Prompter,
     ) -> Result<()> {
         self.unreached += 1;
-        if !who.is_there() || self.unreached == ATTEMPTS {
+        if !prompter.is_interactive() || self.unreached == ATTEMPTS {
             return Err(error);
         }
-        who.tell(&format!(
+        prompter.show(&format!(
             "sealpost: {}\nThe SHA-256 fingerprint of the certificate, to compare with the one from the \
              server's operator:\n{}",
             text(&error),
             shown.fingerprint()
         ));
         for _ in 0..ATTEMPTS {
-            match &*who.line(
+            match &*prompter.line(
                 "Trust this certificate for this account? (yes, no, or a PEM file with the issuer's) [no]: ",
             )? {
                 "" | "n" | "no" => break,
@@ -218,7 +218,7 @@ impl Login {
                         self.server.ca = Some(file.into());
                         return Ok(());
                     }
-                    Err(e) => who.tell(&format!("sealpost: {}", text(&e.into()))),
+                    Err(e) => prompter.show(&format!("sealpost: {}", text(&e.into()))),
                 },
             }
         }
@@ -230,20 +230,20 @@ impl Login {
     ///
     /// # Errors
     /// The error, if nothing was answered, or too often.
-    pub fn is_refused(&mut self, error: anyhow::Error, who: &mut impl Answers) -> Result<()> {
+    pub fn is_refused(&mut self, error: anyhow::Error, prompter: &mut impl Prompter) -> Result<()> {
         if !error.chain().any(|e| e.downcast_ref::<Error>().is_some_and(|e| e.kind() == Kind::Denied)) {
-            return self.is_unreached(error, who);
+            return self.is_unreached(error, prompter);
         }
         self.refused += 1;
-        if !(self.said.user.is_none() || self.is_opened_by_answer()) || self.refused == ATTEMPTS {
+        if !(self.options.user.is_none() || self.is_opened_by_answer()) || self.refused == ATTEMPTS {
             return Err(error);
         }
-        who.tell(&format!("sealpost: {}", text(&error)));
+        prompter.show(&format!("sealpost: {}", text(&error)));
         Ok(())
     }
 
     fn is_opened_by_answer(&self) -> bool {
-        self.said.password_file.is_none() && self.said.token_command.is_none()
+        self.options.password_file.is_none() && self.options.token_command.is_none()
     }
 }
 
@@ -251,13 +251,13 @@ impl Login {
 ///
 /// # Errors
 /// If there is no answer, or never one with an existing folder.
-pub fn folders(who: &mut impl Answers, names: &[String], rarely: &[String]) -> Result<FolderArgs> {
+pub fn folders(prompter: &mut impl Prompter, names: &[String], rarely: &[String]) -> Result<FolderArgs> {
     let example = rarely.iter().map(|name| format!("-{name}")).collect::<Vec<_>>().join(", ");
     let example = if example.is_empty() { "-Junk".to_owned() } else { example };
-    who.tell("Folders to back up: Enter for all, `INBOX, Work/*` for these, `-Junk` for all but this.");
+    prompter.show("Folders to back up: Enter for all, `INBOX, Work/*` for these, `-Junk` for all but this.");
     let mut attempt = 1;
     loop {
-        let chosen = parse(&who.line(&format!("Folders (most people: {example}): "))?);
+        let chosen = parse(&prompter.line(&format!("Folders (most people: {example}): "))?);
         let all = FolderArgs { only: [&*chosen.only, &chosen.exclude].concat(), exclude: vec![] };
         let checked = check(&all, names.iter().map(String::as_str)).and_then(|()| {
             let some = names.iter().any(|name| chosen.wants(name));
@@ -266,7 +266,7 @@ pub fn folders(who: &mut impl Answers, names: &[String], rarely: &[String]) -> R
         match checked {
             Ok(()) => return Ok(chosen),
             Err(e) if attempt == ATTEMPTS => return Err(e.into()),
-            Err(e) => who.tell(&format!("sealpost: {e}")),
+            Err(e) => prompter.show(&format!("sealpost: {e}")),
         }
         attempt += 1;
     }
@@ -285,10 +285,10 @@ fn parse(answer: &str) -> FolderArgs {
 }
 
 /// An answer; if it is empty, `before` if there is one.
-fn something(who: &mut impl Answers, question: &str, before: Option<&str>) -> Result<String> {
+fn answer_or_default(prompter: &mut impl Prompter, question: &str, before: Option<&str>) -> Result<String> {
     let default = before.map_or_else(String::new, |before| format!(" [{before}]"));
     for _ in 0..ATTEMPTS {
-        match (who.line(&format!("{question}{default}: "))?, before) {
+        match (prompter.line(&format!("{question}{default}: "))?, before) {
             (answer, Some(before)) if answer.is_empty() => return Ok(before.to_owned()),
             (answer, _) if !answer.is_empty() => return Ok(answer),
             _ => {}
@@ -314,8 +314,8 @@ mod tests {
         }
     }
 
-    impl Answers for Script {
-        fn is_there(&self) -> bool {
+    impl Prompter for Script {
+        fn is_interactive(&self) -> bool {
             true
         }
 
@@ -329,12 +329,12 @@ mod tests {
             (!answer.is_empty()).then(|| Ok(Secret::new(answer.as_bytes())?)).transpose()
         }
 
-        fn tell(&mut self, text: &str) {
+        fn show(&mut self, text: &str) {
             self.told.push(text.to_owned());
         }
     }
 
-    fn said(host: Option<&str>, user: Option<&str>) -> ServerArgs {
+    fn options(host: Option<&str>, user: Option<&str>) -> ServerArgs {
         ServerArgs { host: host.map(str::to_owned), user: user.map(str::to_owned), ..ServerArgs::default() }
     }
 
@@ -342,110 +342,110 @@ mod tests {
         Error::denied("the login was refused").into()
     }
 
-    async fn asked(login: &mut Login, who: &mut Script) -> Result<SourceServer> {
-        login.ask_server(who)?;
-        login.ask_login(who).await?;
+    async fn asked(login: &mut Login, prompter: &mut Script) -> Result<SourceServer> {
+        login.ask_server(prompter)?;
+        login.ask_login(prompter).await?;
         login.place()
     }
 
     #[tokio::test]
     async fn missing_answers_are_prompted() {
-        let mut who = Script::new(&["", "imap.example.org:1143", "jane", "secret"]);
-        let mut login = Login::new(&said(None, None));
-        let place = asked(&mut login, &mut who).await.unwrap();
+        let mut prompter = Script::new(&["", "imap.example.org:1143", "jane", "secret"]);
+        let mut login = Login::new(&options(None, None));
+        let place = asked(&mut login, &mut prompter).await.unwrap();
         assert_eq!((&*place.host, place.port, &*place.user), ("imap.example.org", 1143, "jane"));
         assert_eq!(login.typed.as_ref().unwrap().bytes(), b"secret");
-        assert!(login.is_asked());
+        assert!(login.is_interactive());
         // Only what is missing.
-        let mut who = Script::new(&["h", "", "print-token"]);
-        let mut login = Login::new(&said(None, Some("jane")));
-        let place = asked(&mut login, &mut who).await.unwrap();
+        let mut prompter = Script::new(&["h", "", "print-token"]);
+        let mut login = Login::new(&options(None, Some("jane")));
+        let place = asked(&mut login, &mut prompter).await.unwrap();
         assert_eq!((&*place.user, place.token_command.as_deref()), ("jane", Some("print-token")));
-        assert!(login.typed.is_none() && who.asked.len() == 3, "{:?}", who.asked);
-        let all = ServerArgs { token_command: Some("t".into()), ..said(Some("h"), Some("u")) };
+        assert!(login.typed.is_none() && prompter.asked.len() == 3, "{:?}", prompter.asked);
+        let all = ServerArgs { token_command: Some("t".into()), ..options(Some("h"), Some("u")) };
         let mut login = Login::new(&all);
-        assert!(!login.is_asked() && asked(&mut login, &mut Script::new(&[])).await.is_ok());
+        assert!(!login.is_interactive() && asked(&mut login, &mut Script::new(&[])).await.is_ok());
         // No answers.
-        let mut login = Login::new(&said(None, None));
+        let mut login = Login::new(&options(None, None));
         assert!(asked(&mut login, &mut Script::new(&["", "", "", "", "", "h"])).await.is_err());
     }
 
     #[tokio::test]
     async fn answers_are_kept_and_the_default_the_next_time() {
-        let mut who = Script::new(&["h", "jane", "wrong", "", "wrong too", "joan", "right"]);
-        let mut login = Login::new(&said(None, None));
-        asked(&mut login, &mut who).await.unwrap();
+        let mut prompter = Script::new(&["h", "jane", "wrong", "", "wrong too", "joan", "right"]);
+        let mut login = Login::new(&options(None, None));
+        asked(&mut login, &mut prompter).await.unwrap();
         for _ in 0..2 {
-            login.is_refused(denied(), &mut who).unwrap();
-            login.ask_login(&mut who).await.unwrap();
+            login.is_refused(denied(), &mut prompter).unwrap();
+            login.ask_login(&mut prompter).await.unwrap();
         }
-        assert_eq!(who.told, ["sealpost: the login was refused"; 2]);
+        assert_eq!(prompter.told, ["sealpost: the login was refused"; 2]);
         let place = login.place().unwrap();
         assert_eq!((&*place.host, &*place.user), ("h", "joan"));
         assert_eq!(login.typed.as_ref().unwrap().bytes(), b"right");
-        assert_eq!(who.asked[3], "User [jane]: ");
+        assert_eq!(prompter.asked[3], "User [jane]: ");
         assert!(
-            who.asked[4].starts_with("Password of jane at h") && who.asked[5] == "User [jane]: ",
+            prompter.asked[4].starts_with("Password of jane at h") && prompter.asked[5] == "User [jane]: ",
             "{:?}",
-            who.asked
+            prompter.asked
         );
         // Not for ever.
         let mut left = 0;
-        while login.is_refused(denied(), &mut who).is_ok() {
+        while login.is_refused(denied(), &mut prompter).is_ok() {
             left += 1;
         }
         assert_eq!(left, ATTEMPTS - 3);
         // A command instead, and one that is typed again.
-        let mut who = Script::new(&["", "print", "", "", "pw"]);
-        let mut login = Login::new(&said(Some("h"), Some("jane")));
+        let mut prompter = Script::new(&["", "print", "", "", "pw"]);
+        let mut login = Login::new(&options(Some("h"), Some("jane")));
         for answered in [Some("print"), Some("print"), None] {
-            login.ask_login(&mut who).await.unwrap();
+            login.ask_login(&mut prompter).await.unwrap();
             assert_eq!(login.place().unwrap().token_command.as_deref(), answered);
         }
-        assert_eq!(who.asked[3], "Command that prints the token [print]: ");
+        assert_eq!(prompter.asked[3], "Command that prints the token [print]: ");
         // The line is no valid answer.
-        let all = ServerArgs { token_command: Some("t".into()), ..said(Some("h"), Some("u")) };
-        assert!(Login::new(&all).is_refused(denied(), &mut who).is_err());
+        let all = ServerArgs { token_command: Some("t".into()), ..options(Some("h"), Some("u")) };
+        assert!(Login::new(&all).is_refused(denied(), &mut prompter).is_err());
     }
 
     #[tokio::test]
     async fn only_the_server_is_prompted_again_after_a_failed_connection() {
         let unreached = || anyhow::Error::from(Error::retry("nobody is there"));
-        let mut who = Script::new(&["h", "other", "", "jane", "pw", ""]);
-        let mut login = Login::new(&said(None, None));
-        login.ask_server(&mut who).unwrap();
+        let mut prompter = Script::new(&["h", "other", "", "jane", "pw", ""]);
+        let mut login = Login::new(&options(None, None));
+        login.ask_server(&mut prompter).unwrap();
         for host in ["other", "other"] {
-            login.is_unreached(unreached(), &mut who).unwrap();
+            login.is_unreached(unreached(), &mut prompter).unwrap();
             assert_eq!(login.place().unwrap().host, host);
         }
-        assert_eq!(who.asked, ["IMAP server: ", "IMAP server [h]: ", "IMAP server [other]: "]);
-        login.ask_login(&mut who).await.unwrap();
+        assert_eq!(prompter.asked, ["IMAP server: ", "IMAP server [h]: ", "IMAP server [other]: "]);
+        login.ask_login(&mut prompter).await.unwrap();
         // The server disappeared during the login.
-        login.is_refused(unreached(), &mut who).unwrap();
-        assert_eq!((login.typed.as_ref().unwrap().bytes(), who.answers.len()), (&b"pw"[..], 0));
-        let mut login = Login::new(&said(Some("h"), None));
-        assert!(login.is_unreached(unreached(), &mut who).is_err(), "it was said");
+        login.is_refused(unreached(), &mut prompter).unwrap();
+        assert_eq!((login.typed.as_ref().unwrap().bytes(), prompter.answers.len()), (&b"pw"[..], 0));
+        let mut login = Login::new(&options(Some("h"), None));
+        assert!(login.is_unreached(unreached(), &mut prompter).is_err(), "an option names it");
     }
 
     #[test]
     fn folders_are_chosen_until_there_are_some() {
         let names = ["INBOX", "Work/a", "Work/b", "Junk"].map(str::to_owned);
         let choose = |answers: &[&'static str]| {
-            let mut who = Script::new(answers);
-            let chosen = folders(&mut who, &names, &["Junk".to_owned()]);
-            (chosen.map(|c| (c.only, c.exclude)), who)
+            let mut prompter = Script::new(answers);
+            let chosen = folders(&mut prompter, &names, &["Junk".to_owned()]);
+            (chosen.map(|c| (c.only, c.exclude)), prompter)
         };
         let strings = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
         assert_eq!(choose(&[""]).0.unwrap(), (vec![], vec![]));
         assert_eq!(choose(&["-Junk"]).0.unwrap(), (vec![], strings(&["Junk"])));
-        let (chosen, who) = choose(&["Wrok/*", "-*", "inbox, Work/*, -Work/b"]);
+        let (chosen, prompter) = choose(&["Wrok/*", "-*", "inbox, Work/*, -Work/b"]);
         assert_eq!(chosen.unwrap(), (strings(&["inbox", "Work/*"]), strings(&["Work/b"])));
         assert!(
-            who.told[1].contains("no folder matches") && who.told[2].contains("no folder"),
+            prompter.told[1].contains("no folder matches") && prompter.told[2].contains("no folder"),
             "{:?}",
-            who.told
+            prompter.told
         );
-        assert!(who.asked[0].contains("-Junk"));
+        assert!(prompter.asked[0].contains("-Junk"));
         assert!(choose(&["x", "y", "z", "x", "y", ""]).0.is_err());
     }
 }

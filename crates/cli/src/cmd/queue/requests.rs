@@ -1,4 +1,4 @@
-//! Asking the nodes that run queues for a change, and waiting until they have made it.
+//! Requests to the nodes that run queues: for a change, and the wait until it is made.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -17,15 +17,15 @@ use crate::queues::{NodeQueue, Queues};
 
 /// How long a node that uses the same local store may take: it sees each change at once.
 const NEAR: Duration = Duration::from_secs(10);
-/// How long another may take: it looks every half minute.
+/// How long another may take: it polls every half minute.
 const FAR: Duration = Duration::from_secs(45);
-/// Between two looks.
+/// Between two polls.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What came of a request.
+/// The state of a request to a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Came {
+pub(super) enum RequestState {
     /// It was carried out.
     Done,
     /// The node has not seen it yet.
@@ -34,11 +34,13 @@ pub(super) enum Came {
     Refused,
 }
 
-/// What came of the request to one node.
+/// The answer of one node to a request.
 #[derive(Debug, Serialize)]
-pub(super) struct Asked {
+pub(super) struct NodeReply {
     pub node: String,
-    pub came: Came,
+    /// `came` in the JSON.
+    #[serde(rename = "came")]
+    pub state: RequestState,
     /// Mails that were changed.
     pub mails: u64,
     /// The first of them.
@@ -89,16 +91,16 @@ pub(super) async fn meant(
     Ok(found)
 }
 
-/// Asks each node for `action`, and waits.
+/// Requests `action` of each node, and waits.
 ///
 /// # Errors
 /// What the store says.
-pub(super) async fn ask(
+pub(super) async fn request_change(
     queues: &Queues,
     nodes: &[NodeQueue],
     action: &Action,
     selector: &Selector,
-) -> Result<Vec<Asked>> {
+) -> Result<Vec<NodeReply>> {
     let (store, data_dir) = (&queues.store, &queues.data_dir);
     let by = format!("sealpost queue on {}", data_dir.settings.hostname);
     let request = Request { action: action.clone(), selector: selector.clone(), by };
@@ -110,40 +112,40 @@ pub(super) async fn ask(
     }
     let limit = if store.directory().is_some() { NEAR } else { FAR };
     let end = tokio::time::Instant::now() + limit;
-    let mut asked = Vec::new();
+    let mut replies = Vec::new();
     for (queue, path) in sent {
         let mut is_pending = request::is_pending(store, &path).await?;
         while is_pending && tokio::time::Instant::now() < end {
             tokio::time::sleep(PAUSE).await;
             is_pending = request::is_pending(store, &path).await?;
         }
-        asked.push(match is_pending {
-            true => Asked::of(queue, Came::Waiting, HandledRequest::default()),
+        replies.push(match is_pending {
+            true => NodeReply::of(queue, RequestState::Waiting, HandledRequest::default()),
             false => outcome(queues, queue, &path, queue.view.state().position()).await?,
         });
     }
-    Ok(asked)
+    Ok(replies)
 }
 
 /// What the log of a queue tells of a request that is there no more.
-async fn outcome(queues: &Queues, queue: &NodeQueue, path: &str, since: Position) -> Result<Asked> {
+async fn outcome(queues: &Queues, queue: &NodeQueue, path: &str, since: Position) -> Result<NodeReply> {
     let name = path.rsplit('/').next().unwrap_or_default();
     let after = queues.queue(queue.node).await?;
     match after.view.handled(name, since).await? {
-        Some(done) => Ok(Asked::of(queue, Came::Done, done)),
+        Some(done) => Ok(NodeReply::of(queue, RequestState::Done, done)),
         // Long ago, by a busy queue: the log before was trimmed.
         None if after.view.state().is_handled(name) => {
-            Ok(Asked::of(queue, Came::Done, HandledRequest::default()))
+            Ok(NodeReply::of(queue, RequestState::Done, HandledRequest::default()))
         }
-        None => Ok(Asked::of(queue, Came::Refused, HandledRequest::default())),
+        None => Ok(NodeReply::of(queue, RequestState::Refused, HandledRequest::default())),
     }
 }
 
-impl Asked {
-    fn of(queue: &NodeQueue, came: Came, done: HandledRequest) -> Self {
+impl NodeReply {
+    fn of(queue: &NodeQueue, state: RequestState, done: HandledRequest) -> Self {
         let ids = done.first.iter().map(MailId::to_string).collect();
         let (node, id) = (queue.name.clone(), queue.node);
-        Asked { node, came, mails: done.mails, ids, rules: done.rules, rule: None, id }
+        NodeReply { node, state, mails: done.mails, ids, rules: done.rules, rule: None, id }
     }
 
     /// What the queue of this node is stored under.
@@ -156,20 +158,20 @@ impl Asked {
 ///
 /// # Errors
 /// If standard output is closed.
-pub(super) fn tell(global: &Global, asked: &[Asked], done: impl Fn(&Asked) -> String) -> Result<ExitCode> {
-    let is_done = asked.iter().all(|asked| asked.came == Came::Done);
-    let line = |asked: &Asked| {
-        let text = match asked.came {
-            Came::Done => done(asked),
-            Came::Waiting => "has not done it: its server does not run, or is busy. It does it when it runs \
+pub(super) fn print_replies(global: &Global, replies: &[NodeReply], done: impl Fn(&NodeReply) -> String) -> Result<ExitCode> {
+    let is_done = replies.iter().all(|reply| reply.state == RequestState::Done);
+    let line = |reply: &NodeReply| {
+        let text = match reply.state {
+            RequestState::Done => done(reply),
+            RequestState::Waiting => "has not done it: its server does not run, or is busy. It does it when it runs \
                               within a day"
                 .to_owned(),
-            Came::Refused => "has not done it, as its log says; look whether the clocks agree".to_owned(),
+            RequestState::Refused => "has not done it, as its log says; look whether the clocks agree".to_owned(),
         };
-        format!("{}: {text}\n", asked.node)
+        format!("{}: {text}\n", reply.node)
     };
-    global.output().outcome(is_done, asked, |asked| asked.iter().map(line).collect())?;
-    Ok(match (is_done, asked.iter().any(|asked| asked.came == Came::Refused)) {
+    global.output().outcome(is_done, replies, |replies| replies.iter().map(line).collect())?;
+    Ok(match (is_done, replies.iter().any(|reply| reply.state == RequestState::Refused)) {
         (true, _) => ExitCode::SUCCESS,
         (false, true) => ExitCode::from(FAILED),
         (false, false) => ExitCode::from(TEMPORARY),
