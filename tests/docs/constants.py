@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Checks the numbers in the map of the code: each is a constant's, and is what the constant is.
 
-    tests/docs/constants.py              check ARCHITECTURE.md and docs/memory.md; exit status 1 if a number is wrong
+    tests/docs/constants.py              check ARCHITECTURE.md, docs/memory.md and the guide; exit status 1 if a number is wrong
     tests/docs/constants.py --self-test  test the scanner and the evaluation
 
 A number stands before its constant: "64 rows (`crates/imap-session/src/fetch.rs::BATCH_ROWS`)". For an enum, the number is that of its
-variants. Units are bytes, KiB, MiB, ms, s and minutes; any other word counts things. In ARCHITECTURE.md a
+variants. Units are bytes, KiB, MiB, ms, s and minutes; any other word counts things. In the guide, whose readers need no source,
+a comment names a limit of crates/base/src/limits after its number: "64 KiB <!-- CARD_BYTES -->". In ARCHITECTURE.md a
 number without a constant is an error, except in code, links, headings and names (RFC 9051 §6.4.8, IMAP4rev2, decision 28).
 ARCHITECTURE.md has at most LINES lines. Only the standard library is used.
 """
@@ -27,6 +28,8 @@ WORDS = {word: number for number, word in enumerate("zero one two three four fiv
 UNITS = {"KiB": 1024, "MiB": 1024**2, "GiB": 1024**3, "ms": 0.001, "s": 1, "seconds": 1, "minutes": 60, "hours": 3600, "days": 86400}
 ITEM = re.compile(r"(?P<number>\d[\d,.]*|\b(?:" + "|".join(WORDS) + r")\b)\s+(?P<unit>[A-Za-z]+)(?:\s+[a-z]+){0,2}\s+"
                   r"\(`(?P<path>crates/[\w./-]+)::(?P<name>\w+)`", re.IGNORECASE)
+LIMIT = re.compile(r"(?P<number>\d[\d,.]*|\b(?:" + "|".join(WORDS) + r")\b)(?: (?P<unit>[A-Za-z]+))?\s*<!-- (?P<name>[A-Z0-9_]+) -->",
+                   re.IGNORECASE)
 NAMES = re.compile(r"RFC ?\d+|§[\d.]+|IMAP4rev\d|SHA-\d+|AES-\d+|BLAKE3|X25519|UTF-8|UTF8|Ed25519|P-\d+|S3\b|HTTP/\d\.?\d?|\d+xx|"
                    r"decision \d+|Argon2\w*")
 
@@ -82,6 +85,27 @@ def value(text, name, others="", seen=()):
     return round(number * scale, 6) if scale != 1 else number
 
 
+def amount(said, unit):
+    """A number as it is said, in bytes or seconds if it has such a unit.
+
+    >>> amount("64", "KiB"), amount("ten", "attempts"), amount("10,000", None)
+    (65536, 10, 10000)
+    """
+    said = said.lower()
+    number = (WORDS[said] if said in WORDS else float(said.replace(",", ""))) * UNITS.get(unit, 1)
+    return int(number) if number == int(number) else number
+
+
+def limits_of(text):
+    """The numbers of a page before comments that name limits: number of the line, value, name.
+
+    >>> list(limits_of("64 KiB <!-- CARD_BYTES -->\\nat most 1,000\\n<!-- SUBMISSIONS -->"))
+    [(1, 65536, 'CARD_BYTES'), (2, 1000, 'SUBMISSIONS')]
+    """
+    for found in LIMIT.finditer(text):
+        yield text.count("\n", 0, found.start()) + 1, amount(found["number"], found["unit"]), found["name"]
+
+
 def numbers(text):
     """The numbers of a page that say a constant's: number of the line, value, path, name.
 
@@ -89,10 +113,8 @@ def numbers(text):
     [(1, 64, 'crates/a.rs', 'ROWS'), (2, 9, 'crates/b.rs', 'Kind')]
     """
     for found in ITEM.finditer(text):
-        said = found["number"].lower()
-        number = WORDS[said] if said in WORDS else float(said.replace(",", ""))
-        number *= UNITS.get(found["unit"], 1)
-        yield text.count("\n", 0, found.start()) + 1, int(number) if number == int(number) else number, found["path"], found["name"]
+        number = amount(found["number"], found["unit"])
+        yield text.count("\n", 0, found.start()) + 1, number, found["path"], found["name"]
 
 
 def stray(text):
@@ -133,6 +155,17 @@ def check(page):
             continue
         if real != number:
             yield f"{page}:{line}: {number}, but {name} is {real}"
+    marks = len(re.findall(r"<!-- [A-Z0-9_]+ -->", text))
+    if marks != len(list(limits_of(text))):
+        yield f"{page}: {marks - len(list(limits_of(text)))} comments name a limit, without a number before them"
+    for line, number, name in limits_of(text):
+        try:
+            real = value(limits, name)
+        except (ValueError, SyntaxError, KeyError) as error:
+            yield f"{page}:{line}: {error}"
+            continue
+        if real != number:
+            yield f"{page}:{line}: {number}, but {name} is {real}"
     for line, found in stray(text) if page == MAP else ():
         yield f"{page}:{line}: {found} is no constant's: name the constant, or leave the number out"
 
@@ -144,10 +177,13 @@ def main():
         failed, tried = doctest.testmod()
         print(f"constants: {tried} examples, {failed} failed")
         return 1 if failed else 0
-    problems = [problem for page in (MAP, *OTHERS) for problem in check(page)]
+    pages = (MAP, *OTHERS, *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs/guide").glob("*.md")))
+    problems = [problem for page in pages for problem in check(page)]
     for problem in problems:
         print(problem, file=sys.stderr)
-    print(f"constants: {sum(len(list(numbers((ROOT / page).read_text()))) for page in (MAP, *OTHERS))} numbers, {len(problems)} problems")
+    texts = [(ROOT / page).read_text() for page in pages]
+    found = sum(len(list(numbers(text))) + len(list(limits_of(text))) for text in texts)
+    print(f"constants: {found} numbers, {len(problems)} problems")
     return 1 if problems else 0
 
 

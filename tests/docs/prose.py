@@ -84,13 +84,16 @@ def banned(text, rules=RULES):
 
 
 def width(line):
-    """How wide a line of Markdown is, without the targets of links.
+    """How wide a line of Markdown is, without the targets of links and without comments.
 
     >>> width("See [the guide](https://example.org/a/very/long/address).")
+    16
+    >>> width("at most 16 <!-- JMAP_CALLS --> calls")
     16
     >>> width("(`" + "one command, which cannot be wrapped " * 5 + "`):")
     0
     """
+    line = re.sub(r" ?<!--.*?-->", "", line)
     return 0 if re.fullmatch(r"\W*`[^`]+`\W*", line) else len(re.sub(r"\]\([^)]*\)", "]", line))
 
 
