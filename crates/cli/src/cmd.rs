@@ -64,7 +64,7 @@ pub enum Command {
     Server(server::Args),
     /// Monitor the server: sessions, memory, rates
     Top(top::Args),
-    /// Benchmark an IMAP, SMTP or LMTP server
+    /// Benchmark an IMAP, JMAP, SMTP, submission or LMTP server
     Bench(bench::Args),
     /// Show the configuration
     Config(config::Args),

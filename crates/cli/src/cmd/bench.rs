@@ -1,4 +1,4 @@
-//! `sealpost bench`: a load generator for any IMAP, SMTP or LMTP server, ours or not.
+//! `sealpost bench`: a load generator for any IMAP, JMAP, SMTP or LMTP server, ours or not.
 //!
 //! What it does is in `sealpost_bench`; here are its command line, its progress and what it prints
 //! in the end.
