@@ -4,7 +4,7 @@
     tests/structure/dependencies.py
 
 Read are the manifests below crates/ and the Rust sources of each crate. A rule that is broken is reported with its file; so is
-a crate without a rule. Only the standard library is used.
+a crate without a rule, and one that needs a feature that only other crates name. Only the standard library is used.
 """
 
 import pathlib
@@ -88,6 +88,14 @@ WIRE = {
     "sealpost_jmap": ("jmap/", "bench/src/load/", "jmap-session/", "server/src/http/jmap", "server/tests/"),
 }
 
+# What sources use of a dependency only with a feature, so that each crate and its tests build alone: built together with the
+# others, a crate gets the features that any of them names.
+FEATURES = {
+    ("tokio", "test-util"): r"\bstart_paused\b|\btime::(?:pause|advance|resume)\b",
+    ("tokio", "process"): r"\btokio::process\b",
+    ("tokio", "signal"): r"\btokio::signal\b",
+}
+
 
 def dependencies(manifest):
     """Names of the dependencies and of those of tests alone, of all targets."""
@@ -128,6 +136,20 @@ def check_source(path, text):
                 yield number, f"{name} is for sessions and clients of that protocol"
 
 
+def features(manifest, workspace, name):
+    """The features of the dependency `name` that a crate and its tests have, with those that the workspace names."""
+    tables = [manifest, *manifest.get("target", {}).values(), workspace]
+    found = [table.get(kind, {}).get(name, {}) for table in tables for kind in ("dependencies", "dev-dependencies")]
+    return {feature for one in found if isinstance(one, dict) for feature in one.get("features", [])}
+
+
+def check_features(crate, manifest, workspace, texts):
+    """Features that the sources of a crate need and its manifest does not name."""
+    for (name, feature), use in FEATURES.items():
+        if feature not in features(manifest, workspace, name) and any(re.search(use, text) for text in texts):
+            yield f"{crate} needs the feature {feature} of {name} to build alone"
+
+
 def check_circles():
     """The rules themselves must not allow a circle."""
     below = {}
@@ -154,11 +176,14 @@ def check_this_check():
         list(check_manifest("newcomer", {})),
         list(check_source("search/src/find.rs", "use sealpost_imap::types::Code;")),
         list(check_source("server/src/quota.rs", "fn f() -> sealpost_smtp::Reply")),
+        list(check_features("cli", {"dependencies": {"tokio": {"features": ["fs"]}}}, {}, ["#[tokio::test(start_paused = true)]"])),
     ]
     kept = [
         list(check_manifest("search", {"dependencies": {"sealpost-mailbox": {}, "tokio": "1"}})),
         list(check_source("imap-session/src/fetch.rs", "use sealpost_imap::types::Code;")),
         list(check_source("search/src/find.rs", "use sealpost_imap_lookalike::x;")),
+        list(check_features("cli", {"dev-dependencies": {"tokio": {"features": ["test-util"]}}}, {}, ["start_paused"])),
+        list(check_features("cli", {}, {"dependencies": {"tokio": {"features": ["signal"]}}}, ["use tokio::signal::ctrl_c;"])),
     ]
     return all(len(found) == 1 for found in broken) and not any(kept)
 
@@ -184,7 +209,13 @@ def main():
         if not re.search(rf"^      {crate}/ ", overview, re.MULTILINE):
             problems.append(f"ARCHITECTURE.md: {crate} is not among the crates")
     problems += [f"{crate} has a rule and is no crate" for crate in MAY_USE if crate not in crates]
-    for path, text in sources():
+    found = list(sources())
+    workspace = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]
+    for crate in crates:
+        manifest = tomllib.loads((ROOT / "crates" / crate / "Cargo.toml").read_text())
+        texts = [text for path, text in found if path.startswith(f"{crate}/")]
+        problems += [f"crates/{crate}/Cargo.toml: {what}" for what in check_features(crate, manifest, workspace, texts)]
+    for path, text in found:
         problems += [f"crates/{path}:{number}: {what}" for number, what in check_source(path, text)]
     for problem in problems:
         print(problem, file=sys.stderr)
