@@ -11,13 +11,10 @@
 //! dropped forgets what was not committed.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::io::Read;
 
-use minicbor::{Decode, Encode};
 use sealpost_base::{Error, Result, Uid, UidSet};
 use sealpost_imap::types::DateTime;
-use serde::{Deserialize, Serialize};
 
 pub mod bodies;
 pub(crate) mod claim;
@@ -26,8 +23,11 @@ pub mod convert;
 pub(crate) mod damaged;
 pub(crate) mod digest;
 mod direct_writer;
+mod evict;
 mod file_backup;
+mod flags;
 mod folder;
+mod folder_name;
 #[cfg(test)]
 pub(crate) mod format_tests;
 #[doc(hidden)]
@@ -43,8 +43,16 @@ mod reading;
 pub mod sealed;
 pub(crate) mod sent;
 mod stored_message;
+mod superseded;
+mod types;
 
+pub use evict::{BodyCounts, EvictBodies};
+pub use flags::Flags;
+pub use folder_name::FolderName;
 pub use known::{KnownMessages, Run};
+use superseded::{name_superseded, superseded_notice};
+pub use types::{Arrived, BackupFolder, Identity, Resume, Source, Stored};
+use types::{check_identity, is_another};
 
 /// One account's copy, in one of the formats.
 pub trait Backup: Send + Sync {
@@ -329,33 +337,6 @@ pub trait Folder: Send {
     fn read(&self, uid: u32) -> Result<Box<dyn Read + '_>>;
 }
 
-/// The notice that a folder is superseded: it no longer belongs to the backup, and is restored from
-/// only on request.
-fn superseded_notice(folder: &FolderName, before: u32, now: u32, place: &str) -> String {
-    let became = if before == now { String::new() } else { format!(" (UIDVALIDITY {before} became {now})") };
-    format!(
-        "{folder}: the server has a new mailbox with this name{became}; the backup's old folder is superseded \
-         and is now {place}; --include-superseded restores and exports it"
-    )
-}
-
-/// The names of superseded folders: each is its folder's name with the UIDVALIDITY, and a number if
-/// that name is taken.
-fn name_superseded<T>(
-    superseded: impl Iterator<Item = (String, u32, T)>,
-    is_taken: impl Fn(&str) -> bool,
-) -> BTreeMap<String, T> {
-    let mut named = BTreeMap::new();
-    for (folder, uidvalidity, one) in superseded {
-        let plain = format!("{folder}-{uidvalidity}");
-        let numbered = (1u32..).map(|n| format!("{plain}-{n}"));
-        let mut names = std::iter::once(plain.clone()).chain(numbered);
-        let name = names.find(|name| !is_taken(name) && !named.contains_key(name));
-        named.insert(name.unwrap_or(plain), one);
-    }
-    named
-}
-
 /// Those of these new UIDs that can be given: the message exists, each UID is for one message, and
 /// no other message has it.
 pub(crate) fn possible(known: &KnownMessages, uids: &BTreeMap<u32, u32>) -> BTreeMap<u32, u32> {
@@ -368,281 +349,4 @@ pub(crate) fn possible(known: &KnownMessages, uids: &BTreeMap<u32, u32>) -> BTre
 /// Whether a message is one of those that are to be replaced.
 fn is_among(uids: &UidSet, uid: u32) -> bool {
     Uid::new(uid).is_some_and(|uid| uids.contains(uid))
-}
-
-/// The request to [`Backup::evict_bodies`].
-pub struct EvictBodies<'a> {
-    /// Folders that are in step with the server, which were found unchanged there.
-    pub in_step: &'a [FolderName],
-    /// Report what would be done, and change nothing.
-    pub dry_run: bool,
-    /// Whether to stop.
-    pub stop: &'a (dyn Fn() -> bool + Sync),
-    /// Called with how many bodies were evicted, and their bytes on disk.
-    pub progress: &'a (dyn Fn(u64, u64) + Sync),
-}
-
-impl Default for EvictBodies<'_> {
-    fn default() -> Self {
-        EvictBodies { in_step: &[], dry_run: false, stop: &|| false, progress: &|_, _| {} }
-    }
-}
-
-/// Bodies of a backup.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct BodyCounts {
-    /// Messages with their bodies.
-    pub kept: u64,
-    /// Bytes on disk of bodies, also of recently deleted messages.
-    pub kept_bytes: u64,
-    /// Messages with evicted bodies.
-    pub without: u64,
-    /// Bytes on disk that these bodies took.
-    pub without_bytes: u64,
-    /// The limit in bytes, if there is one.
-    pub limit: Option<u64>,
-    /// Bodies that were just evicted, or would be.
-    pub now: u64,
-    /// Their bytes on disk.
-    pub now_bytes: u64,
-    /// Messages that were to be evicted and are damaged: they stay.
-    pub damaged: Vec<String>,
-}
-
-/// A folder's name, in UTF-8, and its hierarchy delimiter; `None`: it has none.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FolderName {
-    name: Box<str>,
-    delimiter: Option<char>,
-}
-
-/// The account whose mail is in a backup: server and name.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Encode, Decode)]
-pub struct Source {
-    /// The server's name, in lower case. Its port is left out: it differs between ways to connect.
-    #[n(0)]
-    pub host: String,
-    /// The account's name there.
-    #[n(1)]
-    pub user: String,
-}
-
-impl fmt::Display for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} at {}", self.user, self.host)
-    }
-}
-
-/// How a server tells mailboxes apart.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Identity {
-    /// If it differs from before, UIDs do not refer to the earlier messages (RFC 3501 §2.3.1.1).
-    pub uidvalidity: u32,
-    /// Stays with the mailbox when it is renamed (RFC 8474 §4.1), from servers that have it.
-    pub mailboxid: Option<String>,
-}
-
-/// Whether a backup can store a mailbox: it needs a name and a UIDVALIDITY.
-///
-/// # Errors
-/// `Invalid` if it has no name, or no UIDVALIDITY (RFC 3501 §2.3.1.1).
-fn check_identity(folder: &FolderName, server: &Identity) -> Result<()> {
-    if folder.as_str().is_empty() {
-        return Err(Error::invalid("the server lists a folder without a name; it cannot be backed up"));
-    }
-    if server.uidvalidity == 0 {
-        let why = "the server sends no UIDVALIDITY for it, so its UIDs cannot be trusted";
-        return Err(Error::invalid(format!("{folder} cannot be backed up: {why}")));
-    }
-    Ok(())
-}
-
-/// Whether the backed-up mailbox is another one than the server's mailbox of that name now.
-fn is_another(uidvalidity: u32, mailboxid: Option<&str>, server: &Identity) -> bool {
-    let other = |(id, now): (&str, &String)| id != now;
-    uidvalidity != server.uidvalidity || mailboxid.zip(server.mailboxid.as_ref()).is_some_and(other)
-}
-
-/// A folder of a backup.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BackupFolder {
-    /// Its name.
-    pub name: FolderName,
-    /// The folder that it was before it was superseded.
-    pub was: Option<FolderName>,
-    /// Which mailbox of the server it is.
-    pub identity: Identity,
-    /// Messages in the backup that the server has too, as far as the backup knows.
-    pub messages: u64,
-    /// Messages in the backup that the server no longer has.
-    pub gone: u64,
-    /// What the last commit recorded about the server.
-    pub resume: Resume,
-    /// Its files are as the last commit left them, as far as can be seen without reading them.
-    /// Otherwise it has to be opened to find out what is missing.
-    pub as_left: bool,
-    /// The run that made the last commit also closed the folder: files for other programs are up to
-    /// date with it.
-    pub closed: bool,
-}
-
-impl BackupFolder {
-    /// The folder that it is, or was before it was superseded.
-    pub fn place(&self) -> &FolderName {
-        self.was.as_ref().unwrap_or(&self.name)
-    }
-}
-
-/// Up to where a folder is in step with the server.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Resume {
-    /// All changes up to here are in the backup (RFC 7162 §3.1.2.1); 0: not known.
-    pub highestmodseq: u64,
-    /// The server's UIDNEXT; 0: not known.
-    pub uidnext: u32,
-    /// Every message below `uidnext` is in the backup. Otherwise the UIDs have to be compared.
-    pub whole: bool,
-}
-
-/// The data of a message besides its bytes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Arrived {
-    /// Its UID.
-    pub uid: u32,
-    /// Its flags.
-    pub flags: Flags,
-    /// When the server received it.
-    pub internaldate: Option<DateTime>,
-}
-
-/// A message of a backup.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stored {
-    /// The UID it has on the server.
-    pub uid: u32,
-    /// Its flags.
-    pub flags: Flags,
-    /// When the server received it.
-    pub internaldate: Option<DateTime>,
-    /// Bytes that [`Folder::read`] gives.
-    pub size: u64,
-    /// The server no longer has it.
-    pub gone: bool,
-}
-
-/// A message's flags: system flags as bits, keywords, and Gmail's labels.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct Flags {
-    /// Bits of [`Flags::SEEN`] and the others. `\Recent` is never among them: it is not a property
-    /// of the message.
-    pub system: u8,
-    /// Keywords and flags of extensions (these with their backslash), sorted, each once.
-    pub keywords: Vec<Box<str>>,
-    /// Gmail's labels (X-GM-LABELS), in UTF-8, sorted, each once; `\Inbox` and the like with their backslash.
-    pub labels: Vec<Box<str>>,
-}
-
-impl FolderName {
-    /// A name from its UTF-8 form.
-    pub fn new(name: impl Into<Box<str>>, delimiter: Option<char>) -> Self {
-        FolderName { name: name.into(), delimiter }
-    }
-
-    /// The name, as the server writes it, decoded.
-    pub fn as_str(&self) -> &str {
-        &self.name
-    }
-
-    /// What separates its levels on the server.
-    pub fn delimiter(&self) -> Option<char> {
-        self.delimiter
-    }
-
-    /// Its levels, from the top.
-    pub fn levels(&self) -> impl Iterator<Item = &str> {
-        // NUL cannot be part of a name that came over IMAP.
-        self.name.split(self.delimiter.unwrap_or('\0'))
-    }
-}
-
-impl fmt::Display for FolderName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.name)
-    }
-}
-
-impl Flags {
-    /// `\Seen`
-    pub const SEEN: u8 = 1;
-    /// `\Answered`
-    pub const ANSWERED: u8 = 2;
-    /// `\Flagged`
-    pub const FLAGGED: u8 = 4;
-    /// `\Deleted`
-    pub const DELETED: u8 = 8;
-    /// `\Draft`
-    pub const DRAFT: u8 = 16;
-
-    /// The system flags with their bits.
-    pub const SYSTEM: [(u8, &'static str); 5] = [
-        (Self::SEEN, "\\Seen"),
-        (Self::ANSWERED, "\\Answered"),
-        (Self::FLAGGED, "\\Flagged"),
-        (Self::DELETED, "\\Deleted"),
-        (Self::DRAFT, "\\Draft"),
-    ];
-
-    /// System flags alone.
-    pub fn of_system(system: u8) -> Self {
-        Flags { system, ..Flags::default() }
-    }
-
-    /// Flags from their names, in any order; `\Recent` is left out.
-    pub fn from_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
-        let mut flags = Flags::default();
-        for name in names {
-            flags.add(name);
-        }
-        flags
-    }
-
-    /// Adds the flag called `name`, unless it is there (flags compare without case, RFC 3501
-    /// §2.3.2) or `\Recent`.
-    pub fn add(&mut self, name: &str) {
-        if let Some((bit, _)) = Self::SYSTEM.iter().find(|(_, n)| n.eq_ignore_ascii_case(name)) {
-            self.system |= bit;
-        } else if !name.eq_ignore_ascii_case("\\Recent")
-            && !self.keywords.iter().any(|have| have.eq_ignore_ascii_case(name))
-        {
-            let at = self.keywords.partition_point(|have| **have < *name);
-            self.keywords.insert(at, name.into());
-        }
-    }
-
-    /// The names of all flags, labels not included.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        let system = Self::SYSTEM.iter().filter(|(bit, _)| self.system & bit != 0).map(|(_, name)| *name);
-        system.chain(self.keywords.iter().map(|keyword| &**keyword))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn flags_are_sets() {
-        let flags = Flags::from_names(["\\seen", "b", "\\Recent", "a", "B", "\\Draft"]);
-        assert_eq!(flags.names().collect::<Vec<_>>(), ["\\Seen", "\\Draft", "a", "b"]);
-    }
-
-    #[test]
-    fn names_have_levels() {
-        let levels = |name: &str, delimiter| {
-            FolderName::new(name, delimiter).levels().map(str::to_owned).collect::<Vec<_>>()
-        };
-        assert_eq!(levels("a/b.c", Some('/')), ["a", "b.c"]);
-        assert_eq!(levels("a/b.c", Some('.')), ["a/b", "c"]);
-        assert_eq!(levels("a/b.c", None), ["a/b.c"]);
-    }
 }
