@@ -6,7 +6,7 @@ use sealpost_vault::RootKey;
 use sealpost_vault::slot::{Slot, SlotId, SlotKind, SlotSecret};
 use zeroize::Zeroizing;
 
-use super::accounts::owned;
+use super::slots::owned;
 use super::{AccountRecord, Directory};
 
 /// A login of an account, and when it was used last.

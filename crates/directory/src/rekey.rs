@@ -4,7 +4,8 @@ use sealpost_base::{Error, Result};
 use sealpost_vault::slot::Slot;
 use sealpost_vault::{EarlierKeys, Epoch, RootKey};
 
-use super::accounts::{Rekeyed, UnverifiedSlots, owned};
+use super::accounts::{Rekeyed, UnverifiedSlots};
+use super::slots::owned;
 use super::{AccountName, Directory, SlotInfo};
 
 impl Directory {

@@ -1,15 +1,17 @@
 //! The directory over a memory store, with two instances where two processes would be.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt};
 use object_store::memory::InMemory;
 use object_store::{ObjectStore, PutPayload};
-use sealpost_base::{AccountId, FakeClock, Kind, SeededRandom, Timestamp, limits};
+use sealpost_base::{AccountId, Clock, FakeClock, Kind, Result, SeededRandom, Timestamp, limits};
 use sealpost_testkit::faulty::{Faulty, Plan};
-use sealpost_vault::Sealed;
 use sealpost_vault::record::seal_record;
+use sealpost_vault::server_key::ServerKeys;
 use sealpost_vault::slot::SlotKind;
+use sealpost_vault::{Sealed, Store};
 
 use super::*;
 
