@@ -9,7 +9,6 @@
 //! rewritten does not open. Format: `docs/format/log-entry.md`.
 
 use std::fmt;
-use std::sync::Arc;
 
 use hpke::rand_core::{CryptoRng, RngCore};
 use minicbor::{Decode, Encode};
@@ -17,10 +16,15 @@ use sealpost_base::limits::ENTRY_BYTES;
 use sealpost_base::{AccountId, Error, Position, Random, Result};
 use zeroize::Zeroizing;
 
-use crate::cipher::{ObjectCipher, Secret, equal, hmac_sha256, sha256};
+use crate::cipher::{ObjectCipher, equal, sha256};
 use crate::keys::{AccountKeys, Epoch, PublicKey};
-use crate::server_key::{Role, ServerKeys};
 use crate::{Hash, Sealed, chunk, kem};
+
+mod log_key;
+
+use log_key::KEY_ID_BYTES;
+pub use log_key::LogKey;
+pub(crate) use log_key::MAC_BYTES;
 
 /// "Sealpost log".
 const MAGIC: [u8; 3] = *b"SPL";
@@ -29,12 +33,10 @@ const VERSION: u8 = 2;
 const OWNER: u8 = 1;
 const DELIVERY: u8 = 2;
 const RENUMBERING: u8 = 3;
-const KEY_ID_BYTES: usize = 4;
 /// Up to the hash of the entry before, which is the last of what the seal is bound to.
 const FIXED_BYTES: usize = 4 + 1 + 4 + 4 + KEY_ID_BYTES + 16 + 8 + 32;
 /// The salt of an owner's entry, or the encapsulated key of a delivery.
 const KEY_BYTES: usize = 32;
-pub(crate) const MAC_BYTES: usize = 32;
 const HEADER_BYTES: usize = FIXED_BYTES + KEY_BYTES + MAC_BYTES;
 const SECTION: u8 = 0;
 /// Bytes of a [`Renumbering`].
@@ -43,87 +45,6 @@ const RENUMBERING_BYTES: usize = 8 + 8 + 32;
 /// Plaintext bytes of an entry that is opened: more than [`ENTRY_BYTES`], the limit of writers, so
 /// that the latter can be lowered without making old entries unreadable.
 const MAX_BYTES: usize = 4 * ENTRY_BYTES;
-
-/// Authenticates the entries of all logs of an installation, and [marks](crate::mark) of their
-/// positions. Cheap to clone.
-#[derive(Clone)]
-pub struct LogKey(Arc<[KeyParts]>);
-
-/// Of one server key; the first one is the current one's, the others only verify.
-struct KeyParts {
-    mac: Secret,
-    id: [u8; KEY_ID_BYTES],
-    is_retired: bool,
-}
-
-impl LogKey {
-    /// The installation's.
-    pub fn of(server: &ServerKeys) -> Self {
-        let parts = server.purposes("log entries").into_iter().map(|(role, mac)| {
-            let mut id = [0; KEY_ID_BYTES];
-            id.copy_from_slice(&sha256(&[b"sealpost log key id v1", mac.bytes()])[..KEY_ID_BYTES]);
-            KeyParts { mac, id, is_retired: role == Role::Retired }
-        });
-        LogKey(parts.collect())
-    }
-
-    /// One that is always the same, for tests.
-    #[doc(hidden)]
-    pub fn for_tests() -> Self {
-        Self::of(&ServerKeys::generate(&sealpost_base::SeededRandom::new(1)))
-    }
-
-    fn current(&self) -> &KeyParts {
-        &self.0[0]
-    }
-
-    fn called(&self, id: &[u8]) -> Option<&KeyParts> {
-        self.0.iter().find(|key| key.id == id)
-    }
-
-    /// Whether there is a key that was retired.
-    pub fn has_retired(&self) -> bool {
-        self.0.iter().any(|key| key.is_retired)
-    }
-
-    pub(crate) fn current_id(&self) -> [u8; KEY_ID_BYTES] {
-        self.current().id
-    }
-
-    pub(crate) fn is_current(&self, id: &[u8]) -> bool {
-        self.current().id == id
-    }
-
-    /// HMAC-SHA256 under the current key.
-    pub(crate) fn sign(&self, parts: &[&[u8]]) -> [u8; MAC_BYTES] {
-        hmac_sha256(&self.current().mac, parts)
-    }
-
-    /// Whether it is the MAC of `parts` under the key that is called `id`, and whether that was
-    /// retired; `None` if there is no such key.
-    pub(crate) fn verify(&self, id: &[u8], parts: &[&[u8]], mac: &[u8; MAC_BYTES]) -> Option<(bool, bool)> {
-        let key = self.called(id)?;
-        Some((equal(&hmac_sha256(&key.mac, parts), mac), key.is_retired))
-    }
-}
-
-impl LogKey {
-    /// Whether `is_it` accepts the MAC of `parts` under one of the keys, and whether that key was
-    /// retired; `None` if under none. For objects too short to name their key.
-    pub(crate) fn verify_any(
-        &self,
-        parts: &[&[u8]],
-        is_it: impl Fn(&[u8; MAC_BYTES]) -> bool,
-    ) -> Option<bool> {
-        self.0.iter().find(|key| is_it(&hmac_sha256(&key.mac, parts))).map(|key| key.is_retired)
-    }
-}
-
-impl KeyParts {
-    fn mac_of(&self, header: &[u8], body: &[u8]) -> [u8; MAC_BYTES] {
-        hmac_sha256(&self.mac, &[b"sealpost log entry v2", header, body])
-    }
-}
 
 /// How often the UIDs of an account were given a new meaning by a [`Renumbering`]. What a command
 /// says of UIDs is true in the generation that it was decided on.
@@ -510,6 +431,7 @@ impl CryptoRng for Rng<'_> {}
 mod tests {
     use super::*;
     use crate::RootKey;
+    use crate::server_key::ServerKeys;
     use sealpost_base::{Kind, SeededRandom};
 
     const ACCOUNT: AccountId = AccountId([3; 16]);
