@@ -22,6 +22,7 @@ mod returning;
 mod reunite;
 mod shared;
 mod sync;
+mod work;
 mod worker;
 mod worker_scaling;
 mod writer;

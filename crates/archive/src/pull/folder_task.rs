@@ -13,7 +13,8 @@ use super::report::{Failure, FolderReport};
 use super::reunite::Recorded;
 use super::shared::Shared;
 use super::worker_scaling::{Progress, WorkerScaling};
-use super::writer::{self, CommitStats, ToWriter, Work, Writer};
+use super::work::{ToWriter, Work, work};
+use super::writer::{CommitStats, Writer};
 use crate::backup::{Folder, Identity, Resume};
 use crate::blocking::blocking;
 use crate::client::Selected;
@@ -148,7 +149,7 @@ impl FolderTask {
         })
         .await?;
         let tools = &shared.tools;
-        let (sender, receiver) = writer::work(&tools.clock);
+        let (sender, receiver) = work(&tools.clock);
         let writer = Writer::new(
             folder,
             self.name(),

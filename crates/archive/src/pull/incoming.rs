@@ -16,7 +16,7 @@ use sealpost_imap::utf7;
 use tokio::sync::mpsc;
 
 use super::report::Failure;
-use super::writer::{BATCH_BYTES, BATCH_MESSAGES, Piece, ToWriter, Work, pieces};
+use super::work::{BATCH_BYTES, BATCH_MESSAGES, Piece, ToWriter, Work, pieces};
 use crate::backup::{Arrived, Flags};
 
 /// The longest that a complete message waits for others.

@@ -11,7 +11,7 @@ use sealpost_imap::types::{Response, SearchData, SequenceSet, Status};
 use super::env::stopped;
 use super::folder_task::{PriorState, SyncPlan, range};
 use super::incoming::{Received, Incoming};
-use super::writer::Work;
+use super::work::Work;
 use crate::backup::Resume;
 use crate::client::{Connection, Done, Selected, commands, lowest};
 

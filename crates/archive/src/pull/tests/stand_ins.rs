@@ -9,7 +9,8 @@ use tokio::task::spawn_blocking;
 
 use super::super::report::Silent;
 use super::super::reunite::Reunited;
-use super::super::writer::{Work, Writer, work};
+use super::super::work::{Work, work};
+use super::super::writer::Writer;
 use super::super::{Options, Report};
 use super::copies::{BackupPlace, FORMATS};
 use super::memory::Memory;
