@@ -6,13 +6,13 @@
 
 mod age;
 mod later;
+mod stored;
 mod whole;
 
 use bytes::Bytes;
-use minicbor::bytes::ByteVec;
-use sealpost_base::{AccountId, ObjectId, Result, Timestamp, limits};
+use sealpost_base::{AccountId, ObjectId, Result, limits};
 use sealpost_mime::{CappedText, Scanner};
-use sealpost_vault::message::{Layout, MessageKey, MessageWriter};
+use sealpost_vault::message::{MessageKey, MessageWriter};
 
 use crate::env::AccountEnv;
 use crate::event::Message;
@@ -20,6 +20,7 @@ use crate::thread::{ThreadId, Threading};
 use age::Age;
 pub(crate) use age::UNDER_WAY;
 pub use later::Later;
+pub use stored::Stored;
 pub use whole::IngestBatch;
 
 /// The most that the scanner holds of a message: its text, its structure, and a header field with the next
@@ -48,20 +49,6 @@ pub(crate) struct Resealed {
     key: MessageKey,
     thread: ThreadId,
     writer: MessageWriter,
-    age: Age,
-}
-
-/// A stored message to which no event refers yet.
-#[derive(Clone)]
-pub struct Stored {
-    object: ObjectId,
-    key: MessageKey,
-    layout: Layout,
-    /// The object from which it was sealed again.
-    origin: Option<Box<ObjectId>>,
-    /// Its sealed structure, for readers of its delivery.
-    structure: Option<Bytes>,
-    threading: Threading,
     age: Age,
 }
 
@@ -155,43 +142,3 @@ impl Resealed {
     }
 }
 
-impl Stored {
-    fn new(object: ObjectId, key: MessageKey, layout: Layout, threading: Threading, age: Age) -> Self {
-        Stored { object, key, layout, origin: None, structure: None, threading, age }
-    }
-
-    /// RFC822.SIZE of the message.
-    pub fn size(&self) -> u64 {
-        self.layout.raw_bytes
-    }
-
-    /// Bytes on disk that its body takes.
-    pub fn body_bytes(&self) -> u64 {
-        self.layout.sealed_raw.saturating_add(self.layout.sealed_index.into())
-    }
-
-    /// The sealed object.
-    pub fn object(&self) -> ObjectId {
-        self.object
-    }
-
-    /// Checks that an event may still refer to it.
-    ///
-    /// # Errors
-    /// `Retry` if it is so old that it may have been collected.
-    pub fn check_age(&self) -> Result<()> {
-        self.age.check()
-    }
-
-    /// The structure for the event of its delivery.
-    pub(crate) fn sealed_structure(&self) -> Option<ByteVec> {
-        self.structure.as_ref().map(|sealed| sealed.to_vec().into())
-    }
-
-    /// The message for events.
-    pub fn message(&self, received: Timestamp) -> Message {
-        let (key, origin) = (self.key.clone(), self.origin.clone());
-        let Threading { thread, links } = self.threading.clone();
-        Message { object: self.object, key, layout: self.layout, received, origin, thread, links }
-    }
-}

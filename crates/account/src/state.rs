@@ -4,6 +4,7 @@
 //! the same entries gives the same state on every node and after every restart, byte for byte
 //! (`state/chunks.rs` has the bytes).
 
+mod applied;
 mod apply;
 mod bounded;
 mod changes;
@@ -38,7 +39,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 use std::ops::Bound;
 
-pub use apply::Applied;
+pub use applied::Applied;
 pub use changes::{Changes, MailboxChanged};
 pub(crate) use chunks::expected_bytes;
 pub use chunks::{ChunkNames, Restore};

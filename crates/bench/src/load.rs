@@ -26,12 +26,14 @@ pub mod protocol;
 pub mod scan;
 pub mod scenario;
 pub mod schedule;
+pub mod shared;
 pub mod target;
 mod text;
 pub mod tls;
 pub mod wire;
 
-pub use engine::{Observer, Options, Progress, run};
+pub use engine::{Observer, Progress, run};
 pub use protocol::Protocol;
 pub use scenario::Scenario;
+pub use shared::Options;
 pub use target::{Endpoint, Target, TargetAddr, User};

@@ -8,14 +8,7 @@ use sealpost_session::settings::PlaintextLogin;
 
 use crate::forwarded;
 use crate::response::Refusal;
-
-/// How a connection reached the server.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Transport {
-    /// The peer's address; `None` on a Unix socket.
-    pub(crate) peer: Option<IpAddr>,
-    pub(crate) is_tls: bool,
-}
+use crate::transport::Transport;
 
 /// The client that sent a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

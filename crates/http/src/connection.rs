@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use crate::HttpShared;
-use crate::client::Transport;
+use crate::transport::Transport;
 use crate::takeover::Takeover;
 
 /// One connection.

@@ -34,6 +34,7 @@ mod service;
 mod shared;
 mod streams;
 mod takeover;
+mod transport;
 mod websocket;
 mod work;
 

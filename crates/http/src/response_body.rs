@@ -14,7 +14,7 @@ use futures::stream::{self, BoxStream, Stream, StreamExt};
 use sealpost_base::limits::HTTP_PIECE_BYTES;
 use tokio::sync::mpsc;
 
-use crate::websocket::Talk;
+use crate::io::Watched;
 
 /// The body of a response.
 pub struct ResponseBody {
@@ -29,8 +29,11 @@ pub(crate) enum Source {
     Bytes(Bytes),
     Stream(BoxStream<'static, io::Result<Bytes>>),
     /// For a connection that leaves HTTP and is taken over.
-    Talk(Talk),
+    Upgrade(Upgrade),
 }
+
+/// Runs on the stream of a connection that has left HTTP, and on the bytes received after the request.
+pub(crate) type Upgrade = Box<dyn FnOnce(Watched, Bytes) -> BoxFuture<'static, &'static str> + Send>;
 
 /// Writes a response piece by piece.
 #[derive(Clone)]
@@ -99,7 +102,7 @@ impl ResponseBody {
             Source::Bytes(bytes) => stream::iter([Ok(bytes)]).boxed(),
             Source::Stream(pieces) => pieces,
             // Only a response that takes over its connection has this source.
-            Source::Talk(_) => stream::empty().boxed(),
+            Source::Upgrade(_) => stream::empty().boxed(),
         }
     }
 

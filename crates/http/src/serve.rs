@@ -20,7 +20,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::time::{Instant, sleep_until};
 
 use crate::HttpShared;
-use crate::client::Transport;
+use crate::transport::Transport;
 use crate::connection::{Connection, Overdue};
 use crate::io::Watched;
 use crate::service::answer;

@@ -19,8 +19,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use crate::connection::Connection;
 use crate::io::Watched;
 use crate::response::Response;
-use crate::response_body::Source;
-use crate::websocket::Talk;
+use crate::response_body::{Source, Upgrade};
 use crate::work::Work;
 
 /// A response that takes over its connection.
@@ -33,7 +32,7 @@ pub(crate) struct Takeover {
 /// The content after the head.
 enum Sent {
     Pieces { pieces: BoxStream<'static, io::Result<Bytes>>, is_chunked: bool },
-    Talk(Talk),
+    Upgrade(Upgrade),
 }
 
 impl Takeover {
@@ -46,9 +45,9 @@ impl Takeover {
         let mut head = head.into_bytes();
         fields(&mut head, &response.headers, connection);
         let sent = match response.body.source {
-            Source::Talk(talk) => {
+            Source::Upgrade(upgrade) => {
                 head.extend_from_slice(b"connection: upgrade\r\n");
-                Sent::Talk(talk)
+                Sent::Upgrade(upgrade)
             }
             Source::Bytes(_) | Source::Stream(_) => {
                 // No request can follow this one.
@@ -85,8 +84,8 @@ impl Takeover {
                 let end = run_pieces(&mut stream, &mut pieces, is_chunked, connection, &work).await;
                 (end, Some(stream))
             }
-            Sent::Talk(talk) => {
-                let end = talk(stream, came).await;
+            Sent::Upgrade(upgrade) => {
+                let end = upgrade(stream, came).await;
                 work.complete();
                 (end, None)
             }

@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::future::BoxFuture;
 use http::{HeaderValue, StatusCode, header};
 use sealpost_base::limits::{HTTP_PIECE_BYTES, HTTP_REQUEST_BYTES, RESTING_BYTES};
 use sealpost_base::{AccountId, Permit};
@@ -27,15 +26,12 @@ use crate::io::Watched;
 use crate::pace::Watch;
 use crate::request::RequestHead;
 use crate::response::Response;
-use crate::response_body::{ResponseBody, Source};
+use crate::response_body::{ResponseBody, Source, Upgrade};
 
 pub use self::frames::CloseCode;
 
 /// How long a client has to respond to a close.
 const GOODBYE: Duration = Duration::from_secs(2);
-
-/// Runs on the stream of a WebSocket once it is open, and on the bytes received after the request.
-pub(crate) type Talk = Box<dyn FnOnce(Watched, Bytes) -> BoxFuture<'static, &'static str> + Send>;
 
 /// A WebSocket.
 pub struct WebSocket {
@@ -106,10 +102,10 @@ where
     match handshake::accept(&head.headers, protocol, head.base_url(), allowed) {
         Ok(headers) => {
             let connection = head.connection.clone();
-            let talk: Talk = Box::new(move |stream, input| {
+            let upgrade: Upgrade = Box::new(move |stream, input| {
                 Box::pin(talk(WebSocket::new(stream, connection, account, input)))
             });
-            let body = ResponseBody { source: Source::Talk(talk), length: None, is_lasting: true };
+            let body = ResponseBody { source: Source::Upgrade(upgrade), length: None, is_lasting: true };
             Response { status: StatusCode::SWITCHING_PROTOCOLS, headers, body }
         }
         Err(why) => refusal(why),

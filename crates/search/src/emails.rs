@@ -29,7 +29,7 @@ use sealpost_mime::structure::StoredStructure;
 
 pub use changes::{Bounds, EmailChanges};
 use contents::Places;
-pub(crate) use list::EmailList;
+pub(crate) use list::{EmailList, ListKey};
 use list::{Entry, Logs, entries_of, forgotten};
 use order::{Keyed, fill_in_texts, sorted, too_large};
 pub use patch::UnknownChanges;
@@ -76,20 +76,6 @@ pub struct EmailsView<'a> {
     logs: &'a Logs<'a>,
     plan: &'a Plan,
     list: &'a EmailList,
-}
-
-/// The key of a cached list.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub(crate) struct ListKey {
-    /// The account; its own log comes first.
-    pub(crate) account: AccountId,
-    query: Arc<EmailQuery>,
-}
-
-impl ListKey {
-    pub(crate) fn bytes(&self) -> usize {
-        self.query.bytes()
-    }
 }
 
 impl EmailsView<'_> {

@@ -11,6 +11,7 @@
 //! is a file without a row, which is swept up at a later start. The bytes on disk:
 //! `docs/format/local-store.md`; why: `docs/decisions/0003-local-store.md`.
 
+mod counters;
 mod failure;
 mod files;
 mod frozen;
@@ -48,6 +49,7 @@ use tokio::task::spawn_blocking;
 
 use crate::{Put, StoreMetrics, StoreStats};
 pub(crate) use failure::Damaged;
+use counters::Counters;
 use failure::{blocking, cannot_open, generic};
 use files::Files;
 pub(crate) use reader::Parts;
@@ -79,15 +81,6 @@ pub struct LocalStore {
     unsound: Arc<Unsound>,
     reserve: Arc<Reserve>,
     clock: Arc<dyn Clock>,
-}
-
-#[derive(Default)]
-struct Counters {
-    commits: AtomicU64,
-    file_syncs: AtomicU64,
-    objects: AtomicU64,
-    bytes: AtomicU64,
-    metrics: Arc<StoreMetrics>,
 }
 
 /// Up to how many bytes the object at `path` is in a row. What a queue acknowledges mail by waits

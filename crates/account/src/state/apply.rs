@@ -4,7 +4,7 @@
 //! something gone does nothing. Limits are enforced here too, the same way on every replay;
 //! operations check them first to say why.
 
-use sealpost_base::{MailboxId, Position, Timestamp, Uid, UidSet, UidValidity, limits};
+use sealpost_base::{MailboxId, Position, Timestamp, Uid, UidSet, limits};
 use sealpost_vault::entry::Origin;
 
 use super::flags::{FlagSet, FlagSetId, FlagTable};
@@ -15,46 +15,9 @@ use super::messages::MessageNumber;
 use super::placements::Placements;
 use super::tombstones::Tombstones;
 use super::visible::{Visibility, shows};
-use super::{AccountState, Tombstone, deliver};
-use crate::contacts::{AddressBookId, CardId};
+use super::{AccountState, Applied, Tombstone, deliver};
 use crate::event::{Batch, Event, FlagAction, Flags, Message, SystemFlags};
 use crate::name;
-
-/// What an event did.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Applied {
-    /// Nothing: what it refers to is gone, or it was so already.
-    Nothing,
-    /// Something with nothing to tell.
-    Done,
-    /// A mailbox was made.
-    Created(MailboxId),
-    /// Messages were placed in a mailbox.
-    Placed {
-        /// Where.
-        mailbox: MailboxId,
-        /// UIDVALIDITY there.
-        uid_validity: UidValidity,
-        /// The UIDs they had where they came from, ascending; empty for new messages. For one that
-        /// replaced another, the other's.
-        from: UidSet,
-        /// Their UIDs, ascending, in the same order.
-        uids: UidSet,
-    },
-    /// Flags were stored.
-    Stored {
-        /// Messages whose flags are now different.
-        changed: UidSet,
-        /// Messages left alone because they changed after `unchanged_since` (RFC 7162 §3.1.3 MODIFIED).
-        modified: UidSet,
-    },
-    /// Messages went away.
-    Removed(UidSet),
-    /// An address book was made.
-    AddressBook(AddressBookId),
-    /// A contact card was made or replaced.
-    Card(CardId),
-}
 
 impl AccountState {
     /// Applies all events of the entry at `position`; what each did, in order.

@@ -16,7 +16,7 @@ use sealpost_base::SeededRandom;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::engine::Shared;
+use super::shared::Shared;
 use super::notice::Announced;
 use super::scenario::template::Values;
 use super::target::Endpoint;

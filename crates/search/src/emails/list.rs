@@ -4,13 +4,30 @@
 //! its thread.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use sealpost_account::{AccountState, MessageNumber, ThreadId};
 use sealpost_base::{AccountId, ObjectId};
 use sealpost_mailbox::account_changes::LogPositions;
 
+use super::EmailQuery;
+
 /// The states of the logs of an account at one moment.
 pub(super) type Logs<'a> = [(AccountId, &'a AccountState)];
+
+/// The key of a cached list.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct ListKey {
+    /// The account; its own log comes first.
+    pub(crate) account: AccountId,
+    pub(super) query: Arc<EmailQuery>,
+}
+
+impl ListKey {
+    pub(crate) fn bytes(&self) -> usize {
+        self.query.bytes()
+    }
+}
 
 /// A message: the index of its log, and its number there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

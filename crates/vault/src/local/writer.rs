@@ -17,7 +17,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use sealpost_base::{Clock, Error, Result, Timestamp};
 use tokio::sync::{oneshot, watch};
 
-use crate::local::Counters;
+use crate::local::counters::Counters;
 use crate::local::failure::{Failure, generic};
 use crate::local::files::{self, Files};
 use crate::local::reserve::Reserve;
