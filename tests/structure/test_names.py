@@ -20,7 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 WORDS = 10
 # Words that name no actor: write client, session, node, operator. And `told`: write report or notify.
 PRONOUNS = {"anybody", "everybody", "nobody", "somebody", "someone", "told", "who", "whoever", "whom"}
-# Words that name no object: `purged_messages_are_left_out`, not `what_is_gone_is_left_out`.
+# Words that name no object: `purged_messages_are_left_out_of_packs`, not `what_is_gone_is_left_out`.
 OBJECTS = {"what"}
 
 ATTRIBUTE = re.compile(r"\s*#\[(?P<path>\w+(?:::\w+)*)")
