@@ -56,7 +56,7 @@ async fn passwords_and_app_passwords_log_in() {
 }
 
 #[tokio::test]
-async fn the_session_object_has_what_works() {
+async fn the_session_object_lists_working_capabilities_and_urls() {
     let server = TestServer::new().await;
     let caller = server.caller().await;
     let session = serde_json::to_value(caller.session("https://mail.example.org").await.unwrap()).unwrap();

@@ -50,7 +50,7 @@ async fn ids(caller: &Caller) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn segments_say_what_the_messages_say() {
+async fn segments_give_the_same_values_as_messages() {
     let server = TestServer::new().await;
     let caller = server.caller().await;
     let alternative = "Content-Type: multipart/alternative; boundary=b\r\n\r\n--b\r\n\r\none\r\n\

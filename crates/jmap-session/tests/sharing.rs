@@ -122,7 +122,7 @@ async fn a_shared_mailbox_makes_an_account() {
 }
 
 #[tokio::test]
-async fn what_may_not_be_read_is_nowhere() {
+async fn unreadable_mailboxes_appear_in_no_response() {
     let pair = Pair::new().await;
     pair.owner.act("create Hidden").await;
     pair.owner.act("create Listed").await;

@@ -197,7 +197,7 @@ async fn deliver_shared(owner: &Caller, account: &str, mailbox: &str, step: usiz
 }
 
 #[tokio::test]
-async fn each_look_shows_what_rights_allow() {
+async fn responses_show_exactly_the_readable_mailboxes() {
     for seed in 0..3 {
         let random = SeededRandom::new(seed);
         let mut world = World::new(seed).await;

@@ -55,7 +55,7 @@ impl Fixture {
 }
 
 #[tokio::test]
-async fn recipients_and_what_an_account_sends_are_bounded() {
+async fn recipients_and_sending_limits_bound_submissions() {
     let fixture = Fixture::new().await;
     let refused = fixture.submit(limits::SUBMISSION_RECIPIENTS + 1, Value::Null).await;
     assert_eq!(refused["type"], "tooManyRecipients");

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_selects_nothing_or_too_much_is_refused() {
+    async fn refuses_selectors_of_nothing_or_too_much() {
         let (store, random) = (Store::memory(), SeededRandom::new(1));
         let (keys, node) = (MailKeys::generate(&random), crate::node_id("a"));
         let mails = |count: u64| Selector {

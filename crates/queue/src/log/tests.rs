@@ -93,7 +93,7 @@ async fn closed(queue: Queue) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_accepted_is_there_after_reopening() {
+async fn accepted_mails_survive_reopening() {
     for append_mode in APPEND_MODES {
         let fixture = Fixture::on(memory(append_mode));
         let queue = fixture.open("a").await;

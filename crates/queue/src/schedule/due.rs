@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn accounts_take_turns_among_what_is_due() {
+    fn accounts_alternate_among_due_mails() {
         let mut due = DueIndex::default();
         (0..1000).for_each(|n| due.insert(MailId(n), Timestamp::from_seconds(10)));
         due.insert(MailId(5000), Timestamp::from_seconds(20));

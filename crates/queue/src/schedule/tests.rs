@@ -97,7 +97,7 @@ fn a_lone_mail_leaves_within_a_second_behind_many() {
 }
 
 #[test]
-fn accounts_share_a_site_evenly_by_what_their_mail_costs() {
+fn accounts_share_a_site_evenly_by_size() {
     let mut world = World::new(100, 50);
     for n in 0..2000 {
         world.offer(job(n, 1, "d.example"));

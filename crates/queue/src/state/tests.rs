@@ -359,7 +359,7 @@ fn rules_and_requests_are_bounded() {
 }
 
 #[test]
-fn another_writer_counts_what_was_being_sent() {
+fn another_writer_counts_attempts_in_progress() {
     let mut state = State::default();
     for _ in 0..3 {
         one(&mut state, 1, Event::Accepted(Box::new(mail(Timestamp(0), 1, &DOMAINS[..1]))));

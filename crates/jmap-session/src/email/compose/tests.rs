@@ -29,7 +29,7 @@ fn check(email: Value, expected: &str) {
 }
 
 #[test]
-fn what_is_missing_is_made() {
+fn missing_header_fields_are_generated() {
     check(
         json!({"subject": "Hello"}),
         "Date: Fri, 20 Nov 2026 11:00:00 +0000\nMessage-ID: <c15c0289ec2d0a9167ec8e65a18debbe@mail.example>\n\

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn upkeep_keeps_what_is_queued_and_trims_the_rest() {
+async fn upkeep_keeps_queued_mails_and_trims_other_entries() {
     for append_mode in APPEND_MODES {
         let fixture = Fixture::on(memory(append_mode));
         let queue = fixture.open("a").await;

@@ -108,7 +108,7 @@ async fn nothing_acknowledged_is_lost_through_kills_and_takeovers() {
 
 /// With replies that are never lost, only what was being sent at a kill arrives twice.
 #[tokio::test(start_paused = true)]
-async fn a_kill_repeats_at_most_what_was_on_its_way() {
+async fn a_kill_repeats_only_deliveries_in_progress() {
     for seed in 0..10 {
         let random = SeededRandom::new(seed);
         let clock = Arc::new(TokioClock::new());
