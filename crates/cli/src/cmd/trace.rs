@@ -135,7 +135,7 @@ impl Step {
             "delivered_here" => "delivered into a mailbox here",
             "relayed" => "handed on; that server does not report delivery",
             "expanded" => "sent on to the several addresses of an alias",
-            "failed" => "given up",
+            "failed" => "failed permanently",
             "delay_reported" => "the delay was reported to the sender",
             what => what,
         };

@@ -133,7 +133,7 @@ pub(super) async fn release(args: Release, global: &Global) -> Result<ExitCode> 
 }
 
 pub(super) async fn bounce(args: Bounce, global: &Global) -> Result<ExitCode> {
-    let text = |reply: &NodeReply| format!("has given {} up", mails(reply.mails));
+    let text = |reply: &NodeReply| format!("has bounced {}", mails(reply.mails));
     about_mail(args.mail, args.all, &Action::Bounce, global, text).await
 }
 

@@ -277,7 +277,7 @@ impl Summary {
             text.push_str(&format!("  {mails:>8}  {what}\n"));
         }
         text.push_str(&format!(
-            "  since the queue began: {} accepted; {} delivered, {} given up; {} removed\n",
+            "  since the queue began: {} accepted; {} delivered, {} failed; {} removed\n",
             counted(self.accepted, "mail", "mails"),
             counted(self.delivered, "recipient", "recipients"),
             self.failed,

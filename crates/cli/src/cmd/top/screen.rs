@@ -138,7 +138,7 @@ fn queue_line(now: &QueueStats, before: Option<&QueueStats>, rates: &Rates) -> S
     };
     let problem = now.problem.as_ref().map(|why| format!("{why}; ")).unwrap_or_default();
     format!(
-        "queue     {problem}{} mails{oldest}, {} active, {} connections; {} delivered, {} deferred, {} given up",
+        "queue     {problem}{} mails{oldest}, {} active, {} connections; {} delivered, {} deferred, {} failed",
         now.mails,
         now.active,
         now.connections,
