@@ -141,4 +141,3 @@ impl Resealed {
         Ok(Stored { origin, ..Stored::new(self.object, self.key, layout, threading, self.age) })
     }
 }
-

@@ -43,7 +43,7 @@ use shared::Shared;
 
 pub use env::{Options, Tools};
 pub use gmail::once as folders;
-pub use plan::{Plan, Reason, PlanOptions, plan};
+pub use plan::{Plan, PlanOptions, Reason, plan};
 pub use report::{Failure, FolderReport, Observer, Report, Silent};
 
 /// Brings `backup` up to date with `server`.

@@ -254,7 +254,9 @@ impl Restored {
 
     fn restoration(&mut self, to: String, there: u32, folder: String, uidvalidity: u32) -> &mut Restoration {
         let restorations = self.into.entry((to, there)).or_default();
-        let at = restorations.iter().position(|restoration| restoration.folder == folder && restoration.uidvalidity == uidvalidity);
+        let at = restorations
+            .iter()
+            .position(|restoration| restoration.folder == folder && restoration.uidvalidity == uidvalidity);
         let at = at.unwrap_or_else(|| {
             restorations.push(Restoration { folder, uidvalidity, ..Restoration::default() });
             restorations.len() - 1
@@ -302,7 +304,9 @@ impl Restored {
 
     /// What was put back into its original folder.
     pub fn back(&self, folder: &str, uidvalidity: u32) -> Option<&Restoration> {
-        let is_back = |restoration: &&Restoration| restoration.folder == folder && restoration.uidvalidity == uidvalidity;
+        let is_back = |restoration: &&Restoration| {
+            restoration.folder == folder && restoration.uidvalidity == uidvalidity
+        };
         self.restorations(folder, uidvalidity).iter().find(is_back)
     }
 

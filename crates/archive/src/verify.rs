@@ -24,15 +24,15 @@ use local::read;
 use plan::{Alone, Ends, Plan};
 use server_connection::ServerConnection;
 
-mod requests;
 mod comparing;
 mod local;
 mod plan;
 mod repair;
 mod report;
+mod requests;
+mod server_connection;
 #[cfg(test)]
 mod tests;
-mod server_connection;
 
 pub use plan::Sample;
 pub use repair::repair;

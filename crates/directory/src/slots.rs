@@ -186,7 +186,12 @@ impl Directory {
         Ok(outcome)
     }
 
-    pub(super) async fn password_slot(&self, root: &RootKey, id: AccountId, password: Secret) -> Result<Slot> {
+    pub(super) async fn password_slot(
+        &self,
+        root: &RootKey,
+        id: AccountId,
+        password: Secret,
+    ) -> Result<Slot> {
         let (root, random, now) = (root.clone(), self.random.clone(), self.clock.now());
         blocking(move || {
             let slot = Slot::password(&root, id, password.bytes(), PasswordParams::default(), &*random);

@@ -176,8 +176,10 @@ impl Watermarks {
         match (known, found) {
             (Some(known), found) if found.is_none_or(|found| found < known) => {
                 let is = found.map_or_else(|| "is gone".to_owned(), |found| format!("is at {found}"));
-                Err(table
-                    .rolled_back(format!("the record {directory}"), format!("was at version {known} and {is}")))
+                Err(table.rolled_back(
+                    format!("the record {directory}"),
+                    format!("was at version {known} and {is}"),
+                ))
             }
             (known, Some(found)) if known != Some(found) => {
                 records.put(directory.into(), found);
@@ -310,8 +312,9 @@ impl Watermarks {
     pub fn rewrite(&self) -> Result<()> {
         let is_something = {
             let mut table = self.table();
-            let is_nothing =
-                table.logs.is_empty() && table.records.iter().all(LruCache::is_empty) && table.stores.is_empty();
+            let is_nothing = table.logs.is_empty()
+                && table.records.iter().all(LruCache::is_empty)
+                && table.stores.is_empty();
             table.dirty = !(is_nothing && table.confirmed == 0);
             table.dirty
         };
@@ -423,7 +426,8 @@ fn encode(macs: &Macs, table: &WatermarkTable) -> Vec<u8> {
         bytes.extend_from_slice(&account.0);
         bytes.extend_from_slice(&position.to_be_bytes());
     }
-    let stores: Vec<_> = table.stores.iter().map(|(store, mark)| (format!("{STORE}{store}"), *mark)).collect();
+    let stores: Vec<_> =
+        table.stores.iter().map(|(store, mark)| (format!("{STORE}{store}"), *mark)).collect();
     let records = table.records.iter().flatten().map(|(directory, version)| (&**directory, *version));
     for (directory, version) in records.chain(stores.iter().map(|(store, mark)| (&**store, *mark))) {
         bytes.extend_from_slice(&u16::try_from(directory.len()).unwrap_or(u16::MAX).to_be_bytes());

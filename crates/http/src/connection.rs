@@ -15,8 +15,8 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use crate::HttpShared;
-use crate::transport::Transport;
 use crate::takeover::Takeover;
+use crate::transport::Transport;
 
 /// One connection.
 pub(crate) struct Connection {

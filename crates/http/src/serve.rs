@@ -20,12 +20,12 @@ use tokio::io::AsyncWriteExt;
 use tokio::time::{Instant, sleep_until};
 
 use crate::HttpShared;
-use crate::transport::Transport;
 use crate::connection::{Connection, Overdue};
 use crate::io::Watched;
 use crate::service::answer;
 use crate::streams::{AbortOnDrop, Streams};
 use crate::takeover::Takeover;
+use crate::transport::Transport;
 
 /// The protocols that TLS offers (RFC 7301), in order of the server's preference.
 pub const APPLICATION_PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];

@@ -24,8 +24,8 @@ mod protocol;
 mod stats;
 
 pub use protocol::{
-    AccountStats, Answer, Ask, LoadedStats, LoginStats, MemoryStats, Order, ProcessStats, ProtocolStats, QueueStats,
-    Request, SessionStats, Stats, StoreStats, VERSION,
+    AccountStats, Answer, Ask, LoadedStats, LoginStats, MemoryStats, Order, ProcessStats, ProtocolStats,
+    QueueStats, Request, SessionStats, Stats, StoreStats, VERSION,
 };
 pub use stats::stats;
 

@@ -16,7 +16,7 @@ use sealpost_base::{AccountId, Error, Random, Result};
 use zeroize::Zeroizing;
 
 use crate::cipher::{
-    ObjectCipher, PiecePosition, Secret, TAG_BYTES, derive, hmac_sha256, wiping_stack, sha256,
+    ObjectCipher, PiecePosition, Secret, TAG_BYTES, derive, hmac_sha256, sha256, wiping_stack,
 };
 
 /// How often an account was given a new root key, from 1. Everything that is sealed says which one

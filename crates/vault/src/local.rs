@@ -48,8 +48,8 @@ use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
 use crate::{Put, StoreMetrics, StoreStats};
-pub(crate) use failure::Damaged;
 use counters::Counters;
+pub(crate) use failure::Damaged;
 use failure::{blocking, cannot_open, generic};
 use files::Files;
 pub(crate) use reader::Parts;

@@ -25,7 +25,7 @@ use minicbor::{Decode, Encode};
 use sealpost_base::{AccountId, Random, Result, Timestamp, limits};
 use zeroize::Zeroizing;
 
-use crate::cipher::{ObjectCipher, PiecePosition, Secret, TAG_BYTES, derive, equal, wiping_stack, sha256};
+use crate::cipher::{ObjectCipher, PiecePosition, Secret, TAG_BYTES, derive, equal, sha256, wiping_stack};
 use crate::kem::{self, ENCAPSULATED_BYTES};
 use crate::keys::{PrivateKey, key_pair};
 use crate::{PublicKey, RootKey};

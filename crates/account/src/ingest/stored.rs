@@ -24,7 +24,13 @@ pub struct Stored {
 }
 
 impl Stored {
-    pub(super) fn new(object: ObjectId, key: MessageKey, layout: Layout, threading: Threading, age: Age) -> Self {
+    pub(super) fn new(
+        object: ObjectId,
+        key: MessageKey,
+        layout: Layout,
+        threading: Threading,
+        age: Age,
+    ) -> Self {
         Stored { object, key, layout, origin: None, structure: None, threading, age }
     }
 

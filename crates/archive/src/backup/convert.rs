@@ -122,7 +122,8 @@ pub fn planned(from: &dyn Folder, twins: &[BTreeSet<u32>], there: &KnownMessages
 fn superfluous(from: &dyn Folder, twins: &[BTreeSet<u32>]) -> UidSet {
     let mut superfluous = UidSet::new();
     for twins in twins {
-        let (gone, there): (Vec<u32>, Vec<u32>) = twins.iter().partition(|uid| from.known().is_deleted_upstream(**uid));
+        let (gone, there): (Vec<u32>, Vec<u32>) =
+            twins.iter().partition(|uid| from.known().is_deleted_upstream(**uid));
         // The last one is the one that the server had last.
         let Some(stays) = there.last().or(gone.last()).copied() else { continue };
         let same = gone.into_iter().filter(|uid| *uid != stays && is_same(from, *uid, from, stays));

@@ -25,8 +25,8 @@ use super::folder::FileFolder;
 use super::journal::{Commit, Header, Journal, Peeked, Record};
 use super::reading::Scratch;
 use super::{
-    Backup, BackupFolder, Folder, FolderName, Identity, Resume, Source, check_identity, is_another, name_superseded,
-    superseded_notice,
+    Backup, BackupFolder, Folder, FolderName, Identity, Resume, Source, check_identity, is_another,
+    name_superseded, superseded_notice,
 };
 use crate::backup::damaged::rename_damaged;
 pub(super) use layout::{FoundFolder, Layout, Purpose};
@@ -60,7 +60,8 @@ impl Index {
     /// The superseded folders, by name.
     fn superseded_by_name(&self) -> BTreeMap<String, (&Arc<str>, &Header)> {
         let superseded = self.superseded.iter();
-        let superseded = superseded.map(|(place, header)| (header.folder.clone(), header.uidvalidity, (place, header)));
+        let superseded =
+            superseded.map(|(place, header)| (header.folder.clone(), header.uidvalidity, (place, header)));
         name_superseded(superseded, |name| self.folders.contains_key(name))
     }
 
@@ -478,7 +479,8 @@ impl<L: Layout> Backup for FileBackup<L> {
         let index = self.index();
         let missing = || Error::not_found(format!("the backup has no folder {name}"));
         let entry = index.folders.get(name).map(|entry| (&entry.place, &entry.header));
-        let (place, header) = entry.or_else(|| index.superseded_by_name().remove(name)).ok_or_else(missing)?;
+        let (place, header) =
+            entry.or_else(|| index.superseded_by_name().remove(name)).ok_or_else(missing)?;
         let (place, header) = (place.clone(), header.clone());
         drop(index);
         if header.uidvalidity == 0 {
@@ -498,7 +500,8 @@ impl<L: Layout> Backup for FileBackup<L> {
         let name = folder.as_str();
         let claim = self.claims.claim(name)?;
         let index = self.index();
-        let superseded = index.superseded_by_name().remove(name).map(|(place, header)| (place.clone(), header.clone()));
+        let superseded =
+            index.superseded_by_name().remove(name).map(|(place, header)| (place.clone(), header.clone()));
         drop(index);
         let missing = || Error::not_found(format!("no superseded folder {name}"));
         let (place, header) = superseded.ok_or_else(missing)?;

@@ -120,7 +120,10 @@ impl KnownMessages {
     /// message.
     pub fn set_deleted_upstream(&mut self, uid: u32, gone: bool) {
         if let Some((_, tail)) = self.run(uid) {
-            self.put(uid, Some(if gone { tail.set | DELETED_UPSTREAM } else { tail.set & !DELETED_UPSTREAM }));
+            self.put(
+                uid,
+                Some(if gone { tail.set | DELETED_UPSTREAM } else { tail.set & !DELETED_UPSTREAM }),
+            );
         }
     }
 

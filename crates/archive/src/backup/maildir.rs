@@ -20,11 +20,11 @@ use super::file_backup::FileBackup;
 mod adopt;
 mod background_task;
 mod disk;
+mod file_names;
 mod files;
 mod layout;
 mod name;
 mod names;
-mod file_names;
 #[cfg(test)]
 mod tests;
 

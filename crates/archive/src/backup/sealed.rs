@@ -33,7 +33,9 @@ pub(crate) use at_server::{AtServer, at_server};
 use body_eviction::BodyEviction;
 pub use body_eviction::BodyLimit;
 pub use records::ENTRY_MESSAGES;
-use records::{SUPERSEDED, FolderRecord, superseded_record_name, superseded_by_name, record_name, records, records_below};
+use records::{
+    FolderRecord, SUPERSEDED, record_name, records, records_below, superseded_by_name, superseded_record_name,
+};
 
 mod at_server;
 mod body_eviction;
@@ -194,7 +196,8 @@ impl Backup for SealedBackup {
     fn open_to_read(&self, folder: &FolderName) -> Result<Box<dyn Folder>> {
         let claim = self.claims.claim(folder.as_str())?;
         let missing = || Error::not_found(format!("the backup has no folder {folder}"));
-        let superseded = || superseded_by_name(&self.account.state()).remove(folder.as_str()).map(|(mailbox, _)| mailbox);
+        let superseded =
+            || superseded_by_name(&self.account.state()).remove(folder.as_str()).map(|(mailbox, _)| mailbox);
         let mailbox = self.folder_of(folder.as_str()).or_else(superseded).ok_or_else(missing)?;
         Ok(Box::new(self.folder(mailbox, claim, 0)?))
     }
@@ -296,7 +299,9 @@ fn make(state: &AccountState, folder: &FolderName, server: &Identity) -> Result<
     let name = mailbox_name(folder);
     let usable = |mailbox: &&Mailbox| {
         let id = mailbox.id();
-        mailbox.link().is_none() && !records.contains_key(&id) && state.object(&superseded_record_name(id)).is_none()
+        mailbox.link().is_none()
+            && !records.contains_key(&id)
+            && state.object(&superseded_record_name(id)).is_none()
     };
     if let Some(mailbox) = state.mailbox_named(&name).filter(usable) {
         return Ok(vec![record.put(mailbox.id())]);

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use super::env::stopped;
 use super::folder_task::FolderTask;
-use super::incoming::{Received, Ended, Incoming};
+use super::incoming::{Ended, Incoming, Received};
 use crate::client::{Connection, Done, is_later, lowest};
 
 /// Commands at the server at once.

@@ -349,7 +349,8 @@ impl Incoming {
         {
             self.to.piece(&sender, Piece::End(arrived)).await?;
         }
-        let (back, confirmed): (Vec<u32>, Vec<u32>) = pending.unconfirmed.iter().partition(|uid| is_refused(**uid));
+        let (back, confirmed): (Vec<u32>, Vec<u32>) =
+            pending.unconfirmed.iter().partition(|uid| is_refused(**uid));
         if !back.is_empty() {
             self.to.send(Work::Undo(back)).await?;
         }

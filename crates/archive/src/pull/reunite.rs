@@ -18,7 +18,7 @@ use crate::backup::convert::hand_over;
 use crate::backup::{Arrived, Backup, BackupFolder, Folder, FolderName, Identity, Resume, Stored};
 use crate::client::{Connection, commands};
 use crate::push::{MARK_FIELDS, Mark, header};
-use crate::restored::{Restored, Restoration};
+use crate::restored::{Restoration, Restored};
 use crate::same::is_same;
 
 /// Messages moved in one transaction.
@@ -120,10 +120,9 @@ impl Reuniting<'_> {
         let others = self.restored.restorations(name.as_str(), server.uidvalidity).iter();
         // The messages under these UIDs are checked below.
         let renamed = self.restored.restorations_of_renamed(name.as_str(), server.uidvalidity, self.listed);
-        for restoration in others
-            .chain(renamed)
-            .filter(|restoration| restoration.folder != name.as_str() || restoration.uidvalidity != server.uidvalidity)
-        {
+        for restoration in others.chain(renamed).filter(|restoration| {
+            restoration.folder != name.as_str() || restoration.uidvalidity != server.uidvalidity
+        }) {
             let Some(kept) = self.source(restoration)?.filter(|kept| kept.name != *name) else { continue };
             // Unreadable messages are fetched from the server.
             let Ok(source) = self.backup.open_to_read(&kept.name) else { continue };
@@ -163,7 +162,8 @@ impl Reuniting<'_> {
     /// A folder of the backup that the messages can be taken from: the server no longer has it.
     fn source(&self, restoration: &Restoration) -> Result<Option<BackupFolder>> {
         let is_it = |kept: &BackupFolder| {
-            kept.place().as_str() == restoration.folder && kept.identity.uidvalidity == restoration.uidvalidity
+            kept.place().as_str() == restoration.folder
+                && kept.identity.uidvalidity == restoration.uidvalidity
         };
         if let Some(kept) = self.backup.superseded()?.into_iter().find(is_it) {
             return Ok(Some(kept));

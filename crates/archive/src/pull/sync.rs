@@ -10,7 +10,7 @@ use sealpost_imap::types::{Response, SearchData, SequenceSet, Status};
 
 use super::env::stopped;
 use super::folder_task::{PriorState, SyncPlan, range};
-use super::incoming::{Received, Incoming};
+use super::incoming::{Incoming, Received};
 use super::work::Work;
 use crate::backup::Resume;
 use crate::client::{Connection, Done, Selected, commands, lowest};

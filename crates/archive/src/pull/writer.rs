@@ -17,7 +17,6 @@ use super::work::{FromConnections, Piece, Work};
 use crate::backup::{Arrived, Flags, Folder, Resume, Stored};
 use crate::same::{Hasher, is_same};
 
-
 /// Most duplicate messages that are reported one by one.
 const TWINS_REPORTED: usize = 20;
 /// Most lost bodies that are reported one by one.
@@ -275,7 +274,8 @@ impl Writer {
     /// restores lists: bytes, date and flags are the same. The others are reported.
     fn heal(&mut self) -> Result<()> {
         let twins = std::mem::take(&mut self.reunited.twins);
-        let twins: Vec<_> = twins.into_iter().filter(|(uid, _)| self.folder.known().is_deleted_upstream(*uid)).collect();
+        let twins: Vec<_> =
+            twins.into_iter().filter(|(uid, _)| self.folder.known().is_deleted_upstream(*uid)).collect();
         if twins.is_empty() {
             return Ok(());
         }

@@ -6,7 +6,7 @@ use sealpost_base::{Error, Kind, Result, Timestamp, Uid, UidSet, limits};
 use sealpost_imap::client::{Event, FetchData};
 use sealpost_imap::types::{Code, DateTime};
 
-use super::key::{self, Key, FALLBACK_FIELD_NAMES};
+use super::key::{self, FALLBACK_FIELD_NAMES, Key};
 use crate::backup::Flags;
 use crate::client::{Connection, lowest};
 

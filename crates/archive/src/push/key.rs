@@ -27,7 +27,8 @@ pub(crate) struct Mark {
 impl Mark {
     /// Of a message with this header.
     pub(crate) fn of(header: &[u8]) -> Self {
-        let has_some = FALLBACK_FIELDS.iter().any(|name| field(header, name).is_some_and(|field| !field.is_empty()));
+        let has_some =
+            FALLBACK_FIELDS.iter().any(|name| field(header, name).is_some_and(|field| !field.is_empty()));
         Mark { id: by_id(header), fields: has_some.then(|| by_fields(header, 0, None)) }
     }
 
@@ -49,7 +50,8 @@ pub(super) fn by_id(header: &[u8]) -> Option<Key> {
 
 /// From other fields, and INTERNALDATE if it is given. The size counts if it has none of the fields.
 pub(super) fn by_fields(header: &[u8], size: u64, date: Option<Timestamp>) -> Key {
-    let fields: Vec<Vec<u8>> = FALLBACK_FIELDS.iter().map(|name| field(header, name).unwrap_or_default()).collect();
+    let fields: Vec<Vec<u8>> =
+        FALLBACK_FIELDS.iter().map(|name| field(header, name).unwrap_or_default()).collect();
     let size = if fields.iter().all(Vec::is_empty) { size } else { 0 };
     let mut text = format!("no id {size} {:?}", date.map(Timestamp::seconds)).into_bytes();
     for field in fields {

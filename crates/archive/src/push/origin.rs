@@ -64,9 +64,11 @@ impl Origin {
     /// The errors of the backup or the server.
     pub(super) async fn folders(&mut self) -> Result<Vec<From>> {
         Ok(match self {
-            Origin::Backup(backup, include_superseded) => {
-                local::folders(backup.clone(), *include_superseded).await?.into_iter().map(From::Backup).collect()
-            }
+            Origin::Backup(backup, include_superseded) => local::folders(backup.clone(), *include_superseded)
+                .await?
+                .into_iter()
+                .map(From::Backup)
+                .collect(),
             Origin::Server(remote) => remote.folders().await?.into_iter().map(From::Server).collect(),
         })
     }

@@ -324,13 +324,17 @@ impl<'a> Run<'a> {
             pairs.keep_one_of(&twins);
         }
         let below = restored.restorations(folder.as_str(), uidvalidity).iter().filter(|restoration| {
-            restoration.below != Some(false) && restoration.folder != folder.as_str() && (self.options.wanted)(&restoration.folder)
+            restoration.below != Some(false)
+                && restoration.folder != folder.as_str()
+                && (self.options.wanted)(&restoration.folder)
         });
         if !restored.is_of(&self.target.account()) {
             return Ok(());
         }
         for restoration in below {
-            let Some(source) = self.sources.iter().find(|name| name.as_str() == restoration.folder) else { continue };
+            let Some(source) = self.sources.iter().find(|name| name.as_str() == restoration.folder) else {
+                continue;
+            };
             if self.target.place(&self.levels(source)).await?.name.as_str() != folder.as_str() {
                 continue;
             }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use sealpost_base::{Error, Kind, Random, Result, Uid, UidSet};
 
 use super::Options;
-use super::requests::{hashes, sizes_of};
 use super::local::{Local, read};
 use super::plan::{Progress, ServerListing, WithServer, choose};
 use super::report::FolderReport;
+use super::requests::{hashes, sizes_of};
 use super::server_connection::ServerConnection;
 use crate::backup::Backup;
 use crate::blocking::blocking;
@@ -47,7 +47,11 @@ impl<'a> Comparing<'a> {
     ///
     /// # Errors
     /// If no connection can be made any more.
-    pub(super) async fn run(mut self, there: &mut ServerConnection<'_>, random: &dyn Random) -> Result<Compared> {
+    pub(super) async fn run(
+        mut self,
+        there: &mut ServerConnection<'_>,
+        random: &dyn Random,
+    ) -> Result<Compared> {
         loop {
             let before = self.progress.done.len();
             let compared = match there.connection().await {

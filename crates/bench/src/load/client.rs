@@ -16,9 +16,9 @@ use sealpost_base::SeededRandom;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::shared::Shared;
 use super::notice::Announced;
 use super::scenario::template::Values;
+use super::shared::Shared;
 use super::target::Endpoint;
 use crate::result::Recorder;
 

@@ -3,9 +3,9 @@
 //! A command only reads queues. It sends changes as requests to the node that runs the queue, and
 //! waits until that has made them.
 
-mod requests;
 mod change;
 mod list;
+mod requests;
 mod rules;
 mod selector;
 mod show;

@@ -86,7 +86,8 @@ fn uncovered(kind: Packed, state: &AccountState, known: &Known, first: u32) -> (
 impl Index {
     /// Starts to pack what came, if it is worth it.
     pub(crate) fn pack_if_due(&self) {
-        let new = self.state().next_message().saturating_sub(self.derived.packs.examined.load(Ordering::Relaxed));
+        let new =
+            self.state().next_message().saturating_sub(self.derived.packs.examined.load(Ordering::Relaxed));
         if new as usize >= WORTH_MESSAGES {
             self.pack_in_background();
         }

@@ -7,8 +7,8 @@ use sealpost_session::Context;
 use sealpost_session::sessions::{Live, SessionInfo, SessionState};
 
 use super::protocol::{
-    AccountStats, LoadedStats, LoginStats, MemoryStats, Order, ProcessStats, ProtocolStats, QueueStats, Request,
-    SessionStats, Stats, StoreStats, VERSION,
+    AccountStats, LoadedStats, LoginStats, MemoryStats, Order, ProcessStats, ProtocolStats, QueueStats,
+    Request, SessionStats, Stats, StoreStats, VERSION,
 };
 use crate::metrics::{Process, Protocol};
 use crate::sending::Sending;

@@ -52,7 +52,8 @@ impl QueueSending {
         let writing = survive("queue", ctx.clone(), move |_| write(written.clone()));
         let sending = survive("sending", ctx.clone(), move |_| send(sent.clone()));
         let recorded = queue.clone();
-        let recording = survive("submissions", ctx, move |ctx| outcomes::record_outcomes(recorded.clone(), ctx));
+        let recording =
+            survive("submissions", ctx, move |ctx| outcomes::record_outcomes(recorded.clone(), ctx));
         let (writing, sending) = (tokio::spawn(writing), tokio::spawn(sending));
         (runner, Tasks { writing, sending, recording: tokio::spawn(recording) })
     }

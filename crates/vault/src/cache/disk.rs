@@ -313,7 +313,8 @@ impl Writer {
     fn take(&mut self, batch: &[Job]) -> bool {
         let began = self.disk.clock.monotonic();
         let now = self.disk.generation.load(Ordering::SeqCst);
-        let is_requested = batch.iter().any(|job| matches!(job, Job::BeginAnew { generation } if *generation == now));
+        let is_requested =
+            batch.iter().any(|job| matches!(job, Job::BeginAnew { generation } if *generation == now));
         let done = match self.try_write(batch) {
             Err(e) if is_damage(&e) => self.begin_anew(),
             _ if is_requested => self.begin_anew(),

@@ -162,7 +162,8 @@ fn is_of_indexes(found: &Inspection) -> bool {
 
 fn reindex(old: &Connection) -> rusqlite::Result<Inspection> {
     old.execute_batch("BEGIN EXCLUSIVE")?;
-    let rebuilt = old.execute_batch("REINDEX objects").map(|()| sound::inspect_within(old, Extent::Whole, NO_LIMIT));
+    let rebuilt =
+        old.execute_batch("REINDEX objects").map(|()| sound::inspect_within(old, Extent::Whole, NO_LIMIT));
     match &rebuilt {
         Ok(after) if after.is_sound() => old.execute_batch("COMMIT")?,
         _ => old.execute_batch("ROLLBACK")?,

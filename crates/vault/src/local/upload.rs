@@ -10,12 +10,12 @@ use futures::FutureExt;
 use object_store::{MultipartUpload, PutPayload, PutResult, UploadPart};
 use sealpost_base::Clock;
 
+use crate::local::LocalStore;
+use crate::local::counters::Counters;
 use crate::local::failure::{blocking, generic};
 use crate::local::files::NewFile;
 use crate::local::reserve::Reserve;
 use crate::local::writer::{Mode, Writer};
-use crate::local::LocalStore;
-use crate::local::counters::Counters;
 
 /// Parts go to a temporary file, which becomes the object at the end, or nothing if this is dropped before.
 pub(super) struct LocalUpload {

@@ -168,9 +168,10 @@ impl MessageReader {
         source.layout.check()?;
         let both = source.layout.structure_and_text();
         match source.opened(both, Source::open_structure_and_text).await {
-            Err(e) if e.kind() == Kind::NotFound => {
-                Ok((self.0.open_stub_section(STRUCTURE, again(&e)).await?, self.0.open_stub_section(TEXT, e).await?))
-            }
+            Err(e) if e.kind() == Kind::NotFound => Ok((
+                self.0.open_stub_section(STRUCTURE, again(&e)).await?,
+                self.0.open_stub_section(TEXT, e).await?,
+            )),
             opened => opened,
         }
     }

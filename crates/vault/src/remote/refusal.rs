@@ -213,7 +213,10 @@ mod tests {
             let text = format!("{CONNECTION}error sending request: client error (Connect): {why}");
             Refusal::of(&Error::retry("store: probe/1").with_source(text)).unwrap()
         };
-        assert_eq!(failed("tcp connect error: Connection refused (os error 111)"), Refusal::ConnectionRefused);
+        assert_eq!(
+            failed("tcp connect error: Connection refused (os error 111)"),
+            Refusal::ConnectionRefused
+        );
         assert_eq!(failed("dns error: failed to lookup address information"), Refusal::NoHost);
         assert_eq!(failed("received corrupt message of type InvalidContentType"), Refusal::NoTls);
         assert_eq!(

@@ -61,7 +61,9 @@ impl BackgroundState {
             BackgroundState::Busy(thread) => {
                 thread.join().unwrap_or_else(|_| Err(Error::internal("a thread panicked")))
             }
-            BackgroundState::Failed => Err(Error::retry("an earlier operation failed; open the folder again")),
+            BackgroundState::Failed => {
+                Err(Error::retry("an earlier operation failed; open the folder again"))
+            }
         };
         if done.is_err() {
             *self = BackgroundState::Failed;

@@ -36,7 +36,8 @@ impl FileNames {
 
     /// Whether a message without a name here has no file, if names changed last at `changed`.
     pub fn has_no(&self, uid: u32, changed: Changed) -> bool {
-        self.complete_since == Some(changed) && self.files.binary_search_by_key(&uid, |(uid, _)| *uid).is_err()
+        self.complete_since == Some(changed)
+            && self.files.binary_search_by_key(&uid, |(uid, _)| *uid).is_err()
     }
 }
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 use sealpost_base::{Error, Result, Uid, UidSet};
 use sealpost_files::io_error;
 
-use super::name;
 use super::file_names::{Changed, FileNames, FileNamesBuilder};
+use super::name;
 use crate::backup::{Flags, KnownMessages};
 
 /// How often a missing file is looked for while another program changes names, and the first pause,
@@ -122,7 +122,8 @@ impl Names {
         if is_file(&expected) {
             return Ok(Some(expected));
         }
-        let cached = || self.file_names().path(&self.directory, self.uidvalidity, uid).filter(|path| is_file(path));
+        let cached =
+            || self.file_names().path(&self.directory, self.uidvalidity, uid).filter(|path| is_file(path));
         if let Some(path) = cached() {
             return Ok(Some(path));
         }

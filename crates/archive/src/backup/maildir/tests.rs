@@ -221,7 +221,8 @@ fn unnamed_messages_count_as_unread_until_a_complete_pull() {
     let bytes = fs::read(&journal).unwrap();
     fs::remove_file(root.join("cur/V7U2.sealpost,U=2:2,S")).unwrap();
     let misses = |backup: &dyn Backup| backup.open_to_read(&folder_name(INBOX)).unwrap().unread() == 1;
-    let is_named = |backup: &dyn Backup| backup.open_to_read(&folder_name(INBOX)).unwrap().known().contains(2);
+    let is_named =
+        |backup: &dyn Backup| backup.open_to_read(&folder_name(INBOX)).unwrap().known().contains(2);
     let found = (bytes.len() / 4..bytes.len()).any(|at| {
         let mut changed = bytes.clone();
         changed[at] ^= 0x10;
@@ -480,8 +481,9 @@ fn names_of_many_are_given_meanwhile() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path().join("copy");
     let other = root.join("tmp").join(OTHER);
-    let mails: Mails =
-        (1..=3 * BACKGROUND_MESSAGES as u32).map(|uid| (uid, mail(&format!("A: {uid}\r\n\r\nx\r\n")))).collect();
+    let mails: Mails = (1..=3 * BACKGROUND_MESSAGES as u32)
+        .map(|uid| (uid, mail(&format!("A: {uid}\r\n\r\nx\r\n"))))
+        .collect();
     let (backup, mut folder) = opened(&root, INBOX, 7);
     let mut given = Mails::new();
     for (uid, mail) in &mails {
@@ -505,7 +507,8 @@ fn names_of_many_are_given_meanwhile() {
     assert_eq!(read_all(&*folder), mails);
     assert!(names(&root.join("tmp")).is_empty());
     // A complete run leaves none either.
-    (1001..=1000 + BACKGROUND_MESSAGES as u32).for_each(|uid| give(&mut *folder, uid, &mail("new"), 5).unwrap());
+    (1001..=1000 + BACKGROUND_MESSAGES as u32)
+        .for_each(|uid| give(&mut *folder, uid, &mail("new"), 5).unwrap());
     folder.commit(&resume(2000)).unwrap();
     folder.close().unwrap();
     assert!(names(&root.join("tmp")).is_empty());

@@ -20,7 +20,7 @@ use super::at_server::AtServer;
 use super::body_eviction::BodyEviction;
 use super::flags::{from_account, to_account};
 use super::read::Blocking;
-use super::records::{ENTRY_MESSAGES, FolderRecord, superseded_record_name, record_name, uid};
+use super::records::{ENTRY_MESSAGES, FolderRecord, record_name, superseded_record_name, uid};
 use super::uids::{Uids, check_limits};
 use crate::backup::claim::Claim;
 use crate::backup::{Arrived, Flags, Folder, FolderName, KnownMessages, Resume, Stored, is_among, possible};

@@ -137,8 +137,9 @@ impl Both {
         assert_eq!(self.copied(folder).await, (bytes, 0), "{:?}", self.place.format);
         let backup = self.place.open().await;
         let uids = |known: &KnownMessages| known.uids().iter().map(|uid| uid.get()).collect::<Vec<_>>();
-        let kept =
-            spawn_blocking(move || uids(backup.open_to_read(&folder_name(folder)).unwrap().known())).await.unwrap();
+        let kept = spawn_blocking(move || uids(backup.open_to_read(&folder_name(folder)).unwrap().known()))
+            .await
+            .unwrap();
         let world = self.script.world.lock().unwrap();
         let wanted: Vec<u32> = world.boxes[folder].messages.keys().copied().collect();
         assert_eq!(kept, wanted, "{:?}", self.place.format);

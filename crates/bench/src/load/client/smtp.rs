@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::{Client, Fail, OpenCount, MISSED_NOTIFICATIONS, count, notified};
+use super::{Client, Fail, MISSED_NOTIFICATIONS, OpenCount, count, notified};
 use crate::dots::dot;
 use crate::load::data::Message;
 use crate::load::notice::Announced;

@@ -20,7 +20,7 @@ use super::progress::Working;
 use super::record;
 use super::remembered::Accounts;
 use super::stop;
-use super::target::{Format, SealedArgs, Target, MailOwner, end, format_of};
+use super::target::{Format, MailOwner, SealedArgs, Target, end, format_of};
 use crate::exit::{FAILED, TEMPORARY, Usage};
 use crate::global::Global;
 use crate::output::{counted, warn};
@@ -90,7 +90,8 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let stop = stop::on_signals()?;
     let Source { copy: from, owner, folders, restored } = source(&args, global).await?;
     let dry_run = args.dry_run;
-    let mail_owner = owner.as_ref().map_or(MailOwner::UNKNOWN, |owner| MailOwner { user: &owner.user, host: &owner.host });
+    let mail_owner =
+        owner.as_ref().map_or(MailOwner::UNKNOWN, |owner| MailOwner { user: &owner.user, host: &owner.host });
     let make = Some(mail_owner).filter(|_| !dry_run);
     let to = Target { format: args.format, directory: &args.into, sealed: &args.sealed, make };
     let to = to.open_for(dry_run, global, None).await?;

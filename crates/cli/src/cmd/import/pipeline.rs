@@ -124,8 +124,11 @@ impl<'a> Pipeline<'a> {
                 Some(ReaderItem::Archive { mailbox, is_folder }) => self.enter(mailbox, is_folder).await?,
                 Some(ReaderItem::Begin(meta)) => reading = self.begin(meta).await?,
                 Some(ReaderItem::Piece(piece)) => reading = self.piece(reading, &piece).await?,
-                Some(ReaderItem::End) => self.end(std::mem::replace(&mut reading, Reading::Discarded)).await?,
-                Some(ReaderItem::Broken(reason)) => match std::mem::replace(&mut reading, Reading::Discarded) {
+                Some(ReaderItem::End) => {
+                    self.end(std::mem::replace(&mut reading, Reading::Discarded)).await?
+                }
+                Some(ReaderItem::Broken(reason)) => match std::mem::replace(&mut reading, Reading::Discarded)
+                {
                     Reading::Buffered(message, _) => self.fail(message.meta.place, reason),
                     Reading::Large(large) => self.fail(large.message.meta.place, reason),
                     Reading::Discarded => {}

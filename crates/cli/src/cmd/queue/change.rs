@@ -8,7 +8,7 @@ use sealpost_queue::event::Selector;
 use sealpost_queue::request::Action;
 use sealpost_queue::retry::MAX_HOLD;
 
-use super::requests::{NodeReply, request_change, mails, meant, print_replies};
+use super::requests::{NodeReply, mails, meant, print_replies, request_change};
 use super::selector::{MailArgs, span};
 use crate::exit::Usage;
 use crate::global::Global;

@@ -158,15 +158,23 @@ impl NodeReply {
 ///
 /// # Errors
 /// If standard output is closed.
-pub(super) fn print_replies(global: &Global, replies: &[NodeReply], done: impl Fn(&NodeReply) -> String) -> Result<ExitCode> {
+pub(super) fn print_replies(
+    global: &Global,
+    replies: &[NodeReply],
+    done: impl Fn(&NodeReply) -> String,
+) -> Result<ExitCode> {
     let is_done = replies.iter().all(|reply| reply.state == RequestState::Done);
     let line = |reply: &NodeReply| {
         let text = match reply.state {
             RequestState::Done => done(reply),
-            RequestState::Waiting => "has not done it: its server does not run, or is busy. It does it when it runs \
+            RequestState::Waiting => {
+                "has not done it: its server does not run, or is busy. It does it when it runs \
                               within a day"
-                .to_owned(),
-            RequestState::Refused => "has not done it, as its log says; look whether the clocks agree".to_owned(),
+                    .to_owned()
+            }
+            RequestState::Refused => {
+                "has not done it, as its log says; look whether the clocks agree".to_owned()
+            }
         };
         format!("{}: {text}\n", reply.node)
     };

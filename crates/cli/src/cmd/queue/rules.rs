@@ -11,7 +11,7 @@ use sealpost_queue::request::Action;
 use sealpost_queue::retry::MAX_HOLD;
 use serde::Serialize;
 
-use super::requests::{NodeReply, RequestState, request_change, print_replies};
+use super::requests::{NodeReply, RequestState, print_replies, request_change};
 use super::selector::{SelectorArgs, span};
 use crate::exit::Usage;
 use crate::global::Global;
@@ -149,7 +149,8 @@ pub(super) async fn resume(args: Resume, global: &Global) -> Result<ExitCode> {
         }
         _ => {}
     }
-    let replies = request_change(&queues, &nodes, &Action::RemoveRule(args.rule.unwrap_or(0)), &selector).await?;
+    let replies =
+        request_change(&queues, &nodes, &Action::RemoveRule(args.rule.unwrap_or(0)), &selector).await?;
     print_replies(global, &replies, |reply: &NodeReply| {
         format!("has withdrawn {}, and sends the mail that was held", counted(reply.rules, "rule", "rules"))
     })

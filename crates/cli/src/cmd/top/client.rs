@@ -120,7 +120,9 @@ impl Client {
             (&mut self.stream).take(ANSWER_BYTES).read_line(&mut answer)
         };
         match talk() {
-            Err(e) if matches!(e.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => bail!(STOPPED),
+            Err(e) if matches!(e.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
+                bail!(STOPPED)
+            }
             Ok(0) => bail!(STOPPED),
             Err(e) => return Err(e).context("the server does not answer"),
             Ok(_) => {}

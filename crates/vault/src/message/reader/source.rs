@@ -349,7 +349,9 @@ pub(super) struct Batch {
     pub next: Cursor,
 }
 
-async fn on_blocking_thread<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+async fn on_blocking_thread<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
     spawn_blocking(work)
         .await
         .unwrap_or_else(|e| Err(Error::internal("opening a message panicked").with_source(e)))

@@ -198,7 +198,10 @@ fn damaged_metadata_costs_no_mail() {
         // Reading changes nothing.
         let backup = open(root).unwrap();
         assert!(backup.folders().unwrap().is_empty());
-        assert_eq!(backup.open_to_read(&folder_name(INBOX)).err().unwrap().kind(), sealpost_base::Kind::Corrupt);
+        assert_eq!(
+            backup.open_to_read(&folder_name(INBOX)).err().unwrap().kind(),
+            sealpost_base::Kind::Corrupt
+        );
         assert!(backup.folders().unwrap().is_empty());
     }
     let (_copy, mut folder) = opened(root, INBOX, 7);
