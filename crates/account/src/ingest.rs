@@ -9,7 +9,6 @@ mod later;
 mod stored;
 mod whole;
 
-use bytes::Bytes;
 use sealpost_base::{AccountId, ObjectId, Result, limits};
 use sealpost_mime::{CappedText, Scanner};
 use sealpost_vault::message::{MessageKey, MessageWriter};

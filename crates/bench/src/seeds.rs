@@ -109,7 +109,7 @@ fn grown(run: &ServerRun, phase: &str) -> Option<String> {
     let peak = units::peak(phase.peak_bytes, phase.peak_at_least);
     Some(match phase.growth_bytes().filter(|growth| *growth > 0) {
         Some(growth) => format!("{peak}, of which {} new", units::bytes(growth as f64)),
-        None => format!("{peak}, of which new: {NOT_SEEN}"),
+        None => format!("{peak}, of which new: {NO_GROWTH}"),
     })
 }
 

@@ -2,7 +2,7 @@
 
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use sealpost_base::{AccountId, Error, Result, Timestamp};
+use sealpost_base::{AccountId, Error, Result, Timestamp, limits};
 use sealpost_vault::RootKey;
 #[cfg(test)]
 use sealpost_vault::slot::Slot;

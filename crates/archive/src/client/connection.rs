@@ -321,7 +321,7 @@ impl Connection {
         }
         let (before, begin) = (self.io.received(), Instant::now());
         self.io.receive(self.decoder.buffer(), Some(self.within)).await?;
-        self.pace.came(self.io.received() - before, begin.elapsed())
+        self.pace.record(self.io.received() - before, begin.elapsed())
     }
 
     /// How the command with this tag ended, if the event says so.

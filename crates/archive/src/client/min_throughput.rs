@@ -32,7 +32,7 @@ impl MinThroughput {
     ///
     /// # Errors
     /// `Retry` if that is too few.
-    pub(super) fn came(&mut self, bytes: u64, after: Duration) -> Result<(), Error> {
+    pub(super) fn record(&mut self, bytes: u64, after: Duration) -> Result<(), Error> {
         self.bytes += bytes;
         self.waited += after;
         if self.bytes >= limits::ARCHIVE_PACE_BYTES {
@@ -55,13 +55,13 @@ mod tests {
         let second = Duration::from_secs(1);
         let mut pace = MinThroughput::new(Duration::from_secs(100));
         let slow = limits::ARCHIVE_PACE_BYTES / 99 + 1;
-        assert!((0..10_000).all(|_| pace.came(slow, second).is_ok()));
+        assert!((0..10_000).all(|_| pace.record(slow, second).is_ok()));
         pace.begin();
-        assert_eq!((0..10_000).position(|_| pace.came(1, second).is_err()), Some(99));
+        assert_eq!((0..10_000).position(|_| pace.record(1, second).is_err()), Some(99));
         // A complete answer does not count as a slow one.
         pace.begin();
         for _ in 0..10 {
-            assert!((0..99).all(|_| pace.came(1, second).is_ok()));
+            assert!((0..99).all(|_| pace.record(1, second).is_ok()));
             pace.begin();
         }
     }

@@ -268,8 +268,8 @@ mod tests {
     fn smaller_messages_are_tried_until_refusals_in_a_row() {
         let mut room = SizeRefusals::default();
         room.refused(1000, "full");
-        assert_eq!((room.why_not(1000), room.why_not(999), room.is_full()), (Some("full"), None, None));
-        room.taken();
+        assert_eq!((room.refusal_of(1000), room.refusal_of(999), room.is_full()), (Some("full"), None, None));
+        room.accepted();
         for size in [900, 800, 700] {
             room.refused(size, "full");
             assert_eq!(room.is_full(), None);

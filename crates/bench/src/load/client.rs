@@ -235,7 +235,7 @@ impl Client {
 async fn notified(thread: &Thread, announced: &[Announced]) -> bool {
     let mut all = true;
     for one in announced {
-        if timeout(NOTICE_TIMEOUT, one.told()).await.is_err() {
+        if timeout(NOTICE_TIMEOUT, one.notified()).await.is_err() {
             all = false;
             let left = thread.shared.notices.retract(one);
             for _ in 0..left {

@@ -86,8 +86,8 @@ async fn the_cache_keeps_its_size_and_evicts_unused_objects() {
     let cache = open(dir.path(), 8 * MIB);
     keep_several(&cache, 0..400, 50_000).await;
     let used_bytes = cache.bytes();
-    assert!(used_bytes <= 4 * MIB, "half is for the log of writes: {taken}");
-    assert!(used_bytes >= 2 * MIB, "not more went than had to: {taken}");
+    assert!(used_bytes <= 4 * MIB, "half is for the log of writes: {used_bytes}");
+    assert!(used_bytes >= 2 * MIB, "not more went than had to: {used_bytes}");
     assert_eq!(cache.whole(&path(399)).await.unwrap(), bytes((399 % 256) as u8, 50_000));
     assert_eq!(cache.whole(&path(0)).await, None);
     // Large objects evict as much as they need, too.
@@ -95,7 +95,7 @@ async fn the_cache_keeps_its_size_and_evicts_unused_objects() {
     settle(&cache).await;
     assert!(cache.whole(&path(1000)).await.is_some() && cache.whole(&path(390)).await.is_some());
     let used_bytes = cache.bytes();
-    assert!((2 * MIB..=4 * MIB).contains(&used_bytes), "{taken}");
+    assert!((2 * MIB..=4 * MIB).contains(&used_bytes), "{used_bytes}");
     assert!(on_disk(dir.path()) <= 24 * MIB, "{}", on_disk(dir.path()));
 }
 

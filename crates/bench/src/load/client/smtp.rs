@@ -141,7 +141,7 @@ impl Smtp {
         silent.set(false);
         smtp.hello().await?;
         if let Some(tls) = endpoint.starts_tls() {
-            smtp.say("STARTTLS").await?;
+            smtp.command("STARTTLS").await?;
             let plain = std::mem::replace(&mut smtp.wire, Wire::closed(Syntax::Smtp));
             let stream = tls.wrap(plain.into_stream()).await?;
             smtp.wire = Wire::new(stream, Syntax::Smtp);

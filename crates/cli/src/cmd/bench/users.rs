@@ -108,7 +108,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("users");
         std::fs::write(&path, "# mine\n\na@x.example:one:two\nb:\n").unwrap();
-        let users = Users { users_file: Some(path.clone()), ..Users::default() }.given(true).unwrap();
+        let users = Users { users_file: Some(path.clone()), ..Users::default() }.from_options(true).unwrap();
         let pairs: Vec<_> = users.iter().map(|user| (&*user.name, &*user.password)).collect();
         assert_eq!(pairs, [("a@x.example", "one:two"), ("b", "")]);
         std::fs::write(&path, "a:b\nsecret\n").unwrap();
@@ -126,9 +126,9 @@ mod tests {
     fn patterns_are_numbered() {
         let users =
             |pattern: &str| Users { user_pattern: Some(pattern.into()), users: Some(3), ..Users::default() };
-        let names: Vec<_> = users("u{}@x").given(false).unwrap().into_iter().map(|user| user.name).collect();
+        let names: Vec<_> = users("u{}@x").from_options(false).unwrap().into_iter().map(|user| user.name).collect();
         assert_eq!(names, ["u1@x", "u2@x", "u3@x"]);
-        assert!(users("u@x").given(false).is_err());
-        assert!(users("u{}@x").given(true).err().unwrap().to_string().contains("--password-file"));
+        assert!(users("u@x").from_options(false).is_err());
+        assert!(users("u{}@x").from_options(true).err().unwrap().to_string().contains("--password-file"));
     }
 }

@@ -63,7 +63,7 @@ impl Fixture {
             meanwhile.await;
             drop(held);
         });
-        let came = match futures::future::select(copy.everything().boxed(), meanwhile).await {
+        let came = match futures::future::select(copy.copy_all().boxed(), meanwhile).await {
             Either::Left((copied, _)) => copied.map(|()| false),
             Either::Right(((), copied)) => copied.await.map(|()| true),
         };
