@@ -53,7 +53,7 @@ struct Index {
     /// Superseded folders whose mailbox may come back under some name: their headers, by place.
     superseded: BTreeMap<Arc<str>, Header>,
     /// All places in lower case, those of superseded folders too.
-    taken: BTreeMap<String, Arc<str>>,
+    places_in_use: BTreeMap<String, Arc<str>>,
 }
 
 impl Index {

@@ -58,14 +58,14 @@ impl Fetching<'_> {
 
     async fn exchange(&mut self, came: &mut bool) -> Result<()> {
         loop {
-            while self.incoming.asked() < AHEAD
+            while self.incoming.pending() < AHEAD
                 && !self.incoming.is_held_up()
                 && let Some(set) = self.job.batches(|batches| batches.next())
             {
                 let tag = self.ask(&set);
                 self.incoming.ask(tag, set);
             }
-            if self.incoming.asked() == 0 {
+            if self.incoming.pending() == 0 {
                 if self.job.batches(|batches| batches.is_empty()) {
                     return Ok(());
                 }

@@ -181,7 +181,7 @@ impl Contents {
         let mut without: HashMap<u32, Read> = without.into_iter().map(|read| (read.uid, read)).collect();
         let set: UidSet = without.keys().filter_map(|uid| Uid::new(*uid)).collect();
         for set in in_commands(&set) {
-            let command = format!("UID FETCH {set} (UID BODY.PEEK[HEADER.FIELDS ({OTHER_FIELDS})])");
+            let command = format!("UID FETCH {set} (UID BODY.PEEK[HEADER.FIELDS ({FALLBACK_FIELD_NAMES})])");
             fetch(connection, &command, |read| {
                 if let Some(header) = &read.header
                     && let Some(known) = without.remove(&read.uid)

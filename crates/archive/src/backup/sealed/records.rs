@@ -84,7 +84,7 @@ pub(super) fn record_name(mailbox: MailboxId) -> String {
 
 /// As [`record_name`], of a superseded folder.
 pub(super) fn superseded_record_name(mailbox: MailboxId) -> String {
-    format!("{ASIDE}{}", mailbox.0)
+    format!("{SUPERSEDED}{}", mailbox.0)
 }
 
 /// The folders of the account that are backups.

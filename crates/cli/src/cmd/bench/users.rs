@@ -126,7 +126,8 @@ mod tests {
     fn patterns_are_numbered() {
         let users =
             |pattern: &str| Users { user_pattern: Some(pattern.into()), users: Some(3), ..Users::default() };
-        let names: Vec<_> = users("u{}@x").from_options(false).unwrap().into_iter().map(|user| user.name).collect();
+        let names: Vec<_> =
+            users("u{}@x").from_options(false).unwrap().into_iter().map(|user| user.name).collect();
         assert_eq!(names, ["u1@x", "u2@x", "u3@x"]);
         assert!(users("u@x").from_options(false).is_err());
         assert!(users("u{}@x").from_options(true).err().unwrap().to_string().contains("--password-file"));
