@@ -1,5 +1,6 @@
 //! [`stats`]: the state of the server at one moment.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use sealpost_base::limits::ADMIN_ROWS;
