@@ -129,7 +129,7 @@ impl MboxFiles {
     /// Limits the size of the mbox.
     #[cfg(test)]
     pub fn limit(&mut self, room: u64) {
-        self.mbox.room = Some(room);
+        self.mbox.full_at = Some(room);
     }
 
     fn paths(&self, contents: &Contents) -> Paths {
