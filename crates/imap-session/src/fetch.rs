@@ -48,10 +48,10 @@ use rows::{FetchRow, changed_among, changed_from, gone_of, mark_seen, shows_flag
 use trouble::Trouble;
 
 /// Rows copied from the state at once: about as many bytes as a connection may hold without a reservation.
-const BATCH_ROWS: usize = 64;
+const BATCH_ROWS: usize = 96;
 /// Of these, messages that may still be read when FETCH copies the next rows, so that reading never
 /// waits for the end of a batch.
-const AHEAD_ROWS: usize = 16;
+const AHEAD_ROWS: usize = 64;
 
 /// The arguments of a FETCH.
 pub(super) struct Asked {

@@ -16,7 +16,7 @@ use zstd::zstd_safe::get_frame_content_size;
 
 /// zstd level: within 3 % of level 3 on mail, and nearly twice as fast.
 const LEVEL: i32 = 1;
-/// zstd level of short pieces: matches as at level 1, and literals as they are. To read a Huffman
+/// zstd level of short pieces, which most messages and structures are: matches as at level 1, and literals as they are. To read a Huffman
 /// table takes more time than all else of such a piece, and saves a tenth
 /// (`docs/decisions/0087-parts.md`).
 const SHORT_PIECE_LEVEL: i32 = -1;
@@ -119,15 +119,25 @@ fn compress(encoding: Encoding, plain: &[u8], out: &mut Vec<u8>) -> bool {
     let start = out.len();
     // A buffer of the size that pays and no more: zstd ends as soon as it would need more.
     out.resize(start + plain.len() * 5 / 8, 0);
+    let short = plain.len() <= SHORT_PIECE_BYTES;
     let written =
-        with_compressor(encoding, |context| context.compress_to_buffer(plain, &mut out[start..]).ok());
+        with_compressor(encoding, short, |context| context.compress_to_buffer(plain, &mut out[start..]).ok());
     let paid = written.flatten().is_some_and(|n| pays(plain.len(), n));
     out.truncate(start + if paid { written.flatten().unwrap_or(0) } else { 0 });
     paid
 }
 
-fn with_compressor<T>(encoding: Encoding, work: impl FnOnce(&mut Compressor<'static>) -> T) -> Option<T> {
+/// `short`: what is compressed is a short piece.
+fn with_compressor<T>(
+    encoding: Encoding,
+    short: bool,
+    work: impl FnOnce(&mut Compressor<'static>) -> T,
+) -> Option<T> {
     match encoding {
+        Encoding::Words if short => {
+            let new = || Compressor::with_prepared_dictionary(&SHORT_PIECE_ENCODER);
+            with_one_of(&SHORT_PIECE_COMPRESSORS, new, work)
+        }
         Encoding::Words => {
             with_one_of(&WORD_COMPRESSORS, || Compressor::with_prepared_dictionary(&ENCODER), work)
         }
@@ -201,12 +211,7 @@ pub(crate) fn put_piece(plain: &[u8], out: &mut Vec<u8>) -> Result<usize> {
     out.resize(start + plain.len() + plain.len() / 128 + FRAME_BYTES, 0);
     let compress =
         |context: &mut Compressor<'static>| context.compress_to_buffer(plain, &mut out[start..]).ok();
-    let compressed = if plain.len() <= SHORT_PIECE_BYTES {
-        let new = || Compressor::with_prepared_dictionary(&SHORT_PIECE_ENCODER);
-        with_one_of(&SHORT_PIECE_COMPRESSORS, new, compress)
-    } else {
-        with_compressor(Encoding::Words, compress)
-    };
+    let compressed = with_compressor(Encoding::Words, plain.len() <= SHORT_PIECE_BYTES, compress);
     let written = compressed.flatten().ok_or_else(|| Error::internal("a piece was not compressed"))?;
     out.truncate(start + written);
     out.drain(start..start + FRAME_MAGIC.len());

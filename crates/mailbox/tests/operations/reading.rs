@@ -45,6 +45,10 @@ impl ReadPlan for Plan {
         false
     }
 
+    fn locates_in_bytes(&self) -> bool {
+        false
+    }
+
     fn reads_bytes(&self) -> bool {
         self.whole
     }

@@ -23,15 +23,22 @@ const COMPARED: usize = 32;
 pub(super) fn find_each(
     connection: &Connection,
     paths: &[&str],
-    mut each: impl FnMut(usize, object_store::Result<Option<Found>>),
+    mut each: impl FnMut(usize, object_store::Result<Option<Found<'_>>>),
 ) {
     let mut left: VecDeque<usize> = (0..paths.len()).collect();
     // Paths whose rows are no neighbours cost one look around the first, and not more.
     let mut are_neighbours = true;
     while let Some(at) = left.pop_front() {
-        let found = find(connection, paths[at]);
-        let id = found.as_ref().ok().and_then(|found| found.as_ref()).map(|(row, _)| row.id);
-        each(at, found);
+        let mut id = None;
+        let found = find(connection, paths[at], |found| {
+            id = Some(found.0.id);
+            each(at, Ok(Some(found)));
+        });
+        match found {
+            Ok(Some(())) => {}
+            Ok(None) => each(at, Ok(None)),
+            Err(e) => each(at, Err(e)),
+        }
         if let (Some(id), true) = (id, are_neighbours && !left.is_empty()) {
             // What cannot be read here is found by its path, or the error is.
             let count = find_around(connection, id, paths, &mut left, &mut each);
@@ -46,7 +53,7 @@ fn find_around(
     id: i64,
     paths: &[&str],
     left: &mut VecDeque<usize>,
-    each: &mut impl FnMut(usize, object_store::Result<Option<Found>>),
+    each: &mut impl FnMut(usize, object_store::Result<Option<Found<'_>>>),
 ) -> rusqlite::Result<usize> {
     let mut query = connection.prepare_cached(
         "SELECT id, size, modified, file, head, path FROM objects WHERE id >= ?1 ORDER BY id",
@@ -90,7 +97,7 @@ mod tests {
         find_each(connection, paths, |at, found| {
             count += 1;
             all[at] = found.unwrap().map(|(row, head)| {
-                let head = String::from_utf8(head.unwrap()).unwrap();
+                let head = String::from_utf8(head.unwrap().to_vec()).unwrap();
                 assert_eq!(row.size, head.len() as u64);
                 head
             });
