@@ -205,14 +205,15 @@ async fn fetch_rows(
     }
     let sources = messages.sources.clone();
     sources.expect(plan, &rows).await;
-    let mut left = Vec::new();
+    let (mut left, mut derived) = (Vec::new(), Derived::default());
     for row in rows {
-        let derived = sources.derived(plan, &row);
-        let derived = match sources.is_ready(plan, &row) {
-            true => derived.await,
-            false => responses.await_with_progress(derived).await?,
+        let is_ready = sources.is_ready(plan, &row);
+        let reading = sources.read(plan, &row, &mut derived);
+        let found = match is_ready {
+            true => reading.await,
+            false => responses.await_with_progress(reading).await?,
         };
-        let Some(readable) = derived.as_ref().and_then(Derived::readable) else {
+        let Some(readable) = found.then(|| derived.readable(plan)).flatten() else {
             left.push(row);
             continue;
         };

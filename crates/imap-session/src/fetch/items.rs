@@ -5,6 +5,7 @@ use sealpost_imap::write::Writer;
 use sealpost_mime::Outline;
 use sealpost_mime::header::HeaderFilter;
 use sealpost_mime::header::params::Form;
+use sealpost_mime::structure::Wanted;
 
 use super::section::{fields, span_of};
 use crate::dialect::Dialect;
@@ -203,6 +204,12 @@ impl Plan {
     /// Whether items need the structure.
     pub(super) fn reads_structure(&self) -> bool {
         self.structure
+    }
+
+    /// The parts of stored structures that items need.
+    pub(super) fn wanted_of_structure(&self) -> Wanted {
+        let parts = |item: &FetchField| matches!(item, FetchField::Structure { .. });
+        Wanted { envelope: self.wants(&FetchField::Envelope), parts: self.items.iter().any(parts) }
     }
 
     /// Whether sections must be located, unless all are in the message's own header and that is available.
