@@ -80,12 +80,19 @@ impl Encoding {
 pub(crate) struct Effort {
     skip: u32,
     failures: u32,
+    /// Short plaintexts keep their literals, so that they are read faster.
+    keeps_literals: bool,
 }
 
 impl Effort {
     /// Of chunks that are not to be compressed.
     pub fn none() -> Self {
-        Effort { skip: u32::MAX, failures: 0 }
+        Effort { skip: u32::MAX, ..Effort::default() }
+    }
+
+    /// Of the bytes of messages, which clients read most.
+    pub fn of_message() -> Self {
+        Effort { keeps_literals: true, ..Effort::default() }
     }
 
     /// Appends `plain` compressed to `out` if that pays; `Raw` (and nothing appended) if not.
@@ -95,7 +102,8 @@ impl Effort {
             return Encoding::Raw;
         }
         let encoding = if plain.len() <= DICTIONARY_PAYS_BYTES { Encoding::Words } else { Encoding::Zstd };
-        let paid = compress(encoding, plain, out);
+        let short = self.keeps_literals && plain.len() <= SHORT_PIECE_BYTES;
+        let paid = compress(encoding, short, plain, out);
         self.failures = if paid { 0 } else { self.failures + 1 };
         self.skip = if paid || self.failures < 2 { 0 } else { (1 << (self.failures - 1).min(4)) - 1 };
         debug_assert!(self.skip <= RETRY_POLICY);
@@ -112,14 +120,13 @@ fn pays(plain: usize, compressed: usize) -> bool {
     compressed <= plain * 5 / 8
 }
 
-fn compress(encoding: Encoding, plain: &[u8], out: &mut Vec<u8>) -> bool {
+fn compress(encoding: Encoding, short: bool, plain: &[u8], out: &mut Vec<u8>) -> bool {
     if plain.len() < WORTH_TRYING_BYTES {
         return false;
     }
     let start = out.len();
     // A buffer of the size that pays and no more: zstd ends as soon as it would need more.
     out.resize(start + plain.len() * 5 / 8, 0);
-    let short = plain.len() <= SHORT_PIECE_BYTES;
     let written =
         with_compressor(encoding, short, |context| context.compress_to_buffer(plain, &mut out[start..]).ok());
     let paid = written.flatten().is_some_and(|n| pays(plain.len(), n));
