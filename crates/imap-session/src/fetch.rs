@@ -48,10 +48,10 @@ use rows::{FetchRow, changed_among, changed_from, gone_of, mark_seen, shows_flag
 use trouble::Trouble;
 
 /// Rows copied from the state at once: about as many bytes as a connection may hold without a reservation.
-const BATCH_ROWS: usize = 64;
+const BATCH_ROWS: usize = 96;
 /// Of these, messages that may still be read when FETCH copies the next rows, so that reading never
 /// waits for the end of a batch.
-const AHEAD_ROWS: usize = 16;
+const AHEAD_ROWS: usize = 64;
 
 /// The arguments of a FETCH.
 pub(super) struct Asked {
@@ -205,14 +205,15 @@ async fn fetch_rows(
     }
     let sources = messages.sources.clone();
     sources.expect(plan, &rows).await;
-    let mut left = Vec::new();
+    let (mut left, mut derived) = (Vec::new(), Derived::default());
     for row in rows {
-        let derived = sources.derived(plan, &row);
-        let derived = match sources.is_ready(plan, &row) {
-            true => derived.await,
-            false => responses.await_with_progress(derived).await?,
+        let is_ready = sources.is_ready(plan, &row);
+        let reading = sources.read(plan, &row, &mut derived);
+        let found = match is_ready {
+            true => reading.await,
+            false => responses.await_with_progress(reading).await?,
         };
-        let Some(readable) = derived.as_ref().and_then(Derived::readable) else {
+        let Some(readable) = found.then(|| derived.readable(plan)).flatten() else {
             left.push(row);
             continue;
         };

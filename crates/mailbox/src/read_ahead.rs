@@ -37,6 +37,9 @@ pub use prepare::FoundStructure;
 const AHEAD_MESSAGES: usize = 12;
 /// Memory for bytes that are read ahead, in bytes.
 const AHEAD_BYTES: usize = 3 * READER_BYTES;
+/// Messages whose bytes are read together: one request, one search in an index of the store, and one wake-up
+/// for so many.
+const MESSAGES_TOGETHER: usize = 32;
 /// Total size of messages that are read together, in bytes; at least one message.
 const MESSAGE_GROUP_BYTES: u64 = 512 * 1024;
 /// If memory is scarce, the divisor of the account's read memory for one group; a pack fits beside it.
@@ -51,7 +54,7 @@ const STRUCTURE_FACTOR: usize = 2;
 const LARGEST_STRUCTURE: usize = 8 * limits::STRUCTURE_BYTES;
 /// Groups of messages whose structures are read ahead.
 const AHEAD_GROUPS: usize = 4;
-/// Messages of one group.
+/// Messages of one group of those whose structures alone are read.
 const GROUP_MESSAGES: usize = 16;
 /// Sealed structures of one group, in bytes; at least one message.
 const GROUP_BYTES: u64 = 16 * 1024;
@@ -66,6 +69,10 @@ pub trait ReadPlan: Send + Sync + 'static {
 
     /// Whether it must locate sections of messages.
     fn reads_outline(&self) -> bool;
+
+    /// Whether all sections that it must locate are the header or the body of the message itself. They are
+    /// located in the bytes of a message that is read whole, and its structure is not read for them.
+    fn locates_in_bytes(&self) -> bool;
 
     /// Whether it reads bytes of messages.
     fn reads_bytes(&self) -> bool;
@@ -212,9 +219,9 @@ impl<R: MessageRow, P: ReadPlan> ReadAhead<R, P> {
         self.len() == 0
     }
 
-    /// The numbers of added messages whose reading has not begun.
-    pub fn waiting(&self) -> impl Iterator<Item = MessageNumber> {
-        self.waiting.iter().map(MessageRow::number)
+    /// The added messages whose reading has not begun.
+    pub fn waiting(&self) -> impl Iterator<Item = &R> {
+        self.waiting.iter()
     }
 
     /// The next message. Drop it before the next call.
@@ -320,6 +327,7 @@ impl<R: MessageRow, P: ReadPlan> ReadAhead<R, P> {
     /// several whose structures are read; otherwise one.
     fn group_len(&self) -> usize {
         let (mut len, mut bytes) = (0, 0);
+        let together = if self.plan.reads_bytes() { MESSAGES_TOGETHER } else { GROUP_MESSAGES };
         let Some(first) = self.waiting.front().map(MessageRow::number) else { return 0 };
         for row in &self.waiting {
             let (more, most) = match self.plan.reads_bytes() {
@@ -329,7 +337,7 @@ impl<R: MessageRow, P: ReadPlan> ReadAhead<R, P> {
                 true => return len.max(1),
             };
             bytes += more;
-            let full = len >= GROUP_MESSAGES || bytes > most || !self.packs.are_together(first, row.number());
+            let full = len >= together || bytes > most || !self.packs.are_together(first, row.number());
             if len > 0 && full {
                 break;
             }
@@ -341,7 +349,10 @@ impl<R: MessageRow, P: ReadPlan> ReadAhead<R, P> {
     /// Whether one store request returns the parts of these messages: everything that it depends on is in
     /// memory.
     fn is_one_read(&self, group: &[R]) -> bool {
-        let is_ready = |row: &R| is_one_chunk(row.message()) && self.structures.is_open(row.number());
+        let is_ready = |row: &R| {
+            let open = !reads_stored(&*self.plan, row.message()) || self.structures.is_open(row.number());
+            is_one_chunk(row.message()) && open
+        };
         self.plan.reads_bytes()
             && !self.plan.decodes()
             && !self.account.store().wants_packs()
@@ -404,6 +415,16 @@ impl<R: MessageRow, P: ReadPlan> ReadAhead<R, P> {
 /// account.
 async fn acquire(account: &Account, budget: &Budget, bytes: usize) -> Result<Permit, ReadError> {
     unless_pressed(|| account.is_pressure_severe(), budget.acquire(bytes)).await.ok_or(ReadError::NoMemory)
+}
+
+/// Whether the plan reads the stored structure of the message, for its content or to locate sections.
+pub fn reads_stored(plan: &impl ReadPlan, message: &Message) -> bool {
+    plan.reads_structure() || locates_by_outline(plan, message)
+}
+
+/// Whether the plan locates sections of the message by its stored outline.
+fn locates_by_outline(plan: &impl ReadPlan, message: &Message) -> bool {
+    plan.reads_outline() && !(plan.locates_in_bytes() && is_one_chunk(message))
 }
 
 /// Whether a message is a single chunk, which every read opens as a whole.

@@ -53,6 +53,20 @@ fn field_end(header: &[u8]) -> usize {
     }
 }
 
+/// Where the header of `message` ends and its body begins: behind the first empty line, or at the end of the
+/// message. It is what the scanner says of the message itself, without reading the header for more.
+pub fn end(message: &[u8]) -> usize {
+    let mut end = 0;
+    while end < message.len() {
+        let start = end;
+        end = memchr::memchr(b'\n', &message[start..]).map_or(message.len(), |lf| start + lf + 1);
+        if line_content(&message[start..end]).is_empty() {
+            break;
+        }
+    }
+    end
+}
+
 /// A line without its line end.
 pub(crate) fn line_content(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\n").unwrap_or(line);

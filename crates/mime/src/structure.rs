@@ -18,7 +18,7 @@ pub use crate::header::params::Parameter;
 pub use outline::{Outline, OutlinePart};
 pub use stored::{
     StoredAddress, StoredDisposition, StoredEnvelope, StoredKind, StoredParameter, StoredPart,
-    StoredStructure,
+    StoredStructure, Wanted,
 };
 
 use crate::header::params;

@@ -5,6 +5,8 @@
 //! key material is random per object, and the derivation binds the object's context), so that
 //! nonces can be plain counters.
 
+use std::sync::LazyLock;
+
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use ring::{aead, digest, hkdf, hmac};
 use sealpost_base::{Error, Result};
@@ -12,6 +14,9 @@ use zeroize::Zeroize;
 
 /// Bytes that AES-GCM adds to what it seals.
 pub(crate) const TAG_BYTES: usize = 16;
+
+/// The empty salt, prepared: a key for every message that is opened is derived with it.
+static NO_SALT: LazyLock<hkdf::Salt> = LazyLock::new(|| hkdf::Salt::new(hkdf::HKDF_SHA256, &[]));
 
 /// Bytes of the stack that [`wipe_stack`] overwrites: more than any derivation here uses.
 const STACK_BYTES: usize = 16 * 1024;
@@ -161,7 +166,10 @@ pub(crate) fn equal(a: &[u8; 32], b: &[u8; 32]) -> bool {
 /// HKDF-SHA256 (RFC 5869): 32 bytes from `secret`, for the purpose named by the concatenation of `info`.
 pub(crate) fn derive(salt: &[u8], secret: &[u8], info: &[&[u8]]) -> Secret {
     wiping_stack(|| {
-        let prk = hkdf::Salt::new(hkdf::HKDF_SHA256, salt).extract(secret);
+        let prk = match salt {
+            [] => NO_SALT.extract(secret),
+            salt => hkdf::Salt::new(hkdf::HKDF_SHA256, salt).extract(secret),
+        };
         let okm =
             prk.expand(info, hkdf::HKDF_SHA256).expect("one hash is less than the 255 that HKDF can give");
         Secret::filled(|out| okm.fill(out).expect("32 bytes were asked for and 32 are filled"))

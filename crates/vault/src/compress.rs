@@ -16,7 +16,7 @@ use zstd::zstd_safe::get_frame_content_size;
 
 /// zstd level: within 3 % of level 3 on mail, and nearly twice as fast.
 const LEVEL: i32 = 1;
-/// zstd level of short pieces: matches as at level 1, and literals as they are. To read a Huffman
+/// zstd level of short pieces, which most messages and structures are: matches as at level 1, and literals as they are. To read a Huffman
 /// table takes more time than all else of such a piece, and saves a tenth
 /// (`docs/decisions/0087-parts.md`).
 const SHORT_PIECE_LEVEL: i32 = -1;
@@ -80,12 +80,19 @@ impl Encoding {
 pub(crate) struct Effort {
     skip: u32,
     failures: u32,
+    /// Short plaintexts keep their literals, so that they are read faster.
+    keeps_literals: bool,
 }
 
 impl Effort {
     /// Of chunks that are not to be compressed.
     pub fn none() -> Self {
-        Effort { skip: u32::MAX, failures: 0 }
+        Effort { skip: u32::MAX, ..Effort::default() }
+    }
+
+    /// Of the bytes of messages, which clients read most.
+    pub fn of_message() -> Self {
+        Effort { keeps_literals: true, ..Effort::default() }
     }
 
     /// Appends `plain` compressed to `out` if that pays; `Raw` (and nothing appended) if not.
@@ -95,7 +102,8 @@ impl Effort {
             return Encoding::Raw;
         }
         let encoding = if plain.len() <= DICTIONARY_PAYS_BYTES { Encoding::Words } else { Encoding::Zstd };
-        let paid = compress(encoding, plain, out);
+        let short = self.keeps_literals && plain.len() <= SHORT_PIECE_BYTES;
+        let paid = compress(encoding, short, plain, out);
         self.failures = if paid { 0 } else { self.failures + 1 };
         self.skip = if paid || self.failures < 2 { 0 } else { (1 << (self.failures - 1).min(4)) - 1 };
         debug_assert!(self.skip <= RETRY_POLICY);
@@ -112,7 +120,7 @@ fn pays(plain: usize, compressed: usize) -> bool {
     compressed <= plain * 5 / 8
 }
 
-fn compress(encoding: Encoding, plain: &[u8], out: &mut Vec<u8>) -> bool {
+fn compress(encoding: Encoding, short: bool, plain: &[u8], out: &mut Vec<u8>) -> bool {
     if plain.len() < WORTH_TRYING_BYTES {
         return false;
     }
@@ -120,14 +128,23 @@ fn compress(encoding: Encoding, plain: &[u8], out: &mut Vec<u8>) -> bool {
     // A buffer of the size that pays and no more: zstd ends as soon as it would need more.
     out.resize(start + plain.len() * 5 / 8, 0);
     let written =
-        with_compressor(encoding, |context| context.compress_to_buffer(plain, &mut out[start..]).ok());
+        with_compressor(encoding, short, |context| context.compress_to_buffer(plain, &mut out[start..]).ok());
     let paid = written.flatten().is_some_and(|n| pays(plain.len(), n));
     out.truncate(start + if paid { written.flatten().unwrap_or(0) } else { 0 });
     paid
 }
 
-fn with_compressor<T>(encoding: Encoding, work: impl FnOnce(&mut Compressor<'static>) -> T) -> Option<T> {
+/// `short`: what is compressed is a short piece.
+fn with_compressor<T>(
+    encoding: Encoding,
+    short: bool,
+    work: impl FnOnce(&mut Compressor<'static>) -> T,
+) -> Option<T> {
     match encoding {
+        Encoding::Words if short => {
+            let new = || Compressor::with_prepared_dictionary(&SHORT_PIECE_ENCODER);
+            with_one_of(&SHORT_PIECE_COMPRESSORS, new, work)
+        }
         Encoding::Words => {
             with_one_of(&WORD_COMPRESSORS, || Compressor::with_prepared_dictionary(&ENCODER), work)
         }
@@ -201,12 +218,7 @@ pub(crate) fn put_piece(plain: &[u8], out: &mut Vec<u8>) -> Result<usize> {
     out.resize(start + plain.len() + plain.len() / 128 + FRAME_BYTES, 0);
     let compress =
         |context: &mut Compressor<'static>| context.compress_to_buffer(plain, &mut out[start..]).ok();
-    let compressed = if plain.len() <= SHORT_PIECE_BYTES {
-        let new = || Compressor::with_prepared_dictionary(&SHORT_PIECE_ENCODER);
-        with_one_of(&SHORT_PIECE_COMPRESSORS, new, compress)
-    } else {
-        with_compressor(Encoding::Words, compress)
-    };
+    let compressed = with_compressor(Encoding::Words, plain.len() <= SHORT_PIECE_BYTES, compress);
     let written = compressed.flatten().ok_or_else(|| Error::internal("a piece was not compressed"))?;
     out.truncate(start + written);
     out.drain(start..start + FRAME_MAGIC.len());

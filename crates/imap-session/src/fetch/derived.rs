@@ -12,8 +12,8 @@ use sealpost_index::{Index, PackReads, Packed, PieceReads, Pieces};
 use sealpost_mime::structure::StoredStructure;
 
 use super::items::{FetchField, HeaderPart, Plan};
-use super::ranges::{Opened, OpenedBytes};
-use super::response::{Response, send};
+use super::ranges::send_bytes;
+use super::response::Response;
 use super::rows::FetchRow;
 use super::section::cut;
 use crate::connection::End;
@@ -27,11 +27,13 @@ pub(super) struct Sources {
     pub(super) structures: Arc<PieceReads>,
 }
 
-/// The parts of a message that the plan requests, from segments.
+/// The parts of a message that the plan requests, from segments. The next message uses the memory again.
+#[derive(Default)]
 pub(super) struct Derived {
     header: Vec<u8>,
     /// In its stored form.
-    structure: Option<Vec<u8>>,
+    structure: Vec<u8>,
+    scratch: Vec<u8>,
 }
 
 /// The same, parsed for writing.
@@ -42,10 +44,10 @@ pub(super) struct Readable<'a> {
 
 impl Derived {
     /// `None` if the structure is unreadable: the message has it too.
-    pub(super) fn readable(&self) -> Option<Readable<'_>> {
-        let structure = match &self.structure {
-            Some(stored) => Some(StoredStructure::decode(stored).ok()?),
-            None => None,
+    pub(super) fn readable(&self, plan: &Plan) -> Option<Readable<'_>> {
+        let structure = match plan.reads_structure() {
+            true => Some(StoredStructure::decode_only(&self.structure, plan.wanted_of_structure()).ok()?),
+            false => None,
         };
         Some(Readable { header: &self.header, structure })
     }
@@ -74,28 +76,23 @@ impl Sources {
         }
     }
 
-    /// Whether [`Sources::derived`] completes without waiting.
+    /// Whether [`Sources::read`] completes without waiting.
     pub(super) fn is_ready(&self, plan: &Plan, row: &FetchRow) -> bool {
         let headers = plan.header_parts().is_none() || self.headers.is_ready(row.number);
         headers && (!plan.reads_structure() || self.structures.is_ready(row.number))
     }
 
-    /// Everything that the plan requests, if segments have it.
-    pub(super) async fn derived(&self, plan: &Plan, row: &FetchRow) -> Option<Derived> {
+    /// Reads everything that the plan requests; whether segments have it.
+    pub(super) async fn read(&self, plan: &Plan, row: &FetchRow, derived: &mut Derived) -> bool {
         let Message { object, .. } = row.message;
-        let mut header = Vec::new();
-        if plan.header_parts().is_some() && !self.headers.get(row.number, object, &mut header).await {
-            return None;
+        let Derived { header, structure, scratch } = derived;
+        header.clear();
+        structure.clear();
+        if plan.header_parts().is_some() && !self.headers.get_with(row.number, object, scratch, header).await
+        {
+            return false;
         }
-        let mut structure = None;
-        if plan.reads_structure() {
-            let mut encoded = Vec::new();
-            if !self.structures.get(row.number, object, &mut encoded).await {
-                return None;
-            }
-            structure = Some(encoded);
-        }
-        Some(Derived { header, structure })
+        !plan.reads_structure() || self.structures.get_with(row.number, object, scratch, structure).await
     }
 }
 
@@ -117,18 +114,19 @@ pub(super) async fn write(
             (FetchField::Body(wanted), _) => {
                 response.begin();
                 wanted.write_name(response.out);
+                let mut fields = Vec::new();
                 let bytes = match parts.next() {
                     Some(HeaderPart::Fields(filter)) => {
-                        let mut fields = Vec::with_capacity(header.len().min(1024));
+                        fields.reserve(header.len().min(1024));
                         filter.apply(header, &mut fields);
-                        fields
+                        &fields
                     }
-                    _ => header.to_vec(),
+                    _ => header,
                 };
                 let window = cut(0..bytes.len() as u64, wanted.partial);
-                let bytes = OpenedBytes::kept(bytes, window);
+                let bytes = &bytes[window.start as usize..window.end as usize];
                 // From here on only the connection can fail.
-                send(responses, Opened::Bytes(bytes)).await?;
+                send_bytes(&mut responses.connection, responses.dialect.takes_nul, bytes).await?;
                 begun = true;
                 continue;
             }

@@ -5,6 +5,7 @@ use sealpost_imap::write::Writer;
 use sealpost_mime::Outline;
 use sealpost_mime::header::HeaderFilter;
 use sealpost_mime::header::params::Form;
+use sealpost_mime::structure::Wanted;
 
 use super::section::{fields, span_of};
 use crate::dialect::Dialect;
@@ -105,6 +106,8 @@ pub(super) struct Plan {
     structure: bool,
     /// Whether sections must be located.
     outline: bool,
+    /// Whether all of them are the message's own header, fields of it, or its own body.
+    own_sections: bool,
     bytes: bool,
     /// The requested parts, if all items that request bytes are in the message's own header.
     header_parts: Option<Vec<HeaderPart>>,
@@ -147,7 +150,14 @@ impl Plan {
             _ => None,
         });
         let header_parts: Option<Vec<HeaderPart>> = if bytes { parts.collect() } else { None };
-        Plan { items, sets_seen, structure, outline, bytes, header_parts, dialect }
+        let own_sections = items.iter().all(|item| match item {
+            FetchField::BinarySize(_) => false,
+            FetchField::Body(bytes) => {
+                !bytes.binary && bytes.section.path.is_empty() && bytes.section.text != SectionText::Mime
+            }
+            _ => true,
+        });
+        Plan { items, sets_seen, structure, outline, own_sections, bytes, header_parts, dialect }
     }
 
     pub(super) fn items(&self) -> &[FetchField] {
@@ -196,9 +206,20 @@ impl Plan {
         self.structure
     }
 
+    /// The parts of stored structures that items need.
+    pub(super) fn wanted_of_structure(&self) -> Wanted {
+        let parts = |item: &FetchField| matches!(item, FetchField::Structure { .. });
+        Wanted { envelope: self.wants(&FetchField::Envelope), parts: self.items.iter().any(parts) }
+    }
+
     /// Whether sections must be located, unless all are in the message's own header and that is available.
     pub(super) fn reads_outline(&self) -> bool {
         self.outline
+    }
+
+    /// Whether the sections are found in the bytes of a message without its outline.
+    pub(super) fn locates_in_bytes(&self) -> bool {
+        self.own_sections
     }
 
     /// The requested header parts in order, if the message's own header has everything.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sealpost_account::MessageNumber;
-use sealpost_mailbox::read_ahead::ReadAhead;
+use sealpost_mailbox::read_ahead::{ReadAhead, reads_stored};
 
 use super::derived::Sources;
 use super::items::Plan;
@@ -40,12 +40,16 @@ impl Messages {
         let Sources { packs, headers, structures } = &*self.sources;
         // A request that waits for memory must hold none; `ReadAhead` releases the rest.
         headers.release();
-        let pushed = rows.iter().map(|row| row.number);
-        let numbers: Vec<MessageNumber> = self.reading.waiting().chain(pushed).collect();
+        let (numbers, stored) = {
+            let coming = || self.reading.waiting().chain(&rows);
+            let stored = coming().filter(|row| reads_stored(plan, &row.message)).map(|row| row.number);
+            let numbers: Vec<MessageNumber> = coming().map(|row| row.number).collect();
+            (numbers, stored.collect::<Vec<_>>())
+        };
         // Segments that may have everything are announced already.
         let is_expected = plan.is_derived() && plan.reads_structure();
         if (plan.reads_outline() || plan.reads_structure()) && !is_expected {
-            structures.expect(numbers.iter().copied()).await;
+            structures.expect(stored).await;
         }
         packs.expect(numbers).await;
         self.reading.push(rows);

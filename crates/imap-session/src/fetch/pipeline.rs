@@ -44,6 +44,10 @@ impl ReadPlan for Plan {
         Plan::reads_outline(self)
     }
 
+    fn locates_in_bytes(&self) -> bool {
+        Plan::locates_in_bytes(self)
+    }
+
     fn reads_bytes(&self) -> bool {
         Plan::reads_bytes(self)
     }

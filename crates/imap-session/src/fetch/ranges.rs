@@ -292,6 +292,16 @@ impl OpenedBytes {
     }
 }
 
+/// Sends bytes as a literal, with NUL replaced unless the client `takes_nul`.
+pub(super) async fn send_bytes(
+    connection: &mut Connection,
+    takes_nul: bool,
+    bytes: &[u8],
+) -> Result<(), End> {
+    connection.out().literal_header(bytes.len() as u64);
+    Literal { connection, any_byte: takes_nul }.bytes(bytes).await
+}
+
 /// An announced literal.
 struct Literal<'a> {
     connection: &'a mut Connection,

@@ -86,6 +86,11 @@ impl ReadPlan for EmailReads {
         self.header
     }
 
+    /// Only the header of the message itself is located.
+    fn locates_in_bytes(&self) -> bool {
+        true
+    }
+
     fn reads_bytes(&self) -> bool {
         self.header || self.body
     }

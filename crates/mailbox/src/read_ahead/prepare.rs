@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures::StreamExt;
 use futures::future::join_all;
 use sealpost_account::Account;
 use sealpost_base::{Budget, Error, Permit, Result};
@@ -13,7 +14,7 @@ use sealpost_vault::message::MessageReader;
 
 use super::{
     MessageRow, MessageSource, Outcome, Outcomes, Prepared, ReadPlan, STRUCTURE_FACTOR, drawn_for_structure,
-    is_one_chunk,
+    is_one_chunk, locates_by_outline, reads_stored,
 };
 
 /// The structure of a message, from one of two sources.
@@ -63,12 +64,13 @@ impl Sources {
         row: &R,
         budget: Option<&Budget>,
     ) -> Option<Known> {
-        if !plan.reads_structure() && !plan.reads_outline() {
+        if !reads_stored(plan, row.message()) {
             return Some(Known::default());
         }
+        let locates = locates_by_outline(plan, row.message());
         let mut stored = Vec::new();
         if self.structures.get(row.number(), row.message().object, &mut stored).await {
-            match in_segment(plan, stored, budget) {
+            match in_segment(plan, locates, stored, budget) {
                 Ok(known) => return known,
                 Err(error) => tracing::debug!(%error, "a structure in a segment; the message has it too"),
             }
@@ -80,7 +82,7 @@ impl Sources {
             let outline = structure.map(|structure| structure.outline());
             return Some(Known { structure: None, outline: Some(outline), permit });
         }
-        let outline = plan.reads_outline().then(|| match &structure {
+        let outline = locates.then(|| match &structure {
             Ok(structure) => Ok(structure.outline()),
             Err(e) => Err(Error::new(e.kind(), e.to_string())),
         });
@@ -88,15 +90,20 @@ impl Sources {
     }
 }
 
-/// The same from a segment.
-fn in_segment(plan: &impl ReadPlan, stored: Vec<u8>, budget: Option<&Budget>) -> Result<Option<Known>> {
+/// The same from a segment; `locates`: sections are located by the outline.
+fn in_segment(
+    plan: &impl ReadPlan,
+    locates: bool,
+    stored: Vec<u8>,
+    budget: Option<&Budget>,
+) -> Result<Option<Known>> {
     if !plan.reads_structure() {
         let outline = Outline::decode(&stored)?;
         let permit = weigh(plan, outline.weight(), budget);
         return Ok(permit.map(|permit| Known { structure: None, outline: Some(Ok(outline)), permit }));
     }
     let structure = StoredStructure::decode(&stored)?;
-    let outline = plan.reads_outline().then(|| Ok(structure.outline()));
+    let outline = locates.then(|| Ok(structure.outline()));
     let permit = weigh(plan, stored.len() + structure.weight(), budget);
     let structure = Some(Ok(FoundStructure::Stored(stored)));
     Ok(permit.map(|permit| Known { structure, outline, permit }))
@@ -124,8 +131,10 @@ async fn read_parts<R: MessageRow, P: ReadPlan>(
         return Vec::new();
     }
     let is_read = |(row, known): (&R, &Option<Known>)| {
-        let outline = known.as_ref().and_then(|known| known.outline.as_ref()?.as_ref().ok());
-        is_one_chunk(row.message()) && outline.is_some_and(|outline| plan.reads_bytes_of(outline))
+        let Some(known) = known else { return false };
+        let outline = known.outline.as_ref().and_then(|outline| outline.as_ref().ok());
+        let reads = plan.locates_in_bytes() || outline.is_some_and(|outline| plan.reads_bytes_of(outline));
+        is_one_chunk(row.message()) && reads
     };
     let reads: Vec<bool> = group.iter().zip(known).map(is_read).collect();
     let wanted = readers.iter().zip(&reads).filter(|(_, reads)| **reads).map(|(reader, _)| reader.clone());
@@ -152,20 +161,43 @@ pub(super) async fn prepare<R: MessageRow, P: ReadPlan>(
         true => MessageReader::whole(readers.clone()).await.into_iter(),
         false => Vec::new().into_iter(),
     };
-    // The store serves concurrent requests faster than sequential ones.
+    let waits = |row: &R| reads_stored(&*plan, row.message()) && !sources.structures.is_open(row.number());
+    let is_ready = !group.iter().any(waits);
     let known = group.iter().zip(&readers);
     let known = known.map(|(row, reader)| sources.known(&account, &*plan, reader, row, budget.as_ref()));
-    let known = join_all(known).await;
+    let known = if is_ready {
+        futures::stream::iter(known).then(|known| known).collect().await
+    } else {
+        // The store serves concurrent requests faster than sequential ones.
+        join_all(known).await
+    };
     let parts = read_parts(&*plan, &group, &readers, &known).await;
     let mut parts = parts.into_iter();
     let mut prepared = Vec::with_capacity(group.len());
     for ((row, known), reader) in group.into_iter().zip(known).zip(readers) {
         // The damage may be after the start, which is then read separately.
         let whole = whole.next().and_then(Result::ok).or(parts.next().flatten());
-        let Some(Known { structure, outline, permit: weighed }) = known else {
+        let Some(Known { structure, mut outline, permit: mut weighed }) = known else {
             prepared.push(Outcome::Crowded(row));
             continue;
         };
+        if outline.is_none() && plan.reads_outline() {
+            outline = Some(match &whole {
+                Some(pieces) => Ok(Outline::without_parts(pieces.first().map_or(&[], |piece| piece))),
+                // Not readable as a whole; the section that is sought may be.
+                None => account.structure_by(&reader, row.message()).await.map(|found| found.outline()),
+            });
+            let weight =
+                outline.as_ref().and_then(|outline| outline.as_ref().ok()).map_or(0, Outline::weight);
+            match weigh(&*plan, weight, budget.as_ref()) {
+                Some(None) => {}
+                Some(more) => weighed = more,
+                None => {
+                    prepared.push(Outcome::Crowded(row));
+                    continue;
+                }
+            }
+        }
         let source = MessageSource { account: account.clone(), reader, message: row.message().clone() };
         let opened = plan.open(source, whole, outline).await;
         let _permits = (permit.clone(), weighed);

@@ -45,6 +45,10 @@ impl ReadPlan for Plan {
         false
     }
 
+    fn locates_in_bytes(&self) -> bool {
+        false
+    }
+
     fn reads_bytes(&self) -> bool {
         self.whole
     }
@@ -72,6 +76,50 @@ impl ReadPlan for Plan {
     }
 }
 
+/// Reads the body of each message itself.
+struct OwnBody;
+
+impl ReadPlan for OwnBody {
+    type Opened = Result<(Outline, bool)>;
+
+    fn reads_structure(&self) -> bool {
+        false
+    }
+
+    fn reads_outline(&self) -> bool {
+        true
+    }
+
+    fn locates_in_bytes(&self) -> bool {
+        true
+    }
+
+    fn reads_bytes(&self) -> bool {
+        true
+    }
+
+    fn begins_with_all(&self) -> bool {
+        false
+    }
+
+    fn reads_bytes_of(&self, _: &Outline) -> bool {
+        true
+    }
+
+    fn decodes(&self) -> bool {
+        false
+    }
+
+    async fn open(
+        &self,
+        _source: MessageSource,
+        whole: Option<Vec<Bytes>>,
+        outline: Option<Result<Outline>>,
+    ) -> Result<(Outline, bool)> {
+        outline.expect("it locates sections").map(|outline| (outline, whole.is_some()))
+    }
+}
+
 fn rows(of: &Member) -> Vec<Row> {
     let state = of.account.state();
     let rows = state.inbox().all_rows();
@@ -81,11 +129,15 @@ fn rows(of: &Member) -> Vec<Row> {
 }
 
 fn read(of: &Member, whole: bool) -> ReadAhead<Row, Plan> {
-    let kind = if whole { Packed::Messages } else { Packed::Structures };
+    read_with(of, Plan { whole })
+}
+
+fn read_with<P: ReadPlan>(of: &Member, plan: P) -> ReadAhead<Row, P> {
+    let kind = if plan.reads_bytes() { Packed::Messages } else { Packed::Structures };
     let index = Index::of(&of.account);
     let packs = PackReads::new(&index, kind, of.account.reading());
     let structures = PieceReads::new(&index, Pieces::Structures, of.account.reading());
-    let mut reading = ReadAhead::new(of.account.clone(), Arc::new(Plan { whole }), packs, structures);
+    let mut reading = ReadAhead::new(of.account.clone(), Arc::new(plan), packs, structures);
     reading.push(rows(of));
     reading
 }
@@ -181,4 +233,32 @@ async fn a_large_structure_waits_for_memory_and_keeps_order() {
     for expected in ["small", "large", "last"] {
         assert_eq!(subject(reading.next().await.unwrap()), expected);
     }
+}
+
+#[tokio::test]
+async fn the_own_body_of_small_messages_is_located_without_their_structures() {
+    let w = Fixture::new().await;
+    let head = "Subject: x\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n";
+    let message = |text: &str| format!("{head}--b\r\n\r\n{text}\r\n--b--\r\n");
+    let large = message(&"a line\r\n".repeat(10_000));
+    append(&w, "").await;
+    append(&w, &message("small")).await;
+    append(&w, &large).await;
+    append(&w, &message("removed")).await;
+    let removed = {
+        let rows = rows(&w.me);
+        message::path(w.me.id(), rows[3].message.object)
+    };
+    w.store.delete(&removed).await.unwrap();
+    let mut reading = read_with(&w.me, OwnBody);
+    for (size, has_parts, whole) in
+        [(0, false, true), (message("small").len(), false, true), (large.len(), true, false)]
+    {
+        let (outline, was_whole) = reading.next().await.unwrap().unwrap().opened.unwrap();
+        let (own, _) = outline.part_within(&[]).unwrap();
+        assert_eq!(own.body(), head.len().min(size) as u64..size as u64);
+        assert_eq!((outline.part_within(&[2]).is_some(), was_whole), (false, whole));
+        assert_eq!(own.is_multipart(), has_parts, "{size}");
+    }
+    assert!(reading.next().await.unwrap().unwrap().opened.is_err(), "its structure is gone with it");
 }

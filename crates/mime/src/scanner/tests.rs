@@ -39,6 +39,8 @@ fn check(message: &[u8], structure: &Structure) {
     assert_eq!(structure.size, message.len() as u64);
     assert_eq!(structure.lines, lines(message, &(0..structure.size)));
     assert_eq!((structure.root.header.start, structure.root.body.end), (0, structure.size));
+    assert_eq!(structure.root.header.end, crate::header::end(message) as u64);
+    assert_eq!(structure.root.body.start, structure.root.header.end);
     check_part(message, &structure.root);
     assert_eq!(&Structure::decode(&structure.encode()).unwrap(), structure);
 }

@@ -7,6 +7,8 @@
 //! no stored bytes can exhaust the stack.
 
 use minicbor::Decode;
+use minicbor::data::Type;
+use minicbor::decode::{Decoder, Error as Unreadable};
 use sealpost_base::{Error, Result};
 
 use super::stored::{
@@ -66,6 +68,54 @@ impl Structure {
         let stored: VersionedEnvelope<'_> = minicbor::decode(bytes).map_err(unreadable)?;
         check(stored.version)?;
         Ok(stored.head.envelope.to_envelope())
+    }
+}
+
+/// The number of entries of a map.
+pub(super) fn entries(d: &mut Decoder<'_>) -> std::result::Result<u64, Unreadable> {
+    d.map()?.ok_or_else(|| Unreadable::message("a map without its length"))
+}
+
+/// Passes over a value. Texts are not read: most of a structure is texts, and `Decoder::skip` checks each.
+pub(super) fn pass_over(d: &mut Decoder<'_>) -> std::result::Result<(), Unreadable> {
+    let mut left = 1u64;
+    while left > 0 {
+        left -= 1;
+        match d.datatype()? {
+            Type::String => pass_over_text(d)?,
+            Type::Array => {
+                let items = d.array()?.unwrap_or_default();
+                left = left.saturating_add(items);
+            }
+            Type::Map => {
+                let items = d.map()?.unwrap_or_default();
+                left = left.saturating_add(items.saturating_mul(2));
+            }
+            _ => d.skip()?,
+        }
+    }
+    Ok(())
+}
+
+/// Passes over a text of known length (RFC 8949 §3).
+fn pass_over_text(d: &mut Decoder<'_>) -> std::result::Result<(), Unreadable> {
+    let (input, at) = (d.input(), d.position());
+    let head = input.get(at..).and_then(|rest| rest.split_first());
+    let (length, behind) = match head {
+        Some((first, rest)) => match (first & 0x1f, rest) {
+            (short @ 0..24, _) => (usize::from(short), at + 1),
+            (24, [length, ..]) => (usize::from(*length), at + 2),
+            (25, [high, low, ..]) => (usize::from(u16::from_be_bytes([*high, *low])), at + 3),
+            _ => return d.skip(),
+        },
+        None => return d.skip(),
+    };
+    match behind.checked_add(length).filter(|end| *end <= input.len()) {
+        Some(end) => {
+            d.set_position(end);
+            Ok(())
+        }
+        None => d.skip(),
     }
 }
 

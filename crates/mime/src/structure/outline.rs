@@ -10,10 +10,11 @@ use minicbor::Decode;
 use minicbor::decode::{Decoder, Error as Unreadable};
 use sealpost_base::Result;
 
-use super::codec::{check, corrupt, unreadable};
+use super::codec::{check, corrupt, entries, pass_over, unreadable};
 use super::stored::{StoredKind, StoredPart, StoredStructure};
 use super::{Layer, Part, PartKind, Structure};
 use crate::decode::Encoding;
+use crate::header;
 
 /// Where the parts of a message are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,6 +71,14 @@ impl Outline {
             return Err(corrupt("a range ends before it starts, or a multipart has no parts"));
         }
         Ok(outline)
+    }
+
+    /// The outline of `message` without its parts: its header and its body, which are all that a section
+    /// with an empty path needs.
+    pub fn without_parts(message: &[u8]) -> Outline {
+        let (header, size) = (header::end(message) as u64, message.len() as u64);
+        let (header, body) = (0..header, header..size);
+        Outline { size, parts: vec![Flat { header, body, encoding: None, holds: Holds::Nothing }] }
     }
 
     /// Bytes of the message.
@@ -251,39 +260,52 @@ struct Stored {
     head: Head,
 }
 
-#[derive(Decode)]
-#[cbor(map)]
 struct Head {
-    #[n(0)]
     size: u64,
-    #[n(6)]
     parts: Vec<Flat>,
 }
 
-/// A part as it is stored.
-#[derive(Decode)]
-#[cbor(map)]
-struct FlatFields<'b> {
-    #[n(0)]
-    header: Range<u64>,
-    #[n(1)]
-    body: Range<u64>,
-    #[b(8)]
-    encoding: &'b str,
-    #[n(13)]
-    holds: Holds,
+impl<'b, C> Decode<'b, C> for Head {
+    fn decode(d: &mut Decoder<'b>, ctx: &mut C) -> std::result::Result<Self, Unreadable> {
+        let (mut size, mut parts) = (None, None);
+        for _ in 0..entries(d)? {
+            match d.u32()? {
+                0 => size = Some(d.u64()?),
+                6 => parts = Some(Decode::decode(d, ctx)?),
+                _ => pass_over(d)?,
+            }
+        }
+        match (size, parts) {
+            (Some(size), Some(parts)) => Ok(Head { size, parts }),
+            _ => Err(Unreadable::message("no size, or no parts")),
+        }
+    }
 }
 
 impl<'b, C> Decode<'b, C> for Flat {
     fn decode(d: &mut Decoder<'b>, ctx: &mut C) -> std::result::Result<Self, Unreadable> {
-        let FlatFields { header, body, encoding, holds } = Decode::decode(d, ctx)?;
-        Ok(Flat { header, body, encoding: known(encoding), holds })
+        let (mut header, mut body, mut encoding, mut holds) = (None, None, None, None);
+        for _ in 0..entries(d)? {
+            match d.u32()? {
+                0 => header = Some(Decode::decode(d, ctx)?),
+                1 => body = Some(Decode::decode(d, ctx)?),
+                8 => encoding = Some(known(d.str()?)),
+                13 => holds = Some(Decode::decode(d, ctx)?),
+                _ => pass_over(d)?,
+            }
+        }
+        match (header, body, encoding, holds) {
+            (Some(header), Some(body), Some(encoding), Some(holds)) => {
+                Ok(Flat { header, body, encoding, holds })
+            }
+            _ => Err(Unreadable::message("a part without its place, encoding or kind")),
+        }
     }
 }
 
 impl<'b, C> Decode<'b, C> for PassedOver {
     fn decode(d: &mut Decoder<'b>, _: &mut C) -> std::result::Result<Self, Unreadable> {
-        d.skip().map(|()| PassedOver)
+        pass_over(d).map(|()| PassedOver)
     }
 }
 

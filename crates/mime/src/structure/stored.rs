@@ -5,17 +5,18 @@
 
 use std::ops::Range;
 
+use minicbor::decode::{Decoder, Error as Unreadable};
 use minicbor::{Decode, Encode};
 use sealpost_base::{Result, limits};
 
-use super::codec::{check, corrupt, unreadable};
+use super::codec::{check, corrupt, entries, pass_over, unreadable};
 use super::{Parameter, Structure};
 use crate::decode::Encoding;
 use crate::header::params;
 
 pub(super) const VERSION: u8 = 1;
 
-#[derive(Encode, Decode)]
+#[derive(Encode)]
 pub(super) struct Versioned<'a> {
     #[n(0)]
     pub(super) version: u8,
@@ -24,7 +25,7 @@ pub(super) struct Versioned<'a> {
 }
 
 /// A [`Structure`] as it is stored.
-#[derive(Debug, Encode, Decode)]
+#[derive(Debug, Encode)]
 #[cbor(map)]
 pub struct StoredStructure<'a> {
     /// Bytes of the raw message.
@@ -135,7 +136,7 @@ pub struct StoredParameter<'a> {
 }
 
 /// An [`crate::Envelope`] as it is stored.
-#[derive(Debug, Encode, Decode)]
+#[derive(Debug, Default, Encode, Decode)]
 #[cbor(map)]
 pub struct StoredEnvelope<'a> {
     /// The Date field as written.
@@ -201,18 +202,40 @@ pub struct StoredAddress<'a> {
     pub host: Option<&'a str>,
 }
 
+/// What of a stored structure is read, beside the numbers and the preview.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wanted {
+    /// The envelope of the message.
+    pub envelope: bool,
+    /// The parts.
+    pub parts: bool,
+}
+
+/// Parts for which memory is allocated before they are read.
+const PARTS_AT_FIRST: u64 = 8;
+
 impl<'a> StoredStructure<'a> {
     /// What [`Structure::encode`] wrote.
     ///
     /// # Errors
     /// `Corrupt` if these bytes are something else, or if their list of parts is no tree.
     pub fn decode(stored: &'a [u8]) -> Result<Self> {
-        let Versioned { version, head } = minicbor::decode(stored).map_err(unreadable)?;
+        Self::decode_only(stored, Wanted { envelope: true, parts: true })
+    }
+
+    /// The same without what is not wanted: it is empty then, and not checked.
+    ///
+    /// # Errors
+    /// As [`StoredStructure::decode`].
+    pub fn decode_only(stored: &'a [u8], wanted: Wanted) -> Result<Self> {
+        let (version, head) = read(&mut Decoder::new(stored), wanted).map_err(unreadable)?;
         check(version)?;
-        let mut parts = head.parts.iter();
-        check_tree(&mut parts, 0)?;
-        if parts.next().is_some() {
-            return Err(corrupt("parts that belong nowhere"));
+        if wanted.parts {
+            let mut parts = head.parts.iter();
+            check_tree(&mut parts, 0)?;
+            if parts.next().is_some() {
+                return Err(corrupt("parts that belong nowhere"));
+            }
         }
         Ok(head)
     }
@@ -282,6 +305,45 @@ impl StoredPart<'_> {
     pub fn is(&self, media_type: &str, subtype: &str) -> bool {
         self.media_type == media_type && self.subtype == subtype
     }
+}
+
+/// The version and the structure.
+fn read<'a>(
+    d: &mut Decoder<'a>,
+    wanted: Wanted,
+) -> std::result::Result<(u8, StoredStructure<'a>), Unreadable> {
+    let missing = || Unreadable::message("a structure without its size, lines, envelope or parts");
+    if d.array()? != Some(2) {
+        return Err(Unreadable::message("not a version and a structure"));
+    }
+    let version = d.u8()?;
+    let (mut size, mut lines, mut preview, mut received_fields, mut limited) = (None, None, None, 0, false);
+    let mut envelope = (!wanted.envelope).then(StoredEnvelope::default);
+    let mut parts = (!wanted.parts).then(Vec::new);
+    for _ in 0..entries(d)? {
+        match d.u32()? {
+            0 => size = Some(d.u64()?),
+            1 => lines = Some(d.u64()?),
+            2 if wanted.envelope => envelope = Some(d.decode()?),
+            3 => preview = d.decode()?,
+            4 => received_fields = d.u32()?,
+            5 => limited = d.bool()?,
+            6 if wanted.parts => {
+                let count = d.array()?.ok_or_else(|| Unreadable::message("parts without their number"))?;
+                // A number that is wrong takes no memory.
+                let mut read = Vec::with_capacity(count.min(PARTS_AT_FIRST) as usize);
+                for _ in 0..count {
+                    read.push(d.decode()?);
+                }
+                parts = Some(read);
+            }
+            _ => pass_over(d)?,
+        }
+    }
+    let (Some(size), Some(lines), Some(envelope), Some(parts)) = (size, lines, envelope, parts) else {
+        return Err(missing());
+    };
+    Ok((version, StoredStructure { size, lines, envelope, preview, received_fields, limited, parts }))
 }
 
 /// The value of a parameter, its sections joined and decoded.

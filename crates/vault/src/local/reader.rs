@@ -25,10 +25,10 @@ use tokio::sync::oneshot;
 
 use crate::local::failure::{Damaged, Failure, generic, not_found};
 use crate::local::files::{self, Files};
-use crate::local::schema::{self, Access};
+use crate::local::schema::{self, Access, HEAD_BYTES};
 use crate::local::shared;
 use crate::local::unsound::Unsound;
-use queries::{failed, find, inline, list, newer, resolve};
+use queries::{failed, find, head_part, inline, list, newer, resolve};
 
 /// Reader threads. Reads that wait for a disk are few, so more would only cost memory.
 const THREADS: usize = 3;
@@ -317,7 +317,7 @@ impl Reader {
         sound &= !several || connection.execute_batch("COMMIT").is_ok();
         // What is done with it may take longer than a transaction should.
         for (taker, wanted, found) in read {
-            taker.take(wanted, Ok(found.into_iter().map(|found| found.map(|found| found.bytes)).collect()));
+            taker.take(wanted, Ok(found));
         }
         sound
     }
@@ -346,28 +346,47 @@ impl Reader {
         range: Option<GetRange>,
         head: bool,
     ) -> object_store::Result<ReadObject> {
-        let found = find(connection, path)?.ok_or_else(|| not_found(path))?;
-        self.read(connection, path, found, range, head)
+        let found = find(connection, path, |found| self.read(connection, path, found, range, head))?;
+        found.unwrap_or_else(|| Err(not_found(path)))
     }
 
-    /// Parts of several objects, in order.
-    fn get_each(
-        &self,
-        connection: &Connection,
-        wanted: &[(String, Range<u64>)],
-    ) -> Vec<object_store::Result<ReadObject>> {
+    /// Parts of several objects, in order. Those within the heads of their rows share one buffer: a block of
+    /// memory for each would be allocated here and freed on the thread that opens it.
+    fn get_each(&self, connection: &Connection, wanted: &[(String, Range<u64>)]) -> Parts {
         let paths: Vec<&str> = wanted.iter().map(|(path, _)| path.as_str()).collect();
         let mut read: Vec<_> = wanted.iter().map(|(path, _)| Err(not_found(path))).collect();
+        let in_head = |range: &Range<u64>| range.end.saturating_sub(range.start).min(HEAD_BYTES as u64);
+        let mut shared = Vec::new();
+        if wanted.len() > 1 {
+            shared.reserve_exact(wanted.iter().map(|(_, range)| in_head(range) as usize).sum());
+        }
         neighbours::find_each(connection, &paths, |at, found| {
             let ((path, range), read) = (&wanted[at], &mut read[at]);
-            let range = Some(GetRange::Bounded(range.clone()));
             match found {
-                Ok(Some(found)) => *read = self.read(connection, path, found, range, false),
+                Ok(Some((row, head))) => {
+                    *read = match head_part(&row, head, range).filter(|_| wanted.len() > 1) {
+                        Some(part) => {
+                            let start = shared.len();
+                            shared.extend_from_slice(part);
+                            Ok(Part::Shared(start..shared.len()))
+                        }
+                        None => {
+                            let range = Some(GetRange::Bounded(range.clone()));
+                            self.read(connection, path, (row, head), range, false)
+                                .map(|read| Part::Own(read.bytes))
+                        }
+                    };
+                }
                 Ok(None) => {}
                 Err(e) => *read = Err(e),
             }
         });
-        read
+        let shared = Bytes::from(shared);
+        let bytes = |part| match part {
+            Part::Shared(range) => shared.slice(range),
+            Part::Own(bytes) => bytes,
+        };
+        read.into_iter().map(|part| part.map(bytes)).collect()
     }
 
     /// The bytes of the object `path`, whose row was found.
@@ -375,7 +394,7 @@ impl Reader {
         &self,
         connection: &Connection,
         path: &str,
-        (row, first): Found,
+        (row, first): Found<'_>,
         range: Option<GetRange>,
         head: bool,
     ) -> object_store::Result<ReadObject> {
@@ -443,7 +462,13 @@ impl Request {
 }
 
 /// A row, and the first bytes of the object, if they are in it.
-type Found = (Row, Option<Vec<u8>>);
+type Found<'a> = (Row, Option<&'a [u8]>);
+
+/// Bytes of one of several objects: within the buffer that they share, or by themselves.
+enum Part {
+    Shared(Range<usize>),
+    Own(Bytes),
+}
 
 /// Errors that say something about one object, and nothing about the connection.
 fn is_about_the_object(e: &object_store::Error) -> bool {

@@ -49,7 +49,7 @@ impl SealedMessage {
         let sealed_structure = chunk::seal_section(&cipher, STRUCTURE, structure, &mut sealed);
         let sealed_text = chunk::seal_section(&cipher, TEXT, text, &mut sealed);
         let front = sealed.len();
-        let (mut effort, mut index) = (Effort::default(), Vec::with_capacity(chunks * INDEX_ENTRY_BYTES));
+        let (mut effort, mut index) = (Effort::of_message(), Vec::with_capacity(chunks * INDEX_ENTRY_BYTES));
         for number in 0..chunks {
             let piece = &raw[number * CHUNK_BYTES..raw.len().min((number + 1) * CHUNK_BYTES)];
             let place = PiecePosition { section: RAW, number: number as u32, last: number + 1 == chunks };

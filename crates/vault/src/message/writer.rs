@@ -76,7 +76,7 @@ impl MessageWriter {
         budget: &Budget,
         beside: usize,
     ) -> Result<Self> {
-        Self::with(store, path, cipher, budget, beside, Effort::default()).await
+        Self::with(store, path, cipher, budget, beside, Effort::of_message()).await
     }
 
     pub(crate) async fn with(

@@ -139,11 +139,21 @@ impl PieceReads {
 
     /// Appends the piece of that message to `out`; whether a segment has it.
     pub async fn get(&self, number: MessageNumber, object: ObjectId, out: &mut Vec<u8>) -> bool {
+        self.get_with(number, object, &mut Vec::new(), out).await
+    }
+
+    /// The same, for many messages in a row: `scratch` is memory that is used again.
+    pub async fn get_with(
+        &self,
+        number: MessageNumber,
+        object: ObjectId,
+        scratch: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) -> bool {
         let Some((name, open)) = self.open(number.0).await else { return false };
         let start = out.len();
         let Some(piece) = open.segment.find(number.0, object) else { return false };
-        let mut scratch = Vec::new();
-        match piece.read(self.content, &mut scratch, out) {
+        match piece.read(self.content, scratch, out) {
             Ok(found) => found,
             Err(e) => {
                 out.truncate(start);

@@ -13,8 +13,7 @@ use super::queries::{failed, find, found_in};
 
 /// Rows that are read before the found one.
 const BEFORE: i64 = 8;
-/// Consecutive rows that are skipped, those before it included: other objects stored between two
-/// messages.
+/// Consecutive rows that are skipped: other objects stored between two messages.
 const PASSED_OVER: usize = 16;
 /// Paths that a row is compared with.
 const COMPARED: usize = 32;
@@ -23,15 +22,22 @@ const COMPARED: usize = 32;
 pub(super) fn find_each(
     connection: &Connection,
     paths: &[&str],
-    mut each: impl FnMut(usize, object_store::Result<Option<Found>>),
+    mut each: impl FnMut(usize, object_store::Result<Option<Found<'_>>>),
 ) {
     let mut left: VecDeque<usize> = (0..paths.len()).collect();
     // Paths whose rows are no neighbours cost one look around the first, and not more.
     let mut are_neighbours = true;
     while let Some(at) = left.pop_front() {
-        let found = find(connection, paths[at]);
-        let id = found.as_ref().ok().and_then(|found| found.as_ref()).map(|(row, _)| row.id);
-        each(at, found);
+        let mut id = None;
+        let found = find(connection, paths[at], |found| {
+            id = Some(found.0.id);
+            each(at, Ok(Some(found)));
+        });
+        match found {
+            Ok(Some(())) => {}
+            Ok(None) => each(at, Ok(None)),
+            Err(e) => each(at, Err(e)),
+        }
         if let (Some(id), true) = (id, are_neighbours && !left.is_empty()) {
             // What cannot be read here is found by its path, or the error is.
             let count = find_around(connection, id, paths, &mut left, &mut each);
@@ -40,18 +46,34 @@ pub(super) fn find_each(
     }
 }
 
-/// Takes those of the paths that are left whose rows are around the row `id`; how many.
+/// Takes those of the paths that are left whose rows are around the row `id`; how many. Rows behind it
+/// come first: messages that are requested in the order of their arrival are all there.
 fn find_around(
     connection: &Connection,
     id: i64,
     paths: &[&str],
     left: &mut VecDeque<usize>,
-    each: &mut impl FnMut(usize, object_store::Result<Option<Found>>),
+    each: &mut impl FnMut(usize, object_store::Result<Option<Found<'_>>>),
 ) -> rusqlite::Result<usize> {
+    let count = find_between(connection, (id, i64::MAX), paths, left, each)?;
+    Ok(count + find_between(connection, (id.saturating_sub(BEFORE + 1), id), paths, left, each)?)
+}
+
+/// Takes those of the paths that are left from rows between two.
+fn find_between(
+    connection: &Connection,
+    between: (i64, i64),
+    paths: &[&str],
+    left: &mut VecDeque<usize>,
+    each: &mut impl FnMut(usize, object_store::Result<Option<Found<'_>>>),
+) -> rusqlite::Result<usize> {
+    if left.is_empty() {
+        return Ok(0);
+    }
     let mut query = connection.prepare_cached(
-        "SELECT id, size, modified, file, head, path FROM objects WHERE id >= ?1 ORDER BY id",
+        "SELECT id, size, modified, file, head, path FROM objects WHERE id > ?1 AND id < ?2 ORDER BY id",
     )?;
-    let mut rows = query.query([id.saturating_sub(BEFORE)])?;
+    let mut rows = query.query(between)?;
     let (mut count, mut passed_over) = (0, 0);
     while !left.is_empty() && passed_over <= PASSED_OVER {
         let Some(row) = rows.next()? else { break };
@@ -90,7 +112,7 @@ mod tests {
         find_each(connection, paths, |at, found| {
             count += 1;
             all[at] = found.unwrap().map(|(row, head)| {
-                let head = String::from_utf8(head.unwrap()).unwrap();
+                let head = String::from_utf8(head.unwrap().to_vec()).unwrap();
                 assert_eq!(row.size, head.len() as u64);
                 head
             });

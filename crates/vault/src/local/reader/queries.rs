@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use object_store::GetRange;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 use sealpost_base::Timestamp;
 
 use super::{Found, LIST_ROWS, Mark, NEWER, Newer, Page, Row};
@@ -15,47 +15,60 @@ use crate::local::unsound::Unsound;
 pub(super) const AFTER_ALL_PATHS: &str = "\u{10FFFF}";
 
 /// A row from the columns `id, size, modified, file, head`.
-pub(super) fn found_in(row: &rusqlite::Row<'_>) -> rusqlite::Result<Found> {
+pub(super) fn found_in<'a>(row: &'a rusqlite::Row<'_>) -> rusqlite::Result<Found<'a>> {
     let (id, size, modified, file) = (row.get(0)?, row.get(1)?, Timestamp(row.get(2)?), row.get(3)?);
-    Ok((Row { id, size, modified, file }, row.get(4)?))
+    Ok((Row { id, size, modified, file }, row.get_ref(4)?.as_blob_or_null()?))
 }
 
-/// The row of `path`, and its head.
-pub(super) fn find(connection: &Connection, path: &str) -> object_store::Result<Option<Found>> {
+/// What `take` makes of the row of `path`, if there is one.
+pub(super) fn find<T>(
+    connection: &Connection,
+    path: &str,
+    take: impl FnOnce(Found<'_>) -> T,
+) -> object_store::Result<Option<T>> {
     let find = || {
         let mut query = connection
             .prepare_cached("SELECT id, size, modified, file, head FROM objects WHERE path = ?1")?;
-        query.query_row([path], found_in).optional()
+        let mut rows = query.query([path])?;
+        rows.next()?.map(|row| found_in(row).map(take)).transpose()
     };
     find().map_err(failed)
+}
+
+/// The bytes `range` of an object, if all of them are in the head of its row.
+pub(super) fn head_part<'a>(row: &Row, head: Option<&'a [u8]>, range: &Range<u64>) -> Option<&'a [u8]> {
+    let end = usize::try_from(range.end).ok().filter(|_| row.file.is_none() && range.end <= row.size)?;
+    head?.get(usize::try_from(range.start).ok()?..end)
 }
 
 pub(super) fn inline(
     connection: &Connection,
     row: &Row,
-    head: Option<Vec<u8>>,
+    head: Option<&[u8]>,
     range: Range<u64>,
 ) -> object_store::Result<Vec<u8>> {
-    let mut bytes = head.unwrap_or_default();
+    let head = head.unwrap_or_default();
     let (start, end) = (range.start as usize, range.end as usize);
-    if end > bytes.len() {
-        let mut read = || {
-            let mut query = connection.prepare_cached("SELECT rest FROM objects WHERE id = ?1")?;
-            query.query_row([row.id], |found| {
-                if let Some(rest) = found.get_ref(0)?.as_blob_or_null()? {
-                    bytes.reserve_exact(rest.len());
-                    bytes.extend_from_slice(rest);
-                }
-                Ok(())
-            })
-        };
-        read().map_err(failed)?;
+    if let Some(part) = head.get(start..end) {
+        return Ok(part.to_vec());
     }
+    let mut bytes = head.to_vec();
+    let mut read = || {
+        let mut query = connection.prepare_cached("SELECT rest FROM objects WHERE id = ?1")?;
+        query.query_row([row.id], |found| {
+            if let Some(rest) = found.get_ref(0)?.as_blob_or_null()? {
+                bytes.reserve_exact(rest.len());
+                bytes.extend_from_slice(rest);
+            }
+            Ok(())
+        })
+    };
+    read().map_err(failed)?;
     if bytes.len() < end {
         return Err(generic(Damaged(format!("its row has {} bytes and not {}", bytes.len(), row.size))));
     }
     bytes.truncate(end);
-    bytes.drain(..start.min(bytes.len()));
+    bytes.drain(..start);
     Ok(bytes)
 }
 
