@@ -236,7 +236,7 @@ async fn a_large_structure_waits_for_memory_and_keeps_order() {
 }
 
 #[tokio::test]
-async fn the_own_body_of_small_messages_is_located_without_their_structures() {
+async fn small_messages_are_located_without_their_structures() {
     let w = Fixture::new().await;
     let head = "Subject: x\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n";
     let message = |text: &str| format!("{head}--b\r\n\r\n{text}\r\n--b--\r\n");
