@@ -50,7 +50,7 @@ impl PasswordArgs {
     pub async fn existing(&self, prompt: &str) -> Result<Secret> {
         match self.from_options()? {
             Some(secret) => Ok(secret),
-            None => ask(prompt.to_owned(), self.file_option).await,
+            None => self::prompt(prompt.to_owned(), self.file_option).await,
         }
     }
 

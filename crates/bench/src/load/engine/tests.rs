@@ -1,10 +1,12 @@
 use std::sync::Mutex;
+use std::sync::atomic::AtomicU64;
 
 use sealpost_base::Timestamp;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::LocalSet;
 
 use super::*;
+use crate::load::data::DataSet;
 use crate::load::null;
 use crate::load::scenario::Overrides;
 use crate::load::target::{Endpoint, TargetAddr, User};

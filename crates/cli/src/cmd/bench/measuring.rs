@@ -55,7 +55,7 @@ impl Measuring {
         outcome: Result<Outcome>,
     ) -> Result<Measured> {
         self.shown.finish();
-        let ended = self.sampler.as_ref().and_then(Sampler::gone);
+        let ended = self.sampler.as_ref().and_then(Sampler::ended_at);
         let samples = self.sampler.map(Sampler::finish).unwrap_or_default();
         self.running.end().await;
         let outcome = outcome?;

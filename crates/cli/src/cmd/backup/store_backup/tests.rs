@@ -2,6 +2,8 @@
 
 mod logs;
 
+use std::time::Duration;
+
 use futures::FutureExt;
 use futures::future::Either;
 use object_store::memory::InMemory;
