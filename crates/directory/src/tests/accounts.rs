@@ -141,7 +141,7 @@ async fn tokens_and_the_recovery_code() {
 }
 
 /// Files of the local store that hold `bytes`, under any name and at any offset.
-fn files_with(dir: &std::path::Path, bytes: &[u8]) -> Vec<std::path::PathBuf> {
+pub(super) fn files_with(dir: &std::path::Path, bytes: &[u8]) -> Vec<std::path::PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
