@@ -43,7 +43,7 @@ use tokio::time::Instant;
 
 use crate::survive::survive;
 use forms::Downgraded;
-pub use keys::{KEY_FILE, load as load_mail_keys};
+pub use keys::{KEY_FILE, Traces, load as load_mail_keys};
 pub use network::{Network, resolver};
 use node::QueueNode;
 pub use node::node_name;
@@ -104,7 +104,8 @@ impl Sending {
         let data = ctx.settings.data.clone().ok_or_else(needs_data)?;
         let place = ctx.settings.sending.queue;
         let (store, log_key) = (queue_store(place, &ctx.store, &data).await?, LogKey::of(key));
-        let keys = keys::load(&data, &[&ctx.store, &store], &log_key, &*ctx.random).await?;
+        let traces = Traces { stores: &[&ctx.store, &store], directory: &ctx.directory, log_key: &log_key };
+        let keys = keys::load(&data, traces, &ctx.random).await?;
         let node = QueueNode::load_or_create(&data, &ctx.hostname, &*ctx.random).await?;
         let policies = Arc::new(PolicyFile::load(&data).await);
         let metrics = Arc::new(SendingMetrics::default());
