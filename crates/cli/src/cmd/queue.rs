@@ -5,6 +5,7 @@
 
 mod ask;
 mod change;
+mod chosen;
 mod list;
 mod rules;
 mod selector;

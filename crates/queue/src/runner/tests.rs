@@ -399,6 +399,28 @@ async fn requests_of_other_processes_are_carried_out_once() {
     assert!(fixture.queue.state().is_empty());
 }
 
+/// A process that has just started knows of no mail where it goes, but where it was tried last.
+#[tokio::test(start_paused = true)]
+async fn requests_about_a_site_find_mail_after_a_restart() {
+    use crate::request::{Action, Request, submit};
+    let clock = Arc::new(TokioClock::new());
+    let (servers, store) = (Servers::new(clock.clone()), Store::memory());
+    servers.set("slow.example", refused(450, (4, 7, 1), Reason::RecipientRefused));
+    let former = Fixture::on(&store, &servers, &clock).await;
+    former.accept(1, &["u@slow.example"]).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let owner = Fixture::with(&store, &servers, &clock, 100, 3).await;
+    let keys = MailKeys::generate(&SeededRandom::new(77));
+    for (site, left) in [("mx.elsewhere.example", 1), ("mx.there.example", 0)] {
+        let selector = Selector { site: Some(site.to_owned()), ..Selector::default() };
+        let request = Request { action: Action::Remove, selector, by: "test".to_owned() };
+        let (node, random) = (crate::node_id("a"), SeededRandom::new(5));
+        submit(&store, &keys, node, &request, clock.now(), &random).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(40)).await;
+        assert_eq!(owner.queue.state().len(), left, "{site}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_requested_removal_removes_a_body_once_it_is_recorded() {
     use crate::request::{Action, Request, is_pending, submit};

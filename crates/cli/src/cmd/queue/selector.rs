@@ -14,7 +14,8 @@ pub(super) struct SelectorArgs {
     /// Mail with a recipient in this domain
     #[arg(long, value_name = "DOMAIN")]
     pub domain: Option<String>,
-    /// Mail that goes to this mail server
+    /// Mail that goes to this mail server: the one of the last attempt, or that DNS named since the server
+    /// started
     #[arg(long, value_name = "HOST")]
     pub site: Option<String>,
 }
