@@ -109,6 +109,8 @@ pub const MAIL_KEYS: usize = 64;
 /// Objects that a node without a mail key reads to learn whether one sealed them. With more of them it does not
 /// make a key.
 pub const MAIL_KEY_TRACES: usize = 1024;
+/// Sites with the most queued mail that the metrics name.
+pub const QUEUE_METRIC_SITES: usize = 20;
 /// Bytes of a small value sealed on its own under the mail key.
 pub const MAIL_NOTE_BYTES: usize = 1024 * 1024;
 

@@ -25,7 +25,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use sealpost_base::{AccountId, Error, Position, Result, Timestamp};
+use sealpost_base::{AccountId, Error, Position, Result, Timestamp, limits};
 use sealpost_delivery::deliverer::{Deliverer, Parts};
 use sealpost_queue::runner::{self, Forms};
 use sealpost_queue::{MailId, Opening, Queue, Stopped, state};
@@ -192,6 +192,27 @@ impl Sending {
     pub fn activity(&self) -> Activity {
         let mut all = Activity::of(&self.0.own);
         self.adopted_queues().values().for_each(|queue| all.add(&Activity::of(queue)));
+        all
+    }
+
+    /// The sites that mail is sent to; the busiest [`limits::QUEUE_METRIC_SITES`] of them are named.
+    pub fn sites(&self) -> runner::SiteLoads {
+        let mut all = self.0.own.runner().sites(limits::QUEUE_METRIC_SITES);
+        for adopted in self.adopted_queues().values() {
+            let other = adopted.runner().sites(limits::QUEUE_METRIC_SITES);
+            all.suspended += other.suspended;
+            for load in other.busiest {
+                match all.busiest.iter_mut().find(|known| known.site == load.site) {
+                    Some(known) => {
+                        known.waiting += load.waiting;
+                        known.connections += load.connections;
+                    }
+                    None => all.busiest.push(load),
+                }
+            }
+        }
+        all.busiest.sort_by_key(|load| std::cmp::Reverse(load.waiting + load.connections));
+        all.busiest.truncate(limits::QUEUE_METRIC_SITES);
         all
     }
 

@@ -208,6 +208,7 @@ async fn an_unreachable_site_is_suspended_and_retried() {
     tokio::time::sleep(Duration::from_secs(120)).await;
     assert!(fixture.servers.attempts("dead.example") <= 12, "{}", fixture.servers.attempts("dead.example"));
     assert_eq!(fixture.queue.state().len(), 200);
+    assert_eq!(fixture.runner.sites(1).suspended, 1);
     let suspended = fixture.runner.status().sites.into_iter().find(|(site, ..)| site == "dead.example");
     assert!(suspended.unwrap().4.is_some());
     let why = fixture.queue.state().left(MailId(150), 0).unwrap().unwrap();
@@ -219,6 +220,26 @@ async fn an_unreachable_site_is_suspended_and_retried() {
     fixture.drain(DAY).await;
     assert!(fixture.queue.state().is_empty());
     assert_eq!(fixture.servers.deliveries().len(), 201);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_busiest_sites_are_named() {
+    let fixture = Fixture::new().await;
+    for n in 0..200 {
+        fixture.accept(1, &[&format!("u{n}@there.example")]).await;
+    }
+    fixture.accept(2, &["u@elsewhere.example"]).await;
+    let mut most_waiting = 0;
+    while !fixture.queue.state().is_empty() {
+        let loads = fixture.runner.sites(1);
+        assert!(loads.busiest.len() <= 1 && loads.suspended == 0, "{loads:?}");
+        if let [load] = &loads.busiest[..] {
+            assert!(load.site == "there.example" || load.waiting == 0, "{load:?}");
+            most_waiting = most_waiting.max(load.waiting);
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert!(most_waiting > 0);
 }
 
 #[tokio::test(start_paused = true)]
