@@ -59,6 +59,9 @@ fn each_mail_is_listed_with_why_it_waits() {
     }
     assert!(home.ok(&["queue", "list", "--limit", "1"]).contains("the first 1 of 2 mails"));
     assert_eq!(home.status(&["queue", "list", "--node", "other"]), 3);
+    // A variable that is not set must not select the reports, whose sender is empty.
+    assert_eq!(home.status(&["queue", "remove", "--sender", ""]), 2);
+    assert_eq!(home.status(&["queue", "suspend", "--domain", ""]), 2);
 
     let (summary, _) = home.json(&["queue", "list", "--summary"]);
     let counts: u64 = summary[0]["reasons"]
@@ -204,6 +207,7 @@ fn a_mail_is_traced_after_delivery_and_restarts() {
     assert_eq!((ids(&trace).len(), &trace["has_more"]), (2, &true.into()));
     assert!(home.ok(&["trace", "ann@two.example"]).contains("still queued: "));
     assert_eq!(home.status(&["trace", "nobody@one.example"]), 3);
+    assert_eq!((home.status(&["trace", "<>"]), home.status(&["trace", ""])), (3, 2), "no report was sent");
 }
 
 #[test]
