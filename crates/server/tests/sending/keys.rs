@@ -38,7 +38,7 @@ async fn a_node_without_a_queues_mail_key_names_the_file() {
 }
 
 #[tokio::test]
-async fn noise_does_not_stop_a_node_that_makes_its_mail_key() {
+async fn noise_stops_no_node_that_makes_its_mail_key() {
     let world = World::new().await;
     let id = sealpost_queue::node_id("planted");
     let noise = [
@@ -60,7 +60,7 @@ async fn noise_does_not_stop_a_node_that_makes_its_mail_key() {
 }
 
 #[tokio::test]
-async fn objects_that_look_sealed_keep_a_node_from_making_a_key() {
+async fn objects_that_look_sealed_let_no_key_be_made() {
     for path in ["push/key", "push/keys/2a", "domains/example.org/active/rsa-20261127-abcd"] {
         let world = World::new().await;
         let (random, label) = (SeededRandom::new(9), "some label");
@@ -79,7 +79,7 @@ async fn objects_that_look_sealed_keep_a_node_from_making_a_key() {
 
 /// Objects behind the end of another node's log hide nothing.
 #[tokio::test]
-async fn noise_behind_a_queue_does_not_let_a_wrong_key_in() {
+async fn noise_behind_a_queue_lets_no_wrong_key_in() {
     let world = World::new().await;
     let node = world.start().await;
     node.sending.queue().accept(world.mail(&["jane@nowhere.example"])).await.unwrap();
