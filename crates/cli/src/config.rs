@@ -252,9 +252,8 @@ impl Config {
             if certificate.as_os_str().is_empty() { "tls.key" } else { "tls.certificate" },
             "tls.certificate and tls.key belong together; without both, a self-signed certificate is made",
         );
-        let submits = !(settings.listen.submission.is_empty() && settings.listen.submissions.is_empty());
         when(
-            submits && !settings.sends(),
+            settings.listen.takes_submissions() && !settings.sends(),
             "sending.enabled",
             "users submit mail at listen.submission, and it would not be sent; empty that list too",
         );

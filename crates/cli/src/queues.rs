@@ -1,11 +1,9 @@
 //! The queues in a store, as commands find them: sealed under the mail key of the data directory.
 
-use std::sync::Arc;
-
 use anyhow::{Context, Result};
 use sealpost_base::{AccountId, Error, Kind};
 use sealpost_queue::{QueueView, node_id};
-use sealpost_server::sending::{self, KEY_FILE};
+use sealpost_server::sending::{self, KEY_FILE, Traces};
 use sealpost_server::settings::sending::QueuePlace;
 use sealpost_submission::domain_keys::DomainKeys;
 use sealpost_vault::Store;
@@ -63,8 +61,8 @@ impl Queues {
     pub async fn of(data_dir: DataDir) -> Result<Self> {
         let store = queue_store(&data_dir).await?;
         let none = || {
-            let why = "there is no queue: the server has sent no mail yet. It sends when listen.submission or \
-                       sending.enabled says so";
+            let why = "there is no queue: the server has sent no mail yet. It sends when it has a submission or an HTTP \
+                       listener, or sending.enabled is \"on\"";
             Error::not_found(why)
         };
         let names = store.names_below("queue").await?;
@@ -184,7 +182,7 @@ pub async fn mail_keys_or_make(data_dir: &DataDir) -> Result<MailKeys> {
         QueuePlace::Local => vec![data_dir.store.clone(), queue_store(data_dir).await?],
     };
     let stores: Vec<&Store> = stores.iter().collect();
-    let log_key = LogKey::of(&data_dir.key);
-    let random = Arc::clone(&data_dir.random);
-    Ok(sending::load_mail_keys(&data_dir.dir, &stores, &log_key, &*random).await?)
+    let (directory, log_key) = (&data_dir.directory, &LogKey::of(&data_dir.key));
+    let traces = Traces { stores: &stores, directory, log_key };
+    Ok(sending::load_mail_keys(&data_dir.dir, traces, &data_dir.random).await?)
 }

@@ -505,6 +505,7 @@ fn an_account_may_send_as_others_and_to_so_many() {
     );
     assert!(home.ok(&["account", "allow-from", ACCOUNT, "info@example.org"]).contains("already"));
     assert_eq!(allow(&["info@example.org", "--remove"]).0["allowed"], serde_json::json!(["@shop.example"]));
+    assert_eq!(home.status(&["account", "allow-from", ACCOUNT, "*@shop.example"]), 2, "it is @shop.example");
     let allow = ["account", "allow-from", ACCOUNT];
     assert_eq!(home.status(&[&allow[..], &["info@example.org", "--remove"]].concat()), 3);
     assert_eq!(home.status(&[&allow[..], &["not an address"]].concat()), 2);

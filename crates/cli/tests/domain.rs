@@ -57,7 +57,11 @@ fn a_domain_gets_keys_and_the_records_to_publish() {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert_eq!(home.status(&["domain", "add", "example.org"]), 1, "it has keys");
-    for wrong in ["localhost", "not a domain", "a@example.org", ""] {
+    // The names of its keys' records would have more than 253 bytes.
+    let long = format!("{}example.org", "abcdefghi.".repeat(22));
+    let wrong =
+        ["localhost", "not a domain", "a@example.org", "", ".", "a..b.example", "-a.example", "a-.example"];
+    for wrong in wrong.into_iter().chain(["192.0.2.1", "_dmarc.example.org", "*.example.org", &long]) {
         assert_eq!(home.status(&["domain", "add", wrong]), 2, "{wrong:?}");
     }
     assert_eq!(home.check().1, 0, "check knows the objects");

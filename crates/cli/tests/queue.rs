@@ -44,6 +44,12 @@ fn each_mail_is_listed_with_why_it_waits() {
         (["--domain", "one.example"], vec![&first, &second]),
         (["--sender", "@example.NET"], vec![&second]),
         (["--sender", "nobody@example.org"], vec![]),
+        // Where the last attempt for a recipient failed.
+        (["--site", "One.Example."], vec![&first, &second]),
+        (["--site", "two.example"], vec![&first]),
+        (["--site", "mx.two.example"], vec![]),
+        ([&first, "Q99"], vec![&first]),
+        ([&second, "--sender=@example.org"], vec![]),
         (["--limit", "1"], vec![&first]),
         (["--node", NODE], vec![&first, &second]),
     ] {
@@ -53,6 +59,9 @@ fn each_mail_is_listed_with_why_it_waits() {
     }
     assert!(home.ok(&["queue", "list", "--limit", "1"]).contains("the first 1 of 2 mails"));
     assert_eq!(home.status(&["queue", "list", "--node", "other"]), 3);
+    // A variable that is not set must not select the reports, whose sender is empty.
+    assert_eq!(home.status(&["queue", "remove", "--sender", ""]), 2);
+    assert_eq!(home.status(&["queue", "suspend", "--domain", ""]), 2);
 
     let (summary, _) = home.json(&["queue", "list", "--summary"]);
     let counts: u64 = summary[0]["reasons"]
@@ -83,6 +92,12 @@ fn a_mail_is_shown_with_its_recipients_and_history() {
     for part in ["Message-ID  <1@example.org>", "  ann@two.example: done", "expires     20"] {
         assert!(text.contains(part), "{part}: {text}");
     }
+    for criterion in ["--site=one.example", "--domain=one.example", &format!("--sender={ACCOUNT}")] {
+        let (shown, _) = home.json(&["queue", "show", criterion]);
+        assert_eq!(shown[0]["id"], id.to_string(), "{criterion}: {shown}");
+    }
+    assert_eq!(home.json(&["queue", "show", "--domain=three.example"]).0.as_array().map(Vec::len), Some(0));
+    assert_eq!(home.status(&["queue", "show"]), 2, "which?");
     assert_eq!(home.status(&["queue", "show", "Q99"]), 3);
     assert_eq!(home.status(&["queue", "show", "99"]), 2);
 }
@@ -192,6 +207,7 @@ fn a_mail_is_traced_after_delivery_and_restarts() {
     assert_eq!((ids(&trace).len(), &trace["has_more"]), (2, &true.into()));
     assert!(home.ok(&["trace", "ann@two.example"]).contains("still queued: "));
     assert_eq!(home.status(&["trace", "nobody@one.example"]), 3);
+    assert_eq!((home.status(&["trace", "<>"]), home.status(&["trace", ""])), (3, 2), "no report was sent");
 }
 
 #[test]

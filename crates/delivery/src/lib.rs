@@ -17,6 +17,8 @@ pub mod deliverer;
 pub mod dial;
 mod digest;
 pub mod envelope;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod https;
 mod mail_hosts;
 mod open;

@@ -4,7 +4,7 @@
 //! until it expires, even if DNS and the web site fail. So an active attacker gains nothing by suppressing
 //! them.
 
-mod fetch;
+pub(crate) mod fetch;
 pub mod policy;
 
 use std::sync::{Arc, Mutex, PoisonError};

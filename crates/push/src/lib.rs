@@ -34,7 +34,7 @@ mod url;
 mod vapid;
 
 pub use metrics::PushMetrics;
-pub use notes::unopened;
+pub use notes::{is_stored, unopened};
 pub use payload::{Change, Payloads};
 pub use pusher::{Parts, Pusher};
 pub use sealpost_delivery::https::ConnectProblem;

@@ -241,6 +241,14 @@ fn impossible(object: &ListedObject) -> Error {
     Error::corrupt(format!("{} has a number or size that no version has", object.path))
 }
 
+/// Whether an object of that path and size can be one of those below [`ROOT`] that this crate stores.
+pub fn is_stored(object: &ListedObject) -> bool {
+    match parse_path(&object.path) {
+        Some((_, version)) => Notes::may_open(version, object),
+        None => is_key(&object.path) && !object.is_too_large(),
+    }
+}
+
 /// The objects below [`ROOT`] that these keys do not open, and why; for `sealpost check`.
 ///
 /// # Errors

@@ -5,11 +5,14 @@
 //! queue. So no node's clock matters, and a node whose own writer has stopped adopts nothing.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::TryStreamExt;
-use sealpost_base::{AccountId, Result, Timestamp};
+use sealpost_base::{AccountId, Clock, Kind, Position, Random, Result, Timestamp};
+use sealpost_journal::{EntryName, Journal, Tail};
 use sealpost_vault::Store;
+use sealpost_vault::entry::LogKey;
 
 use crate::log::ALIVE;
 
@@ -20,25 +23,50 @@ const QUEUES: usize = 1000;
 
 const _: () = assert!(LEASE.as_secs() >= 3 * ALIVE.as_secs());
 
-/// The last entries of all queues in a store.
-#[derive(Default)]
+/// The last entries of all queues in a store. Objects that are no entries do not count, wherever an attacker
+/// plants them: one behind the end would otherwise hide each later entry of a queue that is alive.
 pub struct Leases {
-    /// The path of the last entry of each queue, and when it was written.
-    last: HashMap<AccountId, (String, Timestamp)>,
+    store: Store,
+    log_key: LogKey,
+    clock: Arc<dyn Clock>,
+    random: Arc<dyn Random>,
+    watched: HashMap<AccountId, Watched>,
+}
+
+/// The log of one queue.
+struct Watched {
+    log: Journal,
+    end: Tail,
+    /// The path of the last entry.
+    path: Option<String>,
+    /// When it was written.
+    written: Option<Timestamp>,
 }
 
 impl Leases {
+    /// Those of the queues in `store`.
+    pub fn new(store: Store, log_key: LogKey, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
+        Leases { store, log_key, clock, random, watched: HashMap::new() }
+    }
+
     /// The queues that the node whose queue is `own` should adopt. A queue whose entries are all old
     /// is returned each time until a process appends to it, even if it holds no mail.
     ///
     /// # Errors
     /// Errors of the store.
-    pub async fn expired(&mut self, store: &Store, own: AccountId) -> Result<Vec<AccountId>> {
-        let nodes = store.names_below("queue").await?;
+    pub async fn expired(&mut self, own: AccountId) -> Result<Vec<AccountId>> {
+        let nodes = self.store.names_below("queue").await?;
         let nodes: Vec<AccountId> = nodes.iter().filter_map(|name| name.parse().ok()).take(QUEUES).collect();
-        self.last.retain(|node, _| nodes.contains(node));
+        self.watched.retain(|node, _| nodes.contains(node));
         for node in &nodes {
-            self.look(store, *node).await?;
+            match self.look(*node).await {
+                // One queue that cannot be read delays no other.
+                Err(error) if error.kind() == Kind::Corrupt => {
+                    self.watched.remove(node);
+                    tracing::warn!(%node, %error, "the end of a queue's log cannot be found");
+                }
+                looked => looked?,
+            }
         }
         let Some(now) = self.written(own) else { return Ok(Vec::new()) };
         let expired = nodes
@@ -48,20 +76,34 @@ impl Leases {
     }
 
     fn written(&self, node: AccountId) -> Option<Timestamp> {
-        self.last.get(&node).map(|(_, at)| *at)
+        self.watched.get(&node).and_then(|watched| watched.written)
     }
 
-    async fn look(&mut self, store: &Store, node: AccountId) -> Result<()> {
+    async fn look(&mut self, node: AccountId) -> Result<()> {
+        let watched = self.watched.entry(node).or_insert_with(|| {
+            let log = Journal::of_queue(self.store.clone(), node, &self.log_key, self.random.clone());
+            Watched { log: log.timed(self.clock.clone()), end: Tail::EMPTY, path: None, written: None }
+        });
+        let end = watched.log.tail(watched.end).await?;
+        if end.position == watched.end.position {
+            return Ok(());
+        }
         let folder = format!("queue/{node}/log");
-        let known = self.last.get(&node).map(|(path, _)| path.clone());
-        let mut listed = store.list(&folder, known.as_deref());
+        let mut listed = self.store.list(&folder, watched.path.as_deref());
         while let Some(object) = listed.try_next().await? {
-            let (path, at) = self.last.entry(node).or_default();
-            *at = object.modified.max(*at);
-            *path = object.path.max(std::mem::take(path));
+            if position_of(&object.path) == Some(end.position) {
+                watched.written = watched.written.max(Some(object.modified));
+                (watched.path, watched.end) = (Some(object.path), end);
+                break;
+            }
         }
         Ok(())
     }
+}
+
+/// The position of an entry, by its path.
+fn position_of(path: &str) -> Option<Position> {
+    EntryName::parse(path.rsplit('/').next()?).map(|name| name.position)
 }
 
 /// Whether the lease of a log is over: its last entry is of `last`, and the store's time is at least `now`.
@@ -71,7 +113,10 @@ fn is_expired(last: Timestamp, now: Timestamp) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use sealpost_base::{FakeClock, SeededRandom};
+    use sealpost_journal::{Append, Seal};
     use sealpost_vault::Sealed;
+    use sealpost_vault::mail_key::MailKeys;
 
     use super::*;
 
@@ -82,21 +127,81 @@ mod tests {
         assert!(!is_expired(at(700), at(0)), "a clock that went back expires nothing");
     }
 
+    struct Nodes {
+        store: Store,
+        keys: MailKeys,
+        random: Arc<SeededRandom>,
+    }
+
+    impl Nodes {
+        fn new() -> Self {
+            let random = Arc::new(SeededRandom::new(3));
+            Nodes { store: Store::memory(), keys: MailKeys::generate(&*random), random }
+        }
+
+        /// Appends an entry to the log of a node.
+        async fn append(&self, node: AccountId) {
+            let (log_key, random) = (LogKey::for_tests(), self.random.clone());
+            let log = Journal::of_queue(self.store.clone(), node, &log_key, random);
+            let tail = log.tail(Tail::EMPTY).await.unwrap();
+            let appended = log.append(&tail, Seal::Owner(&self.keys.queue(node)), b"alive").await.unwrap();
+            assert!(matches!(appended, Append::Done(_)));
+        }
+
+        async fn plant(&self, node: AccountId, position: u64) {
+            let path = format!("queue/{node}/log/{position:016x}");
+            self.store.put_new(&path, Sealed::marker()).await.unwrap();
+        }
+
+        fn leases(&self) -> Leases {
+            let clock = Arc::new(FakeClock::new(Timestamp(0)));
+            Leases::new(self.store.clone(), LogKey::for_tests(), clock, self.random.clone())
+        }
+    }
+
+    /// As if the last entry were as old.
+    fn age(leases: &mut Leases, node: AccountId) {
+        let written = &mut leases.watched.get_mut(&node).unwrap().written;
+        *written = written.map(|at| Timestamp(at.0 - 700_000));
+    }
+
     #[tokio::test]
     async fn only_queues_of_others_with_old_entries_are_named() {
-        let store = Store::memory();
+        let nodes = Nodes::new();
         let (own, other) = (crate::node_id("a"), crate::node_id("b"));
-        let mut leases = Leases::default();
+        let mut leases = nodes.leases();
         for node in [own, other] {
-            let path = format!("queue/{node}/log/{:016x}", 1);
-            store.put_new(&path, Sealed::marker()).await.unwrap();
+            nodes.append(node).await;
         }
-        assert!(leases.expired(&store, own).await.unwrap().is_empty());
-        let (_, at) = leases.last.get_mut(&other).unwrap();
-        *at = Timestamp(at.0 - 700_000);
-        assert_eq!(leases.expired(&store, own).await.unwrap(), [other]);
-        assert!(leases.expired(&store, crate::node_id("c")).await.unwrap().is_empty(), "no entry, no time");
-        store.put_new(&format!("queue/{other}/log/{:016x}", 2), Sealed::marker()).await.unwrap();
-        assert!(leases.expired(&store, own).await.unwrap().is_empty());
+        assert!(leases.expired(own).await.unwrap().is_empty());
+        age(&mut leases, other);
+        assert_eq!(leases.expired(own).await.unwrap(), [other]);
+        assert!(leases.expired(crate::node_id("c")).await.unwrap().is_empty(), "no entry, no time");
+        nodes.append(other).await;
+        assert!(leases.expired(own).await.unwrap().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn planted_objects_neither_extend_nor_end_a_lease() {
+        let nodes = Nodes::new();
+        let (own, other, planted) = (crate::node_id("a"), crate::node_id("b"), crate::node_id("p"));
+        let mut leases = nodes.leases();
+        for node in [own, other] {
+            nodes.append(node).await;
+            nodes.plant(node, u64::MAX).await;
+            nodes.plant(node, 7).await;
+        }
+        nodes.plant(planted, 1).await;
+        assert!(leases.expired(own).await.unwrap().is_empty());
+        age(&mut leases, other);
+        assert_eq!(leases.expired(own).await.unwrap(), [other], "what is behind its end is no sign of life");
+        nodes.append(other).await;
+        assert!(leases.expired(own).await.unwrap().is_empty(), "nor does it hide one");
+        let noisy = crate::node_id("n");
+        for position in 1..100 {
+            nodes.plant(noisy, position).await;
+        }
+        age(&mut leases, other);
+        assert_eq!(leases.expired(own).await.unwrap(), [other], "one noisy folder delays no other");
     }
 }

@@ -13,6 +13,7 @@
 pub mod adopt;
 mod body;
 pub mod dsn;
+pub mod end;
 pub mod envelope;
 pub mod event;
 mod examine;

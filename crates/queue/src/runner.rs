@@ -108,6 +108,26 @@ pub struct Status {
     pub sites: Vec<(String, usize, usize, usize, Option<Timestamp>)>,
 }
 
+/// How busy a site is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SiteLoad {
+    /// Its key.
+    pub site: String,
+    /// Jobs that wait for a connection to it.
+    pub waiting: usize,
+    /// Open connections.
+    pub connections: usize,
+}
+
+/// The sites of a runner, counted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SiteLoads {
+    /// The busiest first.
+    pub busiest: Vec<SiteLoad>,
+    /// Sites that nothing is sent to for now.
+    pub suspended: usize,
+}
+
 impl Runner {
     /// A runner of `queue`. There is one for each queue.
     pub fn new(
@@ -191,6 +211,22 @@ impl Runner {
             connections: dispatch.scheduler.connections(),
             sites: dispatch.scheduler.sites(now).map(site).collect(),
         }
+    }
+
+    /// Its sites, of which the busiest are named: `most` of them.
+    pub fn sites(&self, most: usize) -> SiteLoads {
+        let now = self.0.now();
+        let dispatch = self.0.dispatch();
+        let suspended = dispatch.scheduler.sites(now).filter(|site| site.suspended.is_some()).count();
+        let mut busy: Vec<SiteStatus<'_>> =
+            dispatch.scheduler.sites(now).filter(|site| site.jobs + site.connections > 0).collect();
+        busy.sort_unstable_by_key(|site| (std::cmp::Reverse(site.jobs + site.connections), site.site));
+        let load = |site: &SiteStatus<'_>| SiteLoad {
+            site: site.site.to_owned(),
+            waiting: site.jobs,
+            connections: site.connections,
+        };
+        SiteLoads { busiest: busy.iter().take(most).map(load).collect(), suspended }
     }
 }
 

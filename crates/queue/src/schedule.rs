@@ -21,14 +21,21 @@ use std::time::Duration;
 use sealpost_base::{Random, Timestamp};
 
 use crate::MailId;
-use fair::RoundRobin;
+use fair::{RoundRobin, Shares};
 use site::Site;
 pub(crate) use site::is_meant;
 
 /// Mails that one connection takes.
 pub const MAILS_PER_CONNECTION: u32 = 100;
-/// Destinations that are resolved at once.
+/// Destinations that are resolved at once, and how many more for accounts that have [`FEW`] under way.
 pub const RESOLVING: usize = 64;
+/// See [`RESOLVING`].
+pub const RESOLVING_RESERVE: usize = 16;
+/// Of all connections one in so many is for accounts that have [`FEW`] open. So servers that stall keep the
+/// mail of one sender waiting, and no other's.
+pub const CONNECTIONS_RESERVE: usize = 8;
+/// Connections, or destinations, of an account that has few of them: fewer than this.
+pub const FEW: usize = 2;
 /// How long the site of a resolved destination is remembered.
 pub const RESOLVED: Duration = Duration::from_secs(60);
 /// How long a pair waits, while all connections are in use, before a connection closes early for it.
@@ -95,10 +102,15 @@ pub struct Scheduler {
     routes: HashMap<RouteKey, Route>,
     unresolved: RoundRobin<AccountKey, RouteKey>,
     resolving: usize,
+    /// The account for which each of them is resolved.
+    resolvers: HashMap<RouteKey, AccountKey>,
+    resolving_of: Shares<AccountKey>,
     sites: HashMap<SiteId, Site>,
     /// Pairs of account and site that may connect. An entry may be outdated.
     ready: RoundRobin<AccountKey, SiteId>,
     connections: usize,
+    /// By the account for which each was opened.
+    connections_of: Shares<AccountKey>,
     /// How many of them are idle.
     idle: usize,
     /// Jobs for idle connections, which count as busy.
@@ -116,9 +128,12 @@ impl Scheduler {
             routes: HashMap::new(),
             unresolved: RoundRobin::default(),
             resolving: 0,
+            resolvers: HashMap::new(),
+            resolving_of: Shares::default(),
             sites: HashMap::new(),
             ready: RoundRobin::default(),
             connections: 0,
+            connections_of: Shares::default(),
             idle: 0,
             handed: VecDeque::new(),
             most: connections.max(1),
@@ -148,7 +163,14 @@ impl Scheduler {
     /// The job, and until when its site is suspended.
     pub fn offer(&mut self, now: Timestamp, job: Job) -> Result<(), (Job, Timestamp)> {
         match self.routes.get_mut(&job.route) {
-            Some(Route::Resolving(waiting)) => waiting.push(job),
+            Some(Route::Resolving(waiting)) => {
+                let is_turn_of = |account| waiting.last().is_some_and(|last| last.account == account);
+                // Its turn comes with the first of the accounts that wait for the destination.
+                if !self.resolvers.contains_key(&job.route) && !is_turn_of(job.account) {
+                    self.unresolved.push(job.account, job.route.clone());
+                }
+                waiting.push(job);
+            }
             Some(Route::At(site, until)) if now < *until && until.since(now) <= RESOLVED => {
                 let site = site.clone();
                 return self.queue(now, site, job);
@@ -194,25 +216,22 @@ impl Scheduler {
         if let Some((site, job)) = self.handed.pop_front() {
             return Some(Action::Reuse(site, job));
         }
-        while self.resolving < RESOLVING
-            && let Some((_, route)) = self.unresolved.pop()
-        {
+        while let Some((account, route)) = self.next_unresolved() {
+            // Resolved, or begun, for another account.
             let Some(Route::Resolving(waiting)) = self.routes.get(&route) else { continue };
+            if self.resolvers.contains_key(&route) {
+                continue;
+            }
             let Some(job) = waiting.first().cloned() else {
                 self.routes.remove(&route);
                 continue;
             };
             self.resolving += 1;
+            self.resolving_of.add(account);
+            self.resolvers.insert(route.clone(), account);
             return Some(Action::Resolve(route, job));
         }
-        if self.connections >= self.most {
-            if self.ready.is_empty() {
-                return None;
-            }
-            self.starved.get_or_insert(now);
-            return self.close_idle();
-        }
-        while let Some((account, id)) = self.ready.pop() {
+        while let Some((account, id)) = self.next_ready() {
             let Some(site) = self.sites.get_mut(&id) else { continue };
             site.took_ready(account);
             if !site.may_connect(now) {
@@ -223,17 +242,52 @@ impl Scheduler {
             site.connections += 1;
             site.used = now;
             self.connections += 1;
+            self.connections_of.add(account);
             self.make_ready(now, &id);
             return Some(Action::Connect(id, job));
         }
-        self.starved = None;
-        None
+        if self.ready.is_empty() {
+            self.starved = None;
+            return None;
+        }
+        self.starved.get_or_insert(now);
+        self.close_idle()
+    }
+
+    /// The next destination to resolve, if one may be resolved now.
+    fn next_unresolved(&mut self) -> Option<(AccountKey, RouteKey)> {
+        if self.resolving >= RESOLVING + RESOLVING_RESERVE {
+            return None;
+        }
+        let (is_scarce, shares) = (self.resolving >= RESOLVING, &self.resolving_of);
+        self.unresolved.pop_where(|account| !is_scarce || shares.of(account) < FEW)
+    }
+
+    /// The next pair that may connect now.
+    fn next_ready(&mut self) -> Option<(AccountKey, SiteId)> {
+        if self.connections >= self.most {
+            return None;
+        }
+        let (is_scarce, shares) = (self.are_connections_scarce(), &self.connections_of);
+        self.ready.pop_where(|account| !is_scarce || shares.of(account) < FEW)
+    }
+
+    /// Whether the connections that are left are for accounts that have [`FEW`].
+    fn are_connections_scarce(&self) -> bool {
+        self.connections >= self.most - self.most / CONNECTIONS_RESERVE
+    }
+
+    fn resolving_ended(&mut self, route: &RouteKey) {
+        self.resolving = self.resolving.saturating_sub(1);
+        if let Some(account) = self.resolvers.remove(route) {
+            self.resolving_of.give_back(account);
+        }
     }
 
     /// Notes the site of a destination. Returns the jobs whose site is suspended, with the end of the
     /// suspension.
     pub fn resolved(&mut self, now: Timestamp, route: &RouteKey, site: SiteId) -> Vec<(Job, Timestamp)> {
-        self.resolving = self.resolving.saturating_sub(1);
+        self.resolving_ended(route);
         let waiting = self.routes.insert(route.clone(), Route::At(site.clone(), now.after(RESOLVED)));
         let Some(Route::Resolving(waiting)) = waiting else { return Vec::new() };
         self.jobs -= waiting.len();
@@ -245,7 +299,7 @@ impl Scheduler {
 
     /// Takes the jobs that wait for a destination that could not be resolved.
     pub fn unresolvable(&mut self, route: &RouteKey) -> Vec<Job> {
-        self.resolving = self.resolving.saturating_sub(1);
+        self.resolving_ended(route);
         match self.routes.remove(route) {
             Some(Route::Resolving(waiting)) => {
                 self.jobs -= waiting.len();
@@ -274,7 +328,7 @@ impl Scheduler {
 
     /// Whether a connection to the site that has sent `mails` may wait for another job.
     pub fn may_idle(&mut self, now: Timestamp, id: &SiteId, mails: u32) -> bool {
-        let is_needed = self.connections >= self.most && !self.ready.is_empty();
+        let is_needed = self.are_connections_scarce() && !self.ready.is_empty();
         let Some(site) = self.sites.get_mut(id) else { return false };
         if mails >= MAILS_PER_CONNECTION
             || site.connections > site.allowed()
@@ -326,9 +380,10 @@ impl Scheduler {
         jobs.into_iter().map(|job| (job, until)).collect()
     }
 
-    /// Notes that a connection closed, or did not open.
-    pub fn closed(&mut self, now: Timestamp, id: &SiteId) {
+    /// Notes that a connection closed, or did not open, whose first job was of `account`.
+    pub fn closed(&mut self, now: Timestamp, id: &SiteId, account: AccountKey) {
         self.connections = self.connections.saturating_sub(1);
+        self.connections_of.give_back(account);
         if let Some(site) = self.sites.get_mut(id) {
             site.connections = site.connections.saturating_sub(1);
         }

@@ -170,6 +170,11 @@ impl State {
         }
     }
 
+    /// Whether the recipient at that place is left, and the server `site` caused its last failure.
+    pub fn was_last_at(&self, id: MailId, recipient: usize, site: &str) -> bool {
+        self.left(id, recipient).flatten().is_some_and(|failure| failure.host.eq_ignore_ascii_case(site))
+    }
+
     /// The segment of that number.
     pub fn segment(&self, number: u32) -> Option<&Segment> {
         self.segments.get(&number)

@@ -28,10 +28,15 @@ pub enum Traced {
 
 impl Traced {
     /// Reads the argument of the operator: `Q1f4`, `<id@host>`, or an address. A Message-ID without
-    /// brackets looks like an address: [`Traced::matches`] takes an address for either.
+    /// brackets looks like an address: [`Traced::matches`] takes an address for either. `<>` is the sender
+    /// of reports.
     pub fn parse(text: &str) -> Self {
+        let text = text.trim();
         if let Ok(id) = text.parse() {
             return Traced::Mail(id);
+        }
+        if text == "<>" {
+            return Traced::Address(String::new());
         }
         match text.strip_prefix('<').and_then(|text| text.strip_suffix('>')) {
             Some(id) => Traced::MessageId(id.to_owned()),

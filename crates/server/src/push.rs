@@ -1,7 +1,7 @@
 //! Starts pushes to devices (RFC 8620 §7.2).
 //!
-//! A server pushes what it appends. One that serves JMAP, or sends mail, has what it needs: the mail
-//! key and the way to the internet. A node that only receives has neither, and what arrives there
+//! A server pushes what it appends. One that sends mail, and so each that serves JMAP, has what it
+//! needs: the mail key and the way to the internet. A node that only receives has neither, and what arrives there
 //! is not pushed: it says so when it starts.
 
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use sealpost_vault::entry::LogKey;
 use sealpost_vault::mail_key::MailKeys;
 use sealpost_vault::server_key::ServerKeys;
 
-use crate::sending::{Network, Sending, load_mail_keys};
+use crate::sending::{Network, Sending, Traces, load_mail_keys};
 
 /// Begins to push, if this server does. A server that cannot push serves everything else.
 pub(crate) async fn start(ctx: &Arc<Context>, key: &ServerKeys, sending: Option<&Sending>) -> Option<Pusher> {
@@ -41,9 +41,8 @@ pub(crate) async fn start(ctx: &Arc<Context>, key: &ServerKeys, sending: Option<
 /// `sending.enabled = "off"` means no connections to other servers, and no mail key.
 fn is_on(ctx: &Context, sending: Option<&Sending>) -> bool {
     let settings = &ctx.settings;
-    let has_jmap = !(settings.listen.http.is_empty() && settings.listen.https.is_empty());
     let is_off = settings.sending.enabled == Switch::Off || settings.data.is_none();
-    !is_off && (has_jmap || sending.is_some())
+    !is_off && (settings.listen.serves_jmap() || sending.is_some())
 }
 
 async fn begin(ctx: &Arc<Context>, key: &ServerKeys, sending: Option<&Sending>) -> Result<Pusher> {
@@ -75,7 +74,8 @@ async fn begin(ctx: &Arc<Context>, key: &ServerKeys, sending: Option<&Sending>) 
 
 async fn own_keys(ctx: &Context, key: &ServerKeys) -> Result<MailKeys> {
     let data = ctx.settings.data.as_deref().ok_or_else(|| Error::invalid("there is no data directory"))?;
-    load_mail_keys(data, &[&ctx.store], &LogKey::of(key), &*ctx.random).await
+    let (directory, log_key) = (&ctx.directory, &LogKey::of(key));
+    load_mail_keys(data, Traces { stores: &[&ctx.store], directory, log_key }, &ctx.random).await
 }
 
 /// How push services reach the operator: RFC 8292 §2.1 takes `mailto` and `https`.

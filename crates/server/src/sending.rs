@@ -25,7 +25,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use sealpost_base::{AccountId, Error, Position, Result, Timestamp};
+use sealpost_base::{AccountId, Error, Position, Result, Timestamp, limits};
 use sealpost_delivery::deliverer::{Deliverer, Parts};
 use sealpost_queue::runner::{self, Forms};
 use sealpost_queue::{MailId, Opening, Queue, Stopped, state};
@@ -43,7 +43,7 @@ use tokio::time::Instant;
 
 use crate::survive::survive;
 use forms::Downgraded;
-pub use keys::{KEY_FILE, load as load_mail_keys};
+pub use keys::{KEY_FILE, Traces, load as load_mail_keys};
 pub use network::{Network, resolver};
 use node::QueueNode;
 pub use node::node_name;
@@ -104,7 +104,8 @@ impl Sending {
         let data = ctx.settings.data.clone().ok_or_else(needs_data)?;
         let place = ctx.settings.sending.queue;
         let (store, log_key) = (queue_store(place, &ctx.store, &data).await?, LogKey::of(key));
-        let keys = keys::load(&data, &[&ctx.store, &store], &log_key, &*ctx.random).await?;
+        let traces = Traces { stores: &[&ctx.store, &store], directory: &ctx.directory, log_key: &log_key };
+        let keys = keys::load(&data, traces, &ctx.random).await?;
         let node = QueueNode::load_or_create(&data, &ctx.hostname, &*ctx.random).await?;
         let policies = Arc::new(PolicyFile::load(&data).await);
         let metrics = Arc::new(SendingMetrics::default());
@@ -191,6 +192,27 @@ impl Sending {
     pub fn activity(&self) -> Activity {
         let mut all = Activity::of(&self.0.own);
         self.adopted_queues().values().for_each(|queue| all.add(&Activity::of(queue)));
+        all
+    }
+
+    /// The sites that mail is sent to; the busiest [`limits::QUEUE_METRIC_SITES`] of them are named.
+    pub fn sites(&self) -> runner::SiteLoads {
+        let mut all = self.0.own.runner().sites(limits::QUEUE_METRIC_SITES);
+        for adopted in self.adopted_queues().values() {
+            let other = adopted.runner().sites(limits::QUEUE_METRIC_SITES);
+            all.suspended += other.suspended;
+            for load in other.busiest {
+                match all.busiest.iter_mut().find(|known| known.site == load.site) {
+                    Some(known) => {
+                        known.waiting += load.waiting;
+                        known.connections += load.connections;
+                    }
+                    None => all.busiest.push(load),
+                }
+            }
+        }
+        all.busiest.sort_by_key(|load| std::cmp::Reverse(load.waiting + load.connections));
+        all.busiest.truncate(limits::QUEUE_METRIC_SITES);
         all
     }
 

@@ -75,8 +75,7 @@ impl Server {
         if tls.is_none() && needs_tls {
             return Err(Error::invalid("listening with TLS needs a certificate"));
         }
-        let takes_mail = [&listen.submission, &listen.submissions].iter().any(|all| !all.is_empty());
-        if takes_mail && !settings.sends() {
+        if listen.takes_submissions() && !settings.sends() {
             return Err(Error::invalid(
                 "listen.submission takes mail to send: set sending.enabled to \"auto\" or \"on\"",
             ));

@@ -96,7 +96,7 @@ impl Settings {
 
     fn http_origin(&self) -> Option<String> {
         let listen = &self.listen;
-        if listen.http.is_empty() && listen.https.is_empty() {
+        if !listen.serves_jmap() {
             return None;
         }
         if let Some(url) = &self.http.url {
@@ -152,6 +152,18 @@ pub struct Listen {
     pub metrics: Vec<SocketAddr>,
     /// The directory of the admin socket; none: there is no such socket.
     pub admin: Option<PathBuf>,
+}
+
+impl Listen {
+    /// Whether users submit mail by SMTP.
+    pub fn takes_submissions(&self) -> bool {
+        !(self.submission.is_empty() && self.submissions.is_empty())
+    }
+
+    /// Whether JMAP clients have an address to connect to.
+    pub fn serves_jmap(&self) -> bool {
+        !(self.http.is_empty() && self.https.is_empty())
+    }
 }
 
 /// Where certificate and key come from.
@@ -258,13 +270,16 @@ impl Settings {
         self.trusted_proxies.iter().any(|range| range.contains(peer))
     }
 
-    /// Whether this server sends. By default it does if users can submit mail to it: a server that
-    /// only receives needs no queue, no mail key and no connections to others.
+    /// Whether this server sends. By default it does if users can hand mail to it, over submission or
+    /// JMAP: a server that only receives needs no queue, no mail key and no connections to others. JMAP
+    /// without a data directory has no place for a mail key, so nothing is sent then.
     pub fn sends(&self) -> bool {
         match self.sending.enabled {
             Switch::On => true,
             Switch::Off => false,
-            Switch::Auto => !(self.listen.submission.is_empty() && self.listen.submissions.is_empty()),
+            Switch::Auto => {
+                self.listen.takes_submissions() || self.listen.serves_jmap() && self.data.is_some()
+            }
         }
     }
 
@@ -338,6 +353,27 @@ mod tests {
         (settings.listen.http, settings.listen.https) = (addresses(http), addresses(https));
         settings.http.url = url.map(|url| url.parse().unwrap());
         settings
+    }
+
+    #[test]
+    fn any_listener_that_users_send_by_turns_sending_on() {
+        let sends = |change: &dyn Fn(&mut Settings)| {
+            let mut settings = Settings { data: Some("/nowhere".into()), ..Settings::default() };
+            settings.listen.smtp = vec!["127.0.0.1:25".parse().unwrap()];
+            change(&mut settings);
+            settings.sends()
+        };
+        let at = || vec!["127.0.0.1:1".parse().unwrap()];
+        assert!(!sends(&|_| {}), "it only receives");
+        assert!(sends(&|settings| settings.listen.submission = at()));
+        assert!(sends(&|settings| settings.listen.submissions = at()));
+        assert!(sends(&|settings| settings.listen.http = at()));
+        assert!(sends(&|settings| settings.listen.https = at()));
+        let metrics_only = |settings: &mut Settings| settings.listen.metrics = at();
+        assert!(!sends(&metrics_only));
+        assert!(!sends(&|settings| (settings.listen.https, settings.sending.enabled) = (at(), Switch::Off)));
+        assert!(!sends(&|settings| (settings.listen.https, settings.data) = (at(), None)), "no mail key");
+        assert!(sends(&|settings| settings.sending.enabled = Switch::On));
     }
 
     #[test]

@@ -22,8 +22,8 @@ use lru::LruCache;
 use sealpost_base::{Error, Kind, Result, Timestamp, limits};
 use sealpost_dns::DnsName;
 use sealpost_mailauth::dkim::{Algorithm, SigningKey};
-use sealpost_vault::Store;
 use sealpost_vault::mail_key::MailKeys;
+use sealpost_vault::{ListedObject, Store};
 use tokio::time::Instant;
 
 /// How long the signing keys are cached: a node uses a new key so much later at most.
@@ -31,6 +31,8 @@ pub const KEY_CACHE_TIME: Duration = Duration::from_secs(60);
 /// How long the record of a key stays in DNS after its last signature: mail may be queued for five days
 /// (RFC 5321 §4.5.4.1), and is verified when it arrives.
 pub const KEY_OVERLAP: Duration = Duration::from_secs(7 * 86_400);
+/// The folder of everything that [`DomainKeys`] stores.
+pub const ROOT: &str = note::ROOT;
 /// The algorithms that a domain signs with.
 pub const ALGORITHMS: [Algorithm; 2] = [Algorithm::RsaSha256, Algorithm::Ed25519Sha256];
 
@@ -220,6 +222,18 @@ impl DomainKeys {
     fn lock(&self) -> std::sync::MutexGuard<'_, LruCache<DnsName, Remembered>> {
         self.0.remembered.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether an object of that path and size can be one of a domain's keys.
+pub fn is_stored(object: &ListedObject) -> bool {
+    let mut parts = object.path.split('/');
+    let (root, domain, kind, selector) = (parts.next(), parts.next(), parts.next(), parts.next());
+    root == Some(note::ROOT)
+        && domain.is_some_and(|domain| DnsName::new(domain).is_some())
+        && kind.is_some_and(|kind| [note::KEY, note::ACTIVE, note::RETIRED].contains(&kind))
+        && selector.is_some()
+        && parts.next().is_none()
+        && !object.is_too_large()
 }
 
 /// A key, by the names of its objects.

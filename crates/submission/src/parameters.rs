@@ -122,8 +122,12 @@ pub fn of_recipient<'a>(
             "NOTIFY" => read.notify = Some(notify(keyword, needed()?)?),
             "ORCPT" => {
                 let orcpt = needed()?;
+                // The type is written as it is, so it must not end the parameter.
+                let is_type = |kind: &str| {
+                    !kind.is_empty() && kind.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+                };
                 let is_typed =
-                    orcpt.split_once(';').is_some_and(|(kind, of)| !kind.is_empty() && !of.is_empty());
+                    orcpt.split_once(';').is_some_and(|(kind, of)| is_type(kind) && !of.is_empty());
                 if !is_typed || orcpt.len() > ORCPT_BYTES || orcpt.contains(char::is_control) {
                     return Err(wrong(keyword, "ORCPT is a type, a semicolon and an address"));
                 }
@@ -178,7 +182,8 @@ mod tests {
         }
         let recipient = of_recipient("a@b.example", [("NOTIFY", Some("success,delay"))]).unwrap();
         assert_eq!(recipient.notify, Some(Notify::SUCCESS.and(Notify::DELAY)));
-        for bad in [("NOTIFY", Some("NEVER,SUCCESS")), ("ORCPT", Some("a@b")), ("X", None)] {
+        let injected = ("ORCPT", Some("rfc822 NOTIFY=NEVER;a@b.example"));
+        for bad in [("NOTIFY", Some("NEVER,SUCCESS")), ("ORCPT", Some("a@b")), injected, ("X", None)] {
             assert!(of_recipient("a@b.example", [bad]).is_err(), "{bad:?}");
         }
     }

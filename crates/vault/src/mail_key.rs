@@ -190,6 +190,14 @@ impl MailKeys {
     }
 }
 
+/// Whether `object` has the form of a note. Only the mail key tells whether it is one.
+pub fn looks_like_note(object: &[u8]) -> bool {
+    let Some(rest) = object.strip_prefix(&NOTE_MAGIC) else { return false };
+    let Some((epoch, rest)) = rest.split_first_chunk() else { return false };
+    let epoch = u32::from_be_bytes(*epoch) as usize;
+    (1..=limits::MAIL_KEYS).contains(&epoch) && rest.len() > SALT_BYTES
+}
+
 /// The keys of a key file.
 pub(crate) fn parse(bytes: &[u8]) -> Option<MailKeys> {
     let (head, checksum) = bytes.split_last_chunk::<CHECKSUM_BYTES>()?;
@@ -295,6 +303,20 @@ mod tests {
         ] {
             let refused = keys.open_note(label, name, object.as_ref());
             assert!(refused.is_err_and(|e| e.kind() == Kind::Corrupt));
+        }
+    }
+
+    #[test]
+    fn random_bytes_do_not_look_like_notes() {
+        let random = SeededRandom::new(1);
+        let keys = MailKeys::generate(&random);
+        let note = keys.seal_note("request", "a", b"", &random);
+        assert!(looks_like_note(note.as_ref()));
+        let mut of_no_epoch = note.as_ref().to_vec();
+        of_no_epoch[4..8].copy_from_slice(&[0, 0, 0, 65]);
+        let magic_alone = &note.as_ref()[..4];
+        for noise in [b"", b"SPN\x02".as_slice(), Sealed::marker().as_ref(), magic_alone, &of_no_epoch] {
+            assert!(!looks_like_note(noise), "{noise:?}");
         }
     }
 

@@ -43,3 +43,5 @@ pub const QUEUE_HISTORY_AGE: Duration = Duration::from_secs(30 * 86_400);
 pub const QUEUE_HISTORY_BYTES: u64 = 64 * 1024 * 1024;
 /// Bytes of one request to a queue.
 pub const QUEUE_REQUEST_BYTES: usize = 64 * 1024;
+/// Sites with the most queued mail that the metrics name.
+pub const QUEUE_METRIC_SITES: usize = 20;

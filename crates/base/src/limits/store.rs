@@ -38,6 +38,9 @@ pub const STORE_ANSWER_BYTES: usize = 32 * 1024 * 1024;
 pub const STORE_REFUSAL_BYTES: usize = 64 * 1024;
 /// Mail keys in a key file, earlier ones included.
 pub const MAIL_KEYS: usize = 64;
+/// Objects that a node without a mail key reads to learn whether one sealed them. With more of them it does not
+/// make a key.
+pub const MAIL_KEY_TRACES: usize = 1024;
 /// Bytes of a small value sealed on its own under the mail key.
 pub const MAIL_NOTE_BYTES: usize = 1024 * 1024;
 /// Records that a starting node reads to check that its server key authenticates them.

@@ -96,12 +96,29 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     }
 }
 
+/// As long as the longest selector of a key.
+const LONGEST_SELECTOR: &str = "ed25519-20261127abcd";
+
 /// The domain that a command line names.
 fn name(domain: &str) -> Result<DnsName> {
-    let is_allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.');
-    let is_domain = |name: &DnsName| name.as_str().contains('.') && name.as_str().bytes().all(is_allowed);
+    // RFC 5321 §4.1.2.
+    let is_label = |label: &str| {
+        let is_allowed = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
+        label.bytes().all(is_allowed) && !label.starts_with('-') && !label.ends_with('-')
+    };
+    // An address of a host is no domain.
+    let is_number = |label: &str| label.bytes().all(|b| b.is_ascii_digit());
+    let is_domain = |name: &DnsName| {
+        let text = name.as_str();
+        text.split('.').all(is_label) && text.rsplit_once('.').is_some_and(|(_, last)| !is_number(last))
+    };
     let wrong = || Usage(format!("{domain:?} is not a domain such as example.org"));
-    DnsName::new(domain.trim()).filter(is_domain).ok_or_else(|| wrong().into())
+    let name = DnsName::new(domain.trim()).filter(is_domain).ok_or_else(wrong)?;
+    if records::key_name(&name, LONGEST_SELECTOR).is_none() {
+        let why = "is too long: the records of its keys could not have names";
+        return Err(Usage(format!("{name} {why}")).into());
+    }
+    Ok(name)
 }
 
 /// A key as it is shown.

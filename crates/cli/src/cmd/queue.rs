@@ -4,6 +4,7 @@
 //! waits until that has made them.
 
 mod change;
+mod chosen;
 mod list;
 mod requests;
 mod rules;

@@ -35,8 +35,8 @@ Examples:
   sealpost trace @example.com --limit 100"
 )]
 pub struct Args {
-    /// An address, a Message-ID, or the id of a mail
-    #[arg(value_name = "MESSAGE-ID|ADDRESS|ID")]
+    /// An address, a Message-ID, or the id of a mail; "<>" for reports
+    #[arg(value_name = "MESSAGE-ID|ADDRESS|ID", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     mail: String,
     /// At most so many mails of each node, the last ones
     #[arg(long, value_name = "N", default_value_t = 20)]

@@ -386,7 +386,7 @@ pub const KEYS: &[Key] = &[
         "sending.enabled",
         Choice,
         settings.sending.enabled,
-        "Whether the server sends mail. \"auto\": if users can submit mail, so listen.submission or listen.submissions has an address; a server that only receives needs no queue and no mail key. \"off\" also turns off pushes to devices of JMAP clients."
+        "Whether the server sends mail. \"auto\": if users can send with it: listen.submission, submissions, http or https has an address; a server that only receives needs no queue and no mail key. \"off\" also turns off pushes to devices of JMAP clients."
     ),
     key!(
         "sending.queue",

@@ -45,6 +45,11 @@ fn problem(problem: ConnectProblem) -> StsProblem {
 async fn exchange(stream: &mut dyn Stream, request: &[u8]) -> Option<Vec<u8>> {
     stream.write_all(request).await.ok()?;
     stream.flush().await.ok()?;
+    response(stream).await
+}
+
+/// Reads a response.
+pub(crate) async fn response(stream: &mut dyn Stream) -> Option<Vec<u8>> {
     let mut input = BytesMut::new();
     let head = loop {
         if let Some(head) = parse_head(&input)? {
@@ -128,7 +133,8 @@ async fn chunked(stream: &mut dyn Stream, mut input: BytesMut) -> Option<Vec<u8>
     loop {
         match httparse::parse_chunk_size(&input).ok()? {
             httparse::Status::Complete((line, size)) => {
-                let size = usize::try_from(size).ok().filter(|size| body.len() + size <= STS_POLICY_BYTES)?;
+                let room = STS_POLICY_BYTES.saturating_sub(body.len());
+                let size = usize::try_from(size).ok().filter(|size| *size <= room)?;
                 if size == 0 {
                     return Some(body);
                 }

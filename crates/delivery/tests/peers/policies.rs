@@ -220,6 +220,12 @@ async fn unavailable_policies_do_not_delay_mail_for_long() {
             "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\nfffffffff\r\n",
             "sts-policy-fetch-error",
         ),
+        // Sizes that add up to more than a number holds.
+        (
+            "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n\
+             2\r\nve\r\nffffffffffffffff\r\nrsion\r\n0\r\n\r\n",
+            "sts-policy-fetch-error",
+        ),
         ("SSH-2.0-x\r\n", "sts-policy-fetch-error"),
         (&*endless, "sts-policy-fetch-error"),
         (large, "sts-policy-fetch-error"),

@@ -137,6 +137,23 @@ fn hostile_text_stays_in_its_place() {
 }
 
 #[test]
+fn other_text_in_utf8_uses_the_global_types_too() {
+    let plain = mail(Timestamp(0), 1, &["u@there.example"]);
+    let (mut of_envid, mut of_orcpt) = (plain.clone(), plain.clone());
+    of_envid.envid = Some("ä".to_owned());
+    of_orcpt.recipients[0].orcpt = Some("utf-8;用户@例え.example".to_owned());
+    let refused_in_utf8 = Failure { text: "550 5.1.1 沒有這個用戶".to_owned(), ..refused() };
+    for (mail, failure) in [(&of_envid, &refused()), (&of_orcpt, &refused()), (&plain, &refused_in_utf8)] {
+        let text = text_of(&reports(mail, MESSAGE, Action::Failed, Some(failure))[0]);
+        assert!(text.contains("Content-Type: message/global-delivery-status"), "{text}");
+        let (head, _) = text.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains("Content-Transfer-Encoding: 8bit"), "{text}");
+    }
+    let text = text_of(&reports(&plain, MESSAGE, Action::Failed, Some(&refused()))[0]);
+    assert!(text.contains("message/delivery-status") && !text.contains("8bit"), "{text}");
+}
+
+#[test]
 fn addresses_in_utf8_use_the_global_types() {
     let mail = mail(Timestamp(0), 1, &["用户@例え.example"]);
     let failure = Failure { status: EXPIRED, ..refused() };

@@ -42,10 +42,12 @@ pub(super) fn message(report: &Report<'_>, recipients: &[Reported<'_>], action: 
     let is_utf8 = report.mail.facts.utf8_header
         || !report.mail.from.is_ascii()
         || !returned.is_ascii()
-        || recipients.iter().any(|reported| !reported.recipient.address.is_ascii());
+        || report.mail.envid.as_ref().is_some_and(|envid| !envid.is_ascii())
+        || recipients.iter().any(|reported| !is_ascii(reported));
     let explained = explanation(report, recipients, action);
     let status = status(report, recipients, is_utf8);
-    let boundary = boundary(&[explained.as_bytes(), status.as_bytes(), returned], id);
+    let parts = [explained.as_bytes(), status.as_bytes(), returned];
+    let boundary = boundary(&parts, id);
     let (subject, kind) = match action {
         Action::Failed => ("Undelivered mail returned to sender", "failed"),
         Action::Delayed => ("Delayed mail (still being retried)", "delayed"),
@@ -94,7 +96,8 @@ pub(super) fn message(report: &Report<'_>, recipients: &[Reported<'_>], action: 
         host = report.host,
         to = plain(&report.mail.from, ADDRESS_BYTES),
         date = date_of(report.now),
-        whole = if is_utf8 || !returned.is_ascii() || !explained.is_ascii() { "8bit" } else { "7bit" },
+        // RFC 2045 §6.4: no part has an encoding that goes beyond that of the whole.
+        whole = if parts.iter().all(|part| part.is_ascii()) { "7bit" } else { "8bit" },
         of_text = encoding(explained.as_bytes()),
         of_status = encoding(status.as_bytes()),
         of_returned = encoding(returned),
@@ -108,6 +111,14 @@ pub(super) fn message(report: &Report<'_>, recipients: &[Reported<'_>], action: 
     message.extend_from_slice(format!("\r\n--{boundary}--\r\n").as_bytes());
     debug_assert!(message.len() <= limits::QUEUE_INLINE_BYTES);
     message
+}
+
+/// Whether the addresses of a recipient, and what was said of it, need no internationalized parts.
+fn is_ascii(reported: &Reported<'_>) -> bool {
+    let Reported { recipient, failure, .. } = reported;
+    recipient.address.is_ascii()
+        && recipient.orcpt.as_ref().is_none_or(|orcpt| orcpt.is_ascii())
+        && failure.is_none_or(|failure| failure.text.is_ascii() && failure.host.is_ascii())
 }
 
 /// The text for people.

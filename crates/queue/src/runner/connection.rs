@@ -129,6 +129,7 @@ impl Shared {
     /// Opens a connection and sends the jobs of its site, until it was idle for [`IDLE`] or another site
     /// needs the connection.
     async fn connection(self: Arc<Self>, site: SiteId, first: Job) {
+        let account = first.account;
         let (mut next, mut mails, mut open) = (Some(first), 0, None::<Box<dyn Connection>>);
         let mut was_idle = false;
         while let Some(job) = next.take() {
@@ -151,7 +152,7 @@ impl Shared {
         if let Some(connection) = open {
             connection.quit().await;
         }
-        self.dispatch().scheduler.closed(self.now(), &site);
+        self.dispatch().scheduler.closed(self.now(), &site, account);
         self.wake.notify_one();
     }
 

@@ -125,12 +125,19 @@ impl Shared {
             Err(e) if matches!(e.kind(), Kind::NotFound | Kind::Corrupt) => return Ok(None),
             Err(e) => return Err(e),
         };
-        let site = |domain: &str| match &selector.site {
+        // After a restart the scheduler knows no site of mail that waits: there its last failure tells.
+        let site = |place: usize, domain: &str| match &selector.site {
             None => true,
-            Some(site) => self.dispatch().scheduler.is_at(domain, &mail.from, site),
+            Some(site) => {
+                self.dispatch().scheduler.is_at(domain, &mail.from, site)
+                    || self.queue.state().was_last_at(id, place, site)
+            }
         };
-        let matches = |domain: String| selector.matches(&mail.from, &domain) && site(&domain);
-        let matches = mail.recipients.iter().any(|recipient| matches(recipient.domain()));
+        let mut recipients = mail.recipients.iter().enumerate();
+        let matches = recipients.any(|(place, recipient)| {
+            let domain = recipient.domain();
+            selector.matches(&mail.from, &domain) && site(place, &domain)
+        });
         Ok(matches.then_some(mail))
     }
 

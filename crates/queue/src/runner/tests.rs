@@ -208,6 +208,7 @@ async fn an_unreachable_site_is_suspended_and_retried() {
     tokio::time::sleep(Duration::from_secs(120)).await;
     assert!(fixture.servers.attempts("dead.example") <= 12, "{}", fixture.servers.attempts("dead.example"));
     assert_eq!(fixture.queue.state().len(), 200);
+    assert_eq!(fixture.runner.sites(1).suspended, 1);
     let suspended = fixture.runner.status().sites.into_iter().find(|(site, ..)| site == "dead.example");
     assert!(suspended.unwrap().4.is_some());
     let why = fixture.queue.state().left(MailId(150), 0).unwrap().unwrap();
@@ -219,6 +220,26 @@ async fn an_unreachable_site_is_suspended_and_retried() {
     fixture.drain(DAY).await;
     assert!(fixture.queue.state().is_empty());
     assert_eq!(fixture.servers.deliveries().len(), 201);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_busiest_sites_are_named() {
+    let fixture = Fixture::new().await;
+    for n in 0..200 {
+        fixture.accept(1, &[&format!("u{n}@there.example")]).await;
+    }
+    fixture.accept(2, &["u@elsewhere.example"]).await;
+    let mut most_waiting = 0;
+    while !fixture.queue.state().is_empty() {
+        let loads = fixture.runner.sites(1);
+        assert!(loads.busiest.len() <= 1 && loads.suspended == 0, "{loads:?}");
+        if let [load] = &loads.busiest[..] {
+            assert!(load.site == "there.example" || load.waiting == 0, "{load:?}");
+            most_waiting = most_waiting.max(load.waiting);
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert!(most_waiting > 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -397,6 +418,28 @@ async fn requests_of_other_processes_are_carried_out_once() {
     assert_eq!(fixture.queue.state().len(), 1);
     ask(Action::RemoveRule(0), domain).await;
     assert!(fixture.queue.state().is_empty());
+}
+
+/// A process that has just started knows of no mail where it goes, but where it was tried last.
+#[tokio::test(start_paused = true)]
+async fn requests_about_a_site_find_mail_after_a_restart() {
+    use crate::request::{Action, Request, submit};
+    let clock = Arc::new(TokioClock::new());
+    let (servers, store) = (Servers::new(clock.clone()), Store::memory());
+    servers.set("slow.example", refused(450, (4, 7, 1), Reason::RecipientRefused));
+    let former = Fixture::on(&store, &servers, &clock).await;
+    former.accept(1, &["u@slow.example"]).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let owner = Fixture::with(&store, &servers, &clock, 100, 3).await;
+    let keys = MailKeys::generate(&SeededRandom::new(77));
+    for (site, left) in [("mx.elsewhere.example", 1), ("mx.there.example", 0)] {
+        let selector = Selector { site: Some(site.to_owned()), ..Selector::default() };
+        let request = Request { action: Action::Remove, selector, by: "test".to_owned() };
+        let (node, random) = (crate::node_id("a"), SeededRandom::new(5));
+        submit(&store, &keys, node, &request, clock.now(), &random).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(40)).await;
+        assert_eq!(owner.queue.state().len(), left, "{site}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

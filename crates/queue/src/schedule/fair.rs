@@ -1,4 +1,4 @@
-//! [`RoundRobin`]: values of several owners, handed out by turns.
+//! [`RoundRobin`]: values of several owners, handed out by turns; and [`Shares`]: how much each of them has.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
@@ -8,6 +8,35 @@ pub(crate) struct RoundRobin<K, V> {
     ring: VecDeque<K>,
     queues: HashMap<K, VecDeque<V>>,
     len: usize,
+}
+
+/// How much of something each owner has.
+pub(crate) struct Shares<K>(HashMap<K, usize>);
+
+impl<K> Default for Shares<K> {
+    fn default() -> Self {
+        Shares(HashMap::new())
+    }
+}
+
+impl<K: Copy + Eq + Hash> Shares<K> {
+    /// How much `owner` has.
+    pub(crate) fn of(&self, owner: K) -> usize {
+        self.0.get(&owner).copied().unwrap_or(0)
+    }
+
+    /// `owner` gets one more.
+    pub(crate) fn add(&mut self, owner: K) {
+        *self.0.entry(owner).or_insert(0) += 1;
+    }
+
+    /// `owner` gives one back.
+    pub(crate) fn give_back(&mut self, owner: K) {
+        match self.0.get_mut(&owner) {
+            Some(share) if *share > 1 => *share -= 1,
+            _ => drop(self.0.remove(&owner)),
+        }
+    }
 }
 
 impl<K, V> Default for RoundRobin<K, V> {
@@ -42,6 +71,17 @@ impl<K: Copy + Eq + Hash, V> RoundRobin<K, V> {
             self.ring.push_back(owner);
         }
         Some((owner, value))
+    }
+
+    /// The same among the owners that `is_allowed` names.
+    pub(crate) fn pop_where(&mut self, mut is_allowed: impl FnMut(K) -> bool) -> Option<(K, V)> {
+        for _ in 0..self.ring.len() {
+            if is_allowed(*self.ring.front()?) {
+                return self.pop();
+            }
+            self.ring.rotate_left(1);
+        }
+        None
     }
 
     /// How many values there are.

@@ -17,8 +17,9 @@ struct World {
     scheduler: Scheduler,
     now: Timestamp,
     takes: Duration,
-    /// Connections: site, the mail being sent, when that is done, mails so far.
-    open: Vec<(SiteId, Job, Timestamp, u32)>,
+    /// Connections: site, the account that each is opened for, the mail being sent, when that is done, mails so
+    /// far.
+    open: Vec<(SiteId, AccountKey, Job, Timestamp, u32)>,
     sent: Vec<(Timestamp, Job)>,
     opened: usize,
 }
@@ -48,7 +49,7 @@ impl World {
                 }
                 Action::Connect(site, job) => {
                     self.opened += 1;
-                    self.open.push((site, job, self.now.after(self.takes), 0));
+                    self.open.push((site, job.account, job, self.now.after(self.takes), 0));
                 }
                 Action::Reuse(..) | Action::Close(_) => panic!("no connection is idle here"),
             }
@@ -56,16 +57,16 @@ impl World {
         self.now = self.now.after(Duration::from_millis(1));
         let (now, takes) = (self.now, self.takes);
         let mut still = Vec::new();
-        for (site, job, done, mails) in std::mem::take(&mut self.open) {
+        for (site, account, job, done, mails) in std::mem::take(&mut self.open) {
             if done > now {
-                still.push((site, job, done, mails));
+                still.push((site, account, job, done, mails));
                 continue;
             }
             self.sent.push((now, job));
             self.scheduler.succeeded(now, &site);
             match self.scheduler.next_job(now, &site, mails + 1) {
-                Some(next) => still.push((site, next, now.after(takes), mails + 1)),
-                None => self.scheduler.closed(now, &site),
+                Some(next) => still.push((site, account, next, now.after(takes), mails + 1)),
+                None => self.scheduler.closed(now, &site, account),
             }
         }
         self.open = still;
@@ -94,6 +95,66 @@ fn a_lone_mail_leaves_within_a_second_behind_many() {
         let (at, _) = sent.unwrap_or_else(|| panic!("{sites} sites, {connections} connections"));
         assert!(at.since(offered) < Duration::from_secs(1));
     }
+}
+
+/// Name servers that answer nothing.
+#[test]
+fn slow_destinations_of_one_account_delay_no_other() {
+    let mut scheduler = Scheduler::new(100);
+    (0..1000).for_each(|n| scheduler.offer(NOW, job(n, 1, &format!("d{n}.example"))).unwrap());
+    let resolved_for = |scheduler: &mut Scheduler| {
+        let actions = std::iter::from_fn(|| scheduler.next(NOW));
+        let accounts = actions.map(|action| match action {
+            Action::Resolve(route, _) => route,
+            other => panic!("{other:?}"),
+        });
+        accounts.collect::<Vec<_>>()
+    };
+    assert_eq!(resolved_for(&mut scheduler).len(), RESOLVING);
+    // Also where the other account has mail that waits for its turn.
+    scheduler.offer(NOW, job(2000, 2, "other.example")).unwrap();
+    scheduler.offer(NOW, job(2001, 3, "d999.example")).unwrap();
+    let mut resolved = resolved_for(&mut scheduler);
+    resolved.sort();
+    assert_eq!(resolved, ["d999.example".into(), "other.example".into()]);
+    let site: SiteId = "mx.example".into();
+    scheduler.resolved(NOW, &"d999.example".into(), site.clone());
+    assert!(matches!(scheduler.next(NOW), Some(Action::Connect(..))));
+    // What the others have left is not the first one's.
+    (0..100).for_each(|n| scheduler.offer(NOW, job(n, n as u32 % 3 + 10, &format!("e{n}.example"))).unwrap());
+    let (before, actions) = (scheduler.resolving, std::iter::from_fn(|| scheduler.next(NOW)));
+    let begun = actions.filter(|action| matches!(action, Action::Resolve(..))).count();
+    assert_eq!((before, begun), (RESOLVING + 1, 3 * FEW));
+}
+
+/// Servers that accept connections and say nothing.
+#[test]
+fn stalled_connections_of_one_account_delay_no_other() {
+    let mut scheduler = Scheduler::new(100);
+    let connect = |scheduler: &mut Scheduler| {
+        let mut connected = Vec::new();
+        while let Some(action) = scheduler.next(NOW) {
+            match action {
+                Action::Resolve(route, _) => drop(scheduler.resolved(NOW, &route, route.clone())),
+                Action::Connect(site, job) => connected.push((site, job.account)),
+                Action::Reuse(..) | Action::Close(_) => panic!("no connection is idle here"),
+            }
+        }
+        connected
+    };
+    (0..1000).for_each(|n| scheduler.offer(NOW, job(n, 1, &format!("d{n}.example"))).unwrap());
+    let stalled = connect(&mut scheduler);
+    assert_eq!(stalled.len(), 100 - 100 / CONNECTIONS_RESERVE);
+    (2000..2010).for_each(|n| scheduler.offer(NOW, job(n, 2, &format!("e{n}.example"))).unwrap());
+    scheduler.offer(NOW, job(3000, 3, "local")).unwrap();
+    let others = connect(&mut scheduler);
+    assert_eq!(others.iter().filter(|(_, account)| *account == 2).count(), FEW);
+    assert_eq!(others.iter().filter(|(_, account)| *account == 3).count(), 1);
+    // One that ends makes place for the next of those that may have more.
+    scheduler.closed(NOW, &others[0].0, others[0].1);
+    assert_eq!(connect(&mut scheduler).len(), 1);
+    stalled.iter().for_each(|(site, account)| scheduler.closed(NOW, site, *account));
+    assert!(connect(&mut scheduler).len() > 80, "everybody's again");
 }
 
 #[test]
@@ -139,7 +200,7 @@ fn failures_halve_and_five_suspend_with_backoff() {
         let action = scheduler.next(now);
         let Some(Action::Connect(..)) = action else { panic!("attempt {attempt}: {action:?}") };
         back = scheduler.failed(now, &site, &random);
-        scheduler.closed(now, &site);
+        scheduler.closed(now, &site, 1);
         assert_eq!(back.is_empty(), attempt < 4);
     }
     assert_eq!((back.len(), scheduler.len()), (295, 0));
@@ -159,7 +220,7 @@ fn failures_halve_and_five_suspend_with_backoff() {
             }
         }
         let back = scheduler.failed(now, &site, &random);
-        scheduler.closed(now, &site);
+        scheduler.closed(now, &site, 1);
         assert_eq!(back.len(), 9, "one tries, the others come back");
     }
     let waits: Vec<u64> = pauses.windows(2).map(|two| two[1].since(two[0]).as_secs()).collect();
@@ -259,6 +320,6 @@ fn idle_connections_make_way_when_no_more_may_be_opened() {
     assert_eq!(scheduler.next(NOW), Some(Action::Close(site.clone())));
     assert_eq!(scheduler.next(NOW), None);
     assert!(!scheduler.may_idle(NOW, &site, 1), "another one would be in the way");
-    scheduler.closed(NOW, &site);
+    scheduler.closed(NOW, &site, 1);
     assert!(matches!(scheduler.next(NOW), Some(Action::Connect(..))));
 }

@@ -2,6 +2,7 @@
 
 use sealpost_base::metrics::Counter;
 use sealpost_push::Pusher;
+use sealpost_queue::runner::SiteLoads;
 use sealpost_session::Context;
 use sealpost_vault::StoreStats;
 
@@ -67,6 +68,8 @@ pub(super) struct View<'a> {
     pub(super) ctx: &'a Context,
     /// `None` if the server sends nothing: then there are no series about it.
     pub(super) sending: Option<&'a Sending>,
+    /// Where it sends; empty if it sends nothing.
+    pub(super) sites: SiteLoads,
     /// `None` if the server pushes nothing to devices.
     pub(super) push: Option<&'a Pusher>,
     pub(super) process: Process,
@@ -82,6 +85,7 @@ impl<'a> View<'a> {
         View {
             ctx,
             sending,
+            sites: sending.map(Sending::sites).unwrap_or_default(),
             push,
             process: Process::read(),
             store: ctx.store.stats(),

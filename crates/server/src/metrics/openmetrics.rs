@@ -21,7 +21,7 @@ pub(super) const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0
 /// What ends a page; without it, a page was cut short.
 pub(super) const END: &str = "# EOF\n";
 
-/// Labels of one series. Names and values are ours, but for the version, and none needs more than escaping.
+/// Labels of one series. Names are ours; versions and names of sites need no more than escaping.
 pub(super) type Labels<'a> = &'a [(&'a str, &'a str)];
 
 impl Kind {

@@ -22,7 +22,9 @@ const ENDING: Duration = Duration::from_secs(60);
 
 /// Looks for lost nodes until the server stops.
 pub(super) async fn run(inner: Arc<Inner>) {
-    let (mut leases, mut looked) = (Leases::default(), HashMap::new());
+    let (clock, random) = (inner.ctx.clock.clone(), inner.ctx.random.clone());
+    let mut leases = Leases::new(inner.store.clone(), inner.log_key.clone(), clock, random);
+    let mut looked = HashMap::new();
     loop {
         tokio::select! {
             () = inner.ctx.shutdown.wait() => return,
@@ -30,7 +32,7 @@ pub(super) async fn run(inner: Arc<Inner>) {
         }
         take_back(&inner).await;
         release(&inner).await;
-        match leases.expired(&inner.store, inner.node.id()).await {
+        match leases.expired(inner.node.id()).await {
             Ok(expired) => adopt_all(&inner, &expired, &mut looked).await,
             Err(error) => tracing::warn!(%error, "cannot look for queues of lost nodes"),
         }

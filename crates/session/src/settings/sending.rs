@@ -115,7 +115,7 @@ impl Sending {
 /// Whether the server sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Switch {
-    /// If it takes mail from users: a submission listener is configured.
+    /// If it takes mail from users: a submission or an HTTP listener is configured.
     #[default]
     Auto,
     /// Yes.

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::name_args::NameArgs;
 use crate::data_dir::DataDir;
+use crate::exit::Usage;
 use crate::global::Global;
 
 /// Arguments of `sealpost account allow-from`.
@@ -58,6 +59,10 @@ pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     };
     let sender = data_dir.alias_name(address)?;
+    // Other mail servers write it so; here it would be one address with a star.
+    if let (Some(domain), false) = (sender.to_string().strip_prefix("*@"), args.remove) {
+        return Err(Usage(format!("for all addresses of {domain} write @{domain}")).into());
+    }
     let changed = data_dir.directory.update(&name, |record| {
         let changed = record.change_sending(|sending| match args.remove {
             true => Ok(sending.forbid(&sender)),

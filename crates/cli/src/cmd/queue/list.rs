@@ -7,12 +7,13 @@ use anyhow::Result;
 use sealpost_base::Timestamp;
 use sealpost_mailformat::date::rfc3339;
 use sealpost_queue::MailId;
-use sealpost_queue::event::Selector;
-use sealpost_queue::state::{Flags, Row, SEVERAL, State, seconds};
+use sealpost_queue::state::{Flags, Row, State, seconds};
 use sealpost_queue::status::waits;
 use serde::Serialize;
 
+use super::chosen::{Chosen, choose};
 use super::rules::RuleRow;
+use super::selector::MailArgs;
 use crate::cmd::stats::bytes;
 use crate::global::Global;
 use crate::output::{age, counted};
@@ -31,23 +32,17 @@ const DOMAINS: usize = 20;
 #[command(after_help = "Examples:
   sealpost queue list
   sealpost queue list --domain example.com --limit 1000
+  sealpost queue list --site mx.example.com
   sealpost queue list --summary
   sealpost queue list --json | jq '.mails[].why'")]
 pub(super) struct Args {
-    /// Mail from this address, @DOMAIN for all of a domain, or "<>" for reports
-    #[arg(long, value_name = "ADDRESS")]
-    sender: Option<String>,
-    /// Mail with a recipient in this domain
-    #[arg(long, value_name = "DOMAIN")]
-    domain: Option<String>,
-    /// The queue of this node [default: all]
-    #[arg(long, value_name = "NAME")]
-    node: Option<String>,
+    #[command(flatten)]
+    mail: MailArgs,
     /// At most so many mails, the oldest first
     #[arg(long, value_name = "N", default_value_t = 100)]
     limit: usize,
     /// Print counts by reason and domain, and rules, instead of mails
-    #[arg(long, conflicts_with_all = ["sender", "domain"])]
+    #[arg(long, conflicts_with_all = ["ids", "sender", "domain", "site"])]
     summary: bool,
 }
 
@@ -82,19 +77,20 @@ struct Listed {
 
 pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let queues = Queues::open(global, Purpose::Read).await?;
-    let nodes = queues.of_node(args.node.as_deref()).await?;
+    let nodes = queues.of_node(args.mail.node.as_deref()).await?;
     let now = queues.data_dir.clock.now();
     if args.summary {
         let summaries: Vec<Summary> = nodes.iter().map(|queue| Summary::of(queue, now)).collect();
         global.output().show(&summaries, |all| all.iter().map(Summary::lines).collect())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let lower = |text: Option<String>| text.map(|text| text.trim().to_lowercase());
-    let wanted = Selector { sender: lower(args.sender), domain: lower(args.domain), ..Selector::default() };
+    let wanted = args.mail.selector();
     let mut listed = Listed { mails: Vec::new(), has_more: false, queued: 0 };
     for queue in &nodes {
         listed.queued += queue.view.state().len();
-        add(queue, &wanted, args.limit, now, &mut listed).await;
+        let (chosen, has_more) = choose(queue, &wanted, args.limit - listed.mails.len()).await;
+        listed.has_more |= has_more;
+        listed.mails.extend(chosen.into_iter().filter_map(|chosen| MailRow::of(queue, chosen, now)));
     }
     for queue in &nodes {
         if let Some(why) = queue.view.state().all_held() {
@@ -104,50 +100,6 @@ pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let has_several = nodes.len() > 1;
     global.output().show(&listed, |listed| listed.lines(has_several))?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Adds the selected mails of a queue.
-async fn add(queue: &NodeQueue, wanted: &Selector, limit: usize, now: Timestamp, listed: &mut Listed) {
-    let state = queue.view.state();
-    let domain = wanted.domain.as_deref();
-    let may_match =
-        |row: &Row| row.domain == SEVERAL || domain.is_none_or(|domain| state.domain(row) == Some(domain));
-    for (id, row) in state.rows().from(MailId(0)).filter(|(_, row)| may_match(row)) {
-        if listed.mails.len() >= limit && !wanted.is_given() {
-            listed.has_more = true;
-            return;
-        }
-        let read = queue.view.read(id).await;
-        if let Ok(mail) = &read
-            && wanted.is_given()
-            && !mail.recipients.iter().any(|recipient| wanted.matches(&mail.from, &recipient.domain()))
-        {
-            continue;
-        }
-        if listed.mails.len() >= limit {
-            listed.has_more = true;
-            return;
-        }
-        let recipients = read.as_ref().map(|mail| mail.recipients.iter().take(RECIPIENTS));
-        let waits = waits(state, id, row, now);
-        let why = match &read {
-            Ok(_) => waits.why,
-            Err(e) => format!("it cannot be read: {e}"),
-        };
-        listed.mails.push(MailRow {
-            node: queue.name.clone(),
-            id: id.to_string(),
-            recipients: recipients.into_iter().flatten().map(|r| r.address.clone()).collect(),
-            from: read.ok().map(|mail| mail.from),
-            left: row.recipients,
-            size: row.size,
-            accepted: rfc3339(seconds(row.accepted)),
-            attempts: row.attempts,
-            why,
-            until: waits.until.map(rfc3339),
-            age: age(now.since(seconds(row.accepted))),
-        });
-    }
 }
 
 impl Listed {
@@ -170,6 +122,31 @@ impl Listed {
 }
 
 impl MailRow {
+    /// A chosen mail; `None` if it is not queued.
+    fn of(queue: &NodeQueue, Chosen { id, mail }: Chosen, now: Timestamp) -> Option<Self> {
+        let state = queue.view.state();
+        let row = state.rows().get(id)?;
+        let recipients = mail.as_ref().map(|mail| mail.recipients.iter().take(RECIPIENTS));
+        let waits = waits(state, id, row, now);
+        let why = match &mail {
+            Ok(_) => waits.why,
+            Err(e) => format!("it cannot be read: {e}"),
+        };
+        Some(MailRow {
+            node: queue.name.clone(),
+            id: id.to_string(),
+            recipients: recipients.into_iter().flatten().map(|r| r.address.clone()).collect(),
+            from: mail.ok().map(|mail| mail.from),
+            left: row.recipients,
+            size: row.size,
+            accepted: rfc3339(seconds(row.accepted)),
+            attempts: row.attempts,
+            why,
+            until: waits.until.map(rfc3339),
+            age: age(now.since(seconds(row.accepted))),
+        })
+    }
+
     fn line(&self, has_several: bool) -> String {
         let node = if has_several { format!("{} ", self.node) } else { String::new() };
         let from = match self.from.as_deref() {

@@ -9,13 +9,14 @@ use sealpost_queue::event::Selector;
 #[derive(clap::Args, Debug, Default)]
 pub(super) struct SelectorArgs {
     /// Mail from this address, @DOMAIN for all of a domain, or "<>" for reports
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = criterion)]
     pub sender: Option<String>,
     /// Mail with a recipient in this domain
-    #[arg(long, value_name = "DOMAIN")]
+    #[arg(long, value_name = "DOMAIN", value_parser = criterion)]
     pub domain: Option<String>,
-    /// Mail that goes to this mail server
-    #[arg(long, value_name = "HOST")]
+    /// Mail that goes to this mail server: the one of the last attempt, or that DNS named since the server
+    /// started
+    #[arg(long, value_name = "HOST", value_parser = criterion)]
     pub site: Option<String>,
 }
 
@@ -62,6 +63,22 @@ impl MailArgs {
     }
 }
 
+/// Bytes of an address, a domain or a host, at most.
+const CRITERION_BYTES: usize = 320;
+
+/// An address, a domain or a host. An empty one, as of a variable that is not set, selects nothing: as a
+/// sender it would be that of all reports.
+fn criterion(text: &str) -> Result<String, String> {
+    let trimmed = text.trim().trim_end_matches('.');
+    if trimmed.is_empty() {
+        return Err("it is empty; \"<>\" is the sender of reports".to_owned());
+    }
+    if trimmed.len() > CRITERION_BYTES || trimmed.contains(char::is_control) {
+        return Err("it is no address and no name of a domain or host".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
 /// A time such as `90s`, `30m`, `2h` or `3d`.
 pub(super) fn span(text: &str) -> Result<Duration, String> {
     let wrong = || format!("{text:?} is not a time such as 30m, 2h or 3d");
@@ -90,6 +107,16 @@ mod tests {
         }
         for text in ["", "5", "h", "0m", "-1h", "1.5h", "2 h", "99999999999999999999d", "1w"] {
             assert!(span(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn empty_criteria_are_refused() {
+        for text in ["<>", "@example.org", "example.org.", " x ", "localhost"] {
+            assert!(criterion(text).is_ok(), "{text}");
+        }
+        for text in ["", " ", "\n", ".", "a\nb", &"x".repeat(400)] {
+            assert!(criterion(text).is_err(), "{text}");
         }
     }
 

@@ -8,13 +8,14 @@ use sealpost_base::{AccountId, Timestamp};
 use sealpost_mailformat::date::rfc3339;
 use sealpost_queue::MailId;
 use sealpost_queue::envelope::{Body, Mail, Source, TlsDemand};
-use sealpost_queue::event::Selector;
 use sealpost_queue::state::{expires, seconds};
 use sealpost_queue::status::waits;
 use sealpost_queue::trace::Traced;
 use serde::Serialize;
 
+use super::chosen::{Chosen, choose};
 use super::requests::meant;
+use super::selector::MailArgs;
 use crate::cmd::stats::bytes;
 use crate::cmd::trace::Step;
 use crate::data_dir::DataDir;
@@ -23,20 +24,19 @@ use crate::global::Global;
 use crate::queues::{NodeQueue, Queues};
 use crate::store::Purpose;
 
+/// The most mails shown at once.
+const MAILS: usize = 100;
 /// The most recipients shown of one mail without `--json`.
 const RECIPIENTS: usize = 50;
 
 /// Arguments of `sealpost queue show`.
 #[derive(clap::Args)]
-#[command(after_help = "Example:
-  sealpost queue show Q1f4")]
+#[command(after_help = "Examples:
+  sealpost queue show Q1f4
+  sealpost queue show --site mx.example.com")]
 pub(super) struct Args {
-    /// Mails by their ids, as `list` prints them
-    #[arg(value_name = "ID", required = true)]
-    ids: Vec<MailId>,
-    /// On the queue of this node [default: on any]
-    #[arg(long, value_name = "NAME")]
-    node: Option<String>,
+    #[command(flatten)]
+    mail: MailArgs,
 }
 
 #[derive(Serialize)]
@@ -73,13 +73,18 @@ struct RecipientRow {
 
 pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let queues = Queues::open(global, Purpose::Read).await?;
-    let selector = Selector { mails: Some(args.ids.clone()), ..Selector::default() };
-    let nodes = meant(&queues, args.node.as_deref(), &selector).await?;
+    let selector = args.mail.selector();
+    let nodes = meant(&queues, args.mail.node.as_deref(), &selector).await?;
     let now = queues.data_dir.clock.now();
     let mut shown = Vec::new();
     for queue in &nodes {
-        for id in args.ids.iter().filter(|id| queue.view.state().rows().get(**id).is_some()) {
-            shown.push(show(&queues.data_dir, queue, *id, now).await?);
+        let (chosen, has_more) = choose(queue, &selector, MAILS - shown.len()).await;
+        for Chosen { id, .. } in chosen {
+            shown.push(show(&queues.data_dir, queue, id, now).await?);
+        }
+        if has_more {
+            global.output().note(format_args!("the first {MAILS}; `sealpost queue list` names all"));
+            break;
         }
     }
     global.output().show(&shown, |shown| shown.iter().map(Shown::lines).collect::<Vec<_>>().join("\n"))?;

@@ -89,6 +89,42 @@ pub(super) const FAMILIES: &[Family] = &[
         }
     ),
     family!(
+        "sealpost_queue_site_waiting",
+        Gauge,
+        "",
+        "site",
+        "Deliveries that wait for a connection, by site: the names of a destination's mail servers, or `local`. Only the 20 busiest sites.",
+        |v, s| {
+            for load in &v.sites.busiest {
+                s.number(&[("site", &load.site)], load.waiting as u64);
+            }
+        }
+    ),
+    family!(
+        "sealpost_queue_site_connections",
+        Gauge,
+        "",
+        "site",
+        "Open connections by site. Only the 20 busiest sites.",
+        |v, s| {
+            for load in &v.sites.busiest {
+                s.number(&[("site", &load.site)], load.connections as u64);
+            }
+        }
+    ),
+    family!(
+        "sealpost_queue_sites_suspended",
+        Gauge,
+        "",
+        "",
+        "Sites that are not tried for now, because connections to them failed repeatedly.",
+        |v, s| {
+            if v.sending.is_some() {
+                s.number(&[], v.sites.suspended as u64);
+            }
+        }
+    ),
+    family!(
         "sealpost_queue_adopted",
         Gauge,
         "",
