@@ -133,12 +133,21 @@ impl Directory {
     /// # Errors
     /// As [`Directory::get`], without `NotFound`.
     pub async fn find_to_log_in(&self, name: &AccountName) -> Result<Option<AccountRecord>> {
+        Ok(self.find_to_end_login(name).await?.filter(AccountRecord::is_active))
+    }
+
+    /// As [`Directory::find_to_log_in`], also an account that was removed and can be brought back: to end
+    /// logins, which would be back with it, and for nothing else.
+    ///
+    /// # Errors
+    /// As [`Directory::find_to_log_in`].
+    pub async fn find_to_end_login(&self, name: &AccountName) -> Result<Option<AccountRecord>> {
         let newest = self.newest_account(name).await?;
         if newest.is_none() {
             // In the place of the record something is read that is there.
             let _ = self.versions.store().gives_out().await;
         }
-        Ok(newest.filter(AccountRecord::is_active))
+        Ok(newest.filter(|record| !record.purged))
     }
 
     /// All accounts, by name, with removed ones in their grace period (see
@@ -421,12 +430,13 @@ impl Directory {
         Ok((AppPassword { id: slot.id(), kind, label: label.to_owned(), created: slot.created() }, secret))
     }
 
-    /// Revokes an app password, an OAuth grant or a web login; logins with it fail from now on.
+    /// Revokes an app password, an OAuth grant or a web login; logins with it fail from now on. Also of a
+    /// removed account, which can be brought back with all others.
     ///
     /// # Errors
     /// `NotFound` if there is no such account or login.
     pub async fn revoke_app_password(&self, name: &AccountName, id: SlotId) -> Result<()> {
-        let revoked = self.update(name, |record| {
+        let revoked = self.update_any(name, |record| {
             let is_it = |slot: &Slot| slot.id() == id && is_revocable(slot.kind());
             let kind = record.slots.iter().find(|slot| is_it(slot)).map(Slot::kind);
             let kind = kind.ok_or_else(|| Error::not_found(format!("{name} has no app password {id}")))?;
@@ -526,7 +536,8 @@ fn encode(record: &AccountRecord) -> Result<Vec<u8>> {
 pub(super) fn decode(at: &str, version: u64, bytes: &[u8]) -> Result<AccountRecord> {
     let corrupt =
         |why: String| Error::corrupt(format!("the account record {at}/{version:016x}")).with_source(why);
-    let mut record: AccountRecord = minicbor::decode(bytes).map_err(|e| corrupt(e.to_string()))?;
+    let undecodable = |e| Error::undecodable(format!("the account record {at}/{version:016x}"), e);
+    let mut record: AccountRecord = minicbor::decode(bytes).map_err(undecodable)?;
     if directory(&record.name) != at {
         return Err(corrupt(format!("it is the record of {}", record.name)));
     }
