@@ -173,7 +173,7 @@ async fn no_token_of_a_revoked_grant_has_a_grace_time() {
 }
 
 #[tokio::test]
-async fn an_earlier_refresh_token_is_refused_when_the_store_went_back() {
+async fn earlier_refresh_tokens_are_refused_when_the_store_went_back() {
     let node = TestNode::with_account().await;
     let (client, _, first) = node.granted().await;
     let (_, second) = tokens(&node.refresh(&client, &first).await);
