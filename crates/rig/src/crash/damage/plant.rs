@@ -119,7 +119,7 @@ impl Objects {
 
 /// Does one random damage.
 pub fn anything(dir: &Path, objects: &Objects, random: &SeededRandom) -> Result<Planted> {
-    match random.below(17) {
+    match random.below(15) {
         0..3 => flip_in_database(dir, random),
         3..5 => flip_in_a_file(dir, random),
         5..8 => plant(dir, objects, random, "log noise", |id, _| format!("acct/{id}/log/")),
@@ -127,7 +127,6 @@ pub fn anything(dir: &Path, objects: &Objects, random: &SeededRandom) -> Result<
         10 => plant(dir, objects, random, "copy of a record", |_, name| format!("accounts/{name}/")),
         11 => plant(dir, objects, random, "noise beside the server key", |_, _| "server/key/".to_owned()),
         12 | 13 => plant_marks(dir, objects, random),
-        14 | 15 => plant_beside(dir, objects, random),
         _ => plant_derived(dir, objects, random),
     }
 }
@@ -225,28 +224,9 @@ fn plant_marks(dir: &Path, objects: &Objects, random: &SeededRandom) -> Result<P
 /// Plants an object that looks like a message, or like derived data.
 fn plant_derived(dir: &Path, objects: &Objects, random: &SeededRandom) -> Result<Planted> {
     let id = &objects.ids[random.below(ACCOUNTS.len() as u64) as usize];
-    let folders = ["msg", "thin", "upload", "idx/summary", "idx/text", "idx/header", "idx/structure"];
-    let folder = folders[random.below(folders.len() as u64) as usize];
+    let folder = ["msg", "thin", "idx/summary", "idx/text"][random.below(4) as usize];
     let path = format!("acct/{id}/{folder}/{:016x}{:016x}", random.next_u64(), random.next_u64());
     insert(dir, objects, random, "noise among messages", path, &[format!("acct/{id}/{folder}/")])
-}
-
-/// Plants an object where the server keeps what it knows of an account beside its log, or a queue.
-fn plant_beside(dir: &Path, objects: &Objects, random: &SeededRandom) -> Result<Planted> {
-    let account = random.below(ACCOUNTS.len() as u64) as usize;
-    let (id, name) = (&objects.ids[account], ACCOUNTS[account]);
-    let folder = match random.below(8) {
-        0 => format!("usage/{id}/"),
-        1 => format!("vacations/{id}/"),
-        2 => format!("logins/{id}/{:016x}/", random.next_u64()),
-        3 => format!("shares/{id}/{id}/"),
-        4 => format!("push/accounts/{id}/"),
-        5 => format!("aliases/{name}/"),
-        6 => format!("queue/{id}/log/"),
-        _ => format!("queue/{id}/requests/"),
-    };
-    let number = objects.last_position(&folder) + 1 + random.below(3);
-    insert(dir, objects, random, "noise among records", format!("{folder}{number:016x}"), &[folder])
 }
 
 /// Inserts noise, or a copy of an object of one of these folders.
