@@ -43,9 +43,9 @@ impl Batch {
     /// Reads what [`Batch::encode`] wrote.
     ///
     /// # Errors
-    /// `Corrupt` if the bytes are anything else.
+    /// `Retry` if it has an event that this version does not know, `Corrupt` if the bytes are anything else.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        minicbor::decode(bytes).map_err(|e| Error::corrupt("a log entry holds no events").with_source(e))
+        minicbor::decode(bytes).map_err(|e| Error::undecodable("a log entry", e))
     }
 }
 

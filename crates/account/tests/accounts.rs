@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt};
+use sealpost_account::cpu_gate::LONG_ROWS;
 use sealpost_account::{
     Account, Accounts, Delivery, Event, FlagAction, Flags, NewMessage, Stored, SystemFlags, ops,
 };
@@ -505,4 +506,51 @@ async fn a_log_that_went_back_is_read_only() {
     let accounts = w.accounts();
     w.deliver(&accounts, "four").await;
     assert_eq!(subjects(&*w.open(&accounts).await).await, ["one", "two", "four"]);
+}
+
+/// A client may disconnect at any moment: also while a long step of its session waits for others.
+#[tokio::test]
+async fn a_cancelled_reader_skips_no_entry() {
+    let f = Fixture::new();
+    let (here, there) = (f.accounts(), f.accounts());
+    f.deliver(&here, "one").await;
+    let account = f.open(&here).await;
+    let reader = f.open(&there).await;
+    // Long steps of other sessions take all turns.
+    let (stop, held) = (tokio::sync::watch::Sender::new(false), Arc::new(std::sync::Barrier::new(2)));
+    let turns = std::thread::available_parallelism().map_or(1, |cpus| (cpus.get() / 2).max(1));
+    let threads: Vec<_> = (0..turns)
+        .map(|_| {
+            let (there, is_held, stopped) = (there.clone(), held.clone(), stop.subscribe());
+            let thread = std::thread::spawn(move || {
+                futures::executor::block_on(there.cpu_gate().run(LONG_ROWS, || {
+                    is_held.wait();
+                    while !*stopped.borrow() {
+                        std::thread::yield_now();
+                    }
+                }));
+            });
+            held.wait();
+            thread
+        })
+        .collect();
+    let mailbox = account.state().inbox().id();
+    let store = |_: &_| {
+        let (uids, action) = (UidSet::range(Uid::MIN, Uid::new(LONG_ROWS as u32).unwrap()), FlagAction::Add);
+        let flags = Flags::system(SystemFlags::SEEN);
+        Ok((vec![Event::FlagsStored { mailbox, uids, action, flags, unchanged_since: None }], ()))
+    };
+    account.commit(store).await.unwrap();
+    let mut cancelled = Box::pin(reader.refresh());
+    for _ in 0..1000 {
+        assert!(futures::poll!(&mut cancelled).is_pending(), "it waits for its turn");
+        tokio::task::yield_now().await;
+    }
+    drop(cancelled);
+    stop.send_replace(true);
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    reader.refresh().await.unwrap();
+    for account in [&account, &reader] {
+        assert_eq!(account.state().inbox().unseen(), 0);
+    }
 }

@@ -8,10 +8,10 @@ use object_store::memory::InMemory;
 use object_store::path::Path;
 use sealpost_account::{Account, Accounts, Delivery, Event};
 use sealpost_base::{
-    AccountId, Budget, FakeClock, Kind, Random, Result, SeededRandom, Timestamp, Uid, UidSet,
+    AccountId, Budget, FakeClock, Kind, Position, Random, Result, SeededRandom, Timestamp, Uid, UidSet,
 };
 use sealpost_journal::{Break, Journal};
-use sealpost_vault::entry::LogKey;
+use sealpost_vault::entry::{self, Generation, Header, LogKey};
 use sealpost_vault::{AccountKeys, AppendMode, Backend, RootKey, Store};
 
 const ID: AccountId = AccountId([3; 16]);
@@ -294,4 +294,32 @@ async fn noise_among_manifests_stops_nothing_and_renumbers_nothing() {
         assert_eq!(inbox(&w.open(&w.node()).await.unwrap()).await, expected, "{append_mode:?}");
         assert!(!here.is_damaged());
     }
+}
+
+#[tokio::test]
+async fn events_of_a_newer_version_are_no_damage() {
+    let f = Fixture::new(AppendMode::Conditional);
+    let (here, there) = (f.node(), f.node());
+    let account = f.open(&here).await.unwrap();
+    f.deliver(&here, "before").await.unwrap();
+    let before = inbox(&account).await;
+    let last = f.journal().last_after(Position::ZERO).await.unwrap();
+    let prev = entry::hash(&f.get(&f.entry(last.0).await).await);
+    let position = Position(last.0 + 1);
+    let header = Header { account: ID, position, prev, generation: Generation::default() };
+    // An event whose number no version before has used.
+    let batch = minicbor::to_vec((Timestamp(0), [(60_000u32, [7u8])])).unwrap();
+    let keys = AccountKeys::derive(&f.root, ID);
+    let sealed = entry::seal_owner(&keys, &LogKey::for_tests(), &header, &batch, &*f.random);
+    f.store().put_new(&format!("acct/{ID}/log/{:016x}", position.0), sealed).await.unwrap();
+    let mut refused = vec![f.open(&there).await.err().unwrap()];
+    refused.push(account.refresh().await.unwrap_err());
+    refused.push(expunge(&account, 1).await.unwrap_err());
+    for refused in refused {
+        assert!(refused.kind() == Kind::Retry && refused.to_string().contains("newer version"), "{refused}");
+    }
+    // Mail still arrives, and nothing is renumbered or given up.
+    f.deliver(&there, "behind").await.unwrap();
+    assert!(!account.is_damaged() && f.journal().repair(false).await.unwrap().is_none());
+    assert_eq!(account.state().inbox().uid_validity().0.get(), before.0);
 }

@@ -280,6 +280,17 @@ impl Authenticator {
         Ok((tried, record))
     }
 
+    /// As [`Authenticator::find`], also an account that was removed and can be brought back.
+    async fn find_to_end(&self, name: &str) -> Result<(Name, Option<AccountRecord>), Denied> {
+        let account = self.directory.account_name(name).ok();
+        let tried = Name::of(account.as_ref().map_or(name, |account| account.as_str()));
+        let record = match &account {
+            Some(account) => self.directory.find_to_end_login(account).await.map_err(Denied::Unavailable)?,
+            None => None,
+        };
+        Ok((tried, record))
+    }
+
     /// A login without a password check: a cached one, or an app password. An app password is 256 random
     /// bits, so guessing is hopeless.
     async fn cheaply(&self, record: &AccountRecord, secret: &Secret) -> Result<Option<Entered>, Denied> {

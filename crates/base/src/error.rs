@@ -59,6 +59,23 @@ impl Error {
         self
     }
 
+    /// `what`, which is authentic, and which a newer version of Sealpost has written: it says something that
+    /// this version does not know. [`Kind::Retry`], because nothing is damaged and a newer program reads it.
+    pub fn from_newer_version(what: impl fmt::Display) -> Self {
+        Self::retry(format!(
+            "{what} was made by a newer version of Sealpost, and nothing is damaged: update this node"
+        ))
+    }
+
+    /// The error for `what`, whose bytes are authentic and cannot be decoded: made by a newer version if they
+    /// have a variant that this one does not know, else [`Kind::Corrupt`].
+    pub fn undecodable(what: impl fmt::Display, e: minicbor::decode::Error) -> Self {
+        match e.is_unknown_variant() {
+            true => Self::from_newer_version(what).with_source(e),
+            false => Self::corrupt(format!("{what} cannot be read")).with_source(e),
+        }
+    }
+
     /// How the caller can react.
     pub fn kind(&self) -> Kind {
         self.kind

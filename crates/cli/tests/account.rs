@@ -33,6 +33,7 @@ fn web_login(server: &Server, password: &str) -> String {
 #[test]
 fn an_account_is_made_removed_and_brought_back() {
     let home = Home::with_account();
+    home.ok(&["account", "app-password", "add", ACCOUNT, "a phone", "--password-file", "password"]);
     let (list, _) = home.json(&["account", "list"]);
     assert_eq!(list[0]["account"], ACCOUNT);
     assert_eq!(home.status(&["account", "add", ACCOUNT, "--password-file", "password"]), 1, "it exists");
@@ -41,7 +42,11 @@ fn an_account_is_made_removed_and_brought_back() {
     home.ok(&["account", "remove", ACCOUNT]);
     assert_eq!(home.status(&["account", "show", ACCOUNT]), 3);
     assert!(home.json(&["account", "list"]).0[0]["removed"].is_string());
+    // It would be back with the account.
+    home.ok(&["account", "app-password", "revoke", ACCOUNT, "a phone"]);
+    assert_eq!(home.json(&["account", "app-password", "list", ACCOUNT]).0, serde_json::json!([]));
     home.ok(&["account", "undelete", ACCOUNT]);
+    assert_eq!(home.json(&["account", "app-password", "list", ACCOUNT]).0, serde_json::json!([]));
     assert_eq!(home.json(&["account", "show", ACCOUNT]).1, 0);
     assert_eq!(home.status(&["account", "undelete", ACCOUNT]), 1, "it was not removed");
 }

@@ -129,12 +129,21 @@ impl Directory {
     /// # Errors
     /// As [`Directory::get`], without `NotFound`.
     pub async fn find_to_log_in(&self, name: &AccountName) -> Result<Option<AccountRecord>> {
+        Ok(self.find_to_end_login(name).await?.filter(AccountRecord::is_active))
+    }
+
+    /// As [`Directory::find_to_log_in`], also an account that was removed and can be brought back: to end
+    /// logins, which would be back with it, and for nothing else.
+    ///
+    /// # Errors
+    /// As [`Directory::find_to_log_in`].
+    pub async fn find_to_end_login(&self, name: &AccountName) -> Result<Option<AccountRecord>> {
         let newest = self.newest_account(name).await?;
         if newest.is_none() {
             // In the place of the record something is read that is there.
             let _ = self.versions.store().serves_reads().await;
         }
-        Ok(newest.filter(AccountRecord::is_active))
+        Ok(newest.filter(|record| !record.purged))
     }
 
     /// All accounts, by name, with removed ones in their grace period (see
@@ -197,7 +206,7 @@ impl Directory {
         .await
     }
 
-    async fn update_any<T>(
+    pub(super) async fn update_any<T>(
         &self,
         name: &AccountName,
         mut change: impl FnMut(&mut AccountRecord) -> Result<T>,
@@ -319,7 +328,8 @@ fn encode(record: &AccountRecord) -> Result<Vec<u8>> {
 pub(super) fn decode(at: &str, version: u64, bytes: &[u8]) -> Result<AccountRecord> {
     let corrupt =
         |why: String| Error::corrupt(format!("the account record {at}/{version:016x}")).with_source(why);
-    let mut record: AccountRecord = minicbor::decode(bytes).map_err(|e| corrupt(e.to_string()))?;
+    let undecodable = |e| Error::undecodable(format!("the account record {at}/{version:016x}"), e);
+    let mut record: AccountRecord = minicbor::decode(bytes).map_err(undecodable)?;
     if directory(&record.name) != at {
         return Err(corrupt(format!("it is the record of {}", record.name)));
     }

@@ -58,6 +58,11 @@ impl Directory {
         self
     }
 
+    /// What this node has seen of records, for readers of others than these.
+    pub fn watermarks(&self) -> &Watermarks {
+        &self.versions.watermarks
+    }
+
     /// The same directory on a host called `hostname`. Names without a domain belong to `domain`;
     /// without that they are none. Mail for the postmaster of either is delivered to `postmaster`
     /// if no account and no alias has that name.

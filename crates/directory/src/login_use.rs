@@ -35,6 +35,8 @@ pub enum Rotation {
     Repeated(u64),
     /// An older one: more than one client has it.
     Reused,
+    /// None of them counts any more: another request has ended the grant.
+    Ended,
 }
 
 /// What a record holds, before it is hidden.

@@ -79,10 +79,18 @@ impl Directory {
     /// What is recorded about a share of `owner`; `None` if nothing is.
     ///
     /// # Errors
-    /// `Corrupt` for a record that is not one of this server's; what the store says.
+    /// `Corrupt` for a record that is not one of this server's; `Retry` if it is older than one that this node
+    /// has read: mail would be sealed to an earlier key; what the store says.
     pub async fn share(&self, owner: AccountId, share: AccountId) -> Result<Option<ShareRecord>> {
         let at = directory(owner, share);
-        let Some(newest) = self.versions.newest(&at).await? else { return Ok(None) };
+        let seen = self.versions.watermarks.version_of(&at);
+        let mut newest = self.versions.newest(&at).await?;
+        if self.versions.is_doubtful(seen, newest.as_ref()) {
+            newest = self.versions.newest(&at).await?;
+        }
+        // A deleted one is missing, and its mailbox with it.
+        let Some(newest) = newest else { return Ok(None) };
+        self.versions.watermarks.record_since(&at, seen, Some(newest.version))?;
         self.decode(&at, newest.version, &newest.bytes).map(Some)
     }
 

@@ -146,12 +146,13 @@ impl Directory {
         Ok((AppPassword { id: slot.id(), kind, label: label.to_owned(), created: slot.created() }, secret))
     }
 
-    /// Revokes an app password, an OAuth grant or a web login; logins with it fail from now on.
+    /// Revokes an app password, an OAuth grant or a web login; logins with it fail from now on. Also of a
+    /// removed account, which can be brought back with all others.
     ///
     /// # Errors
     /// `NotFound` if there is no such account or login.
     pub async fn revoke_app_password(&self, name: &AccountName, id: SlotId) -> Result<()> {
-        let revoked = self.update(name, |record| {
+        let revoked = self.update_any(name, |record| {
             let is_it = |slot: &Slot| slot.id() == id && is_revocable(slot.kind());
             let kind = record.slots.iter().find(|slot| is_it(slot)).map(Slot::kind);
             let kind = kind.ok_or_else(|| Error::not_found(format!("{name} has no app password {id}")))?;

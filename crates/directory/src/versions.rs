@@ -187,7 +187,8 @@ impl Versions {
     }
 
     /// As [`Versions::newest`], of a record that others begin, and whose content is worth less than waiting:
-    /// with noise alone, and no version that this node has seen, it has none.
+    /// with noise alone, and no version that this node has seen, it has none. If the caller decides about
+    /// missing ones ([`Watermarks::is_readers_matter`]), it has none whatever this node has seen.
     ///
     /// # Errors
     /// As [`Versions::newest`].
@@ -196,7 +197,8 @@ impl Versions {
             Err(e)
                 if e.kind() == Kind::Corrupt
                     && self.store.append_mode() == AppendMode::Conditional
-                    && self.watermarks.version_of(directory).is_none()
+                    && (Watermarks::is_readers_matter(directory)
+                        || self.watermarks.version_of(directory).is_none())
                     && self.is_any_authentic(directory).await? == Some(false) =>
             {
                 self.note_noise(directory, 0);
@@ -210,17 +212,29 @@ impl Versions {
         if directory.starts_with(MADE_ANEW) {
             return Ok(self.newest_unless_back(directory).await?.0);
         }
+        // Before the read: another task of this process may write a later version meanwhile.
+        let before = self.watermarks.version_of(directory);
         let newest = self.read_authentic(directory).await?;
         let version = |newest: &Option<Newest>| newest.as_ref().map(|newest| newest.version);
-        match self.watermarks.record(directory, version(&newest)) {
+        if Watermarks::is_readers_matter(directory) {
+            version(&newest).inspect(|version| self.watermarks.saw_record(directory, *version));
+            return Ok(newest);
+        }
+        match self.watermarks.record_since(directory, before, version(&newest)) {
             // One reply of a remote store may be wrong.
             Err(_) if !self.store.notices_commits() => {
                 let newest = self.read_authentic(directory).await?;
-                self.watermarks.record(directory, version(&newest))?;
+                self.watermarks.record_since(directory, before, version(&newest))?;
                 Ok(newest)
             }
             checked => checked.map(|()| newest),
         }
+    }
+
+    /// Whether a version that was found is to be read again before it counts as older than `seen`, because one
+    /// reply of a remote store may be wrong.
+    pub(super) fn is_doubtful(&self, seen: Option<u64>, found: Option<&Newest>) -> bool {
+        seen > found.map(|found| found.version) && !self.store.notices_commits()
     }
 
     async fn read_authentic(&self, directory: &str) -> Result<Option<Newest>> {

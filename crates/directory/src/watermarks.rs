@@ -10,11 +10,13 @@
 //! - a record that is older than one that was read, or that is missing ([`Watermarks::record`]);
 //! - a usage record that is older: the usage is counted again;
 //! - an account whose list of slots is older than one that was read;
+//! - the last use of an OAuth grant, the keys of a shared mailbox, or an account's push subscriptions, if
+//!   older than what was read. These records end by being deleted, so a missing one is another matter: only
+//!   the caller knows whether it has ended ([`Watermarks::record_since`]);
 //! - an append to a log that ends before a position that was read ([`Watermarks::may_follow`]). The
 //!   rest of the log can be read.
 //!
-//! Records of logins and shared mailboxes are not among them, because they end by being deleted; nor is what
-//! is sealed under the mail key.
+//! Vacation texts are named in the account's record. The keys that sign mail and pushes are not among them.
 //!
 //! It also keeps the authentic mark of a bucket that this node has read last
 //! ([`Watermarks::store_mark`]), because the attacker can remove that, too.
@@ -95,11 +97,17 @@ enum RecordKind {
     SlotList = 1,
     /// How much an account holds, and to whom its vacation response was sent.
     Usage = 2,
+    /// The last use of an OAuth grant or a web login.
+    Login = 3,
+    /// The keys of a shared mailbox.
+    Share = 4,
+    /// The push subscriptions of an account.
+    Push = 5,
 }
 
 impl RecordKind {
     /// How many there are.
-    const ALL: usize = 3;
+    const ALL: usize = 6;
 
     fn of(directory: &str) -> Option<Self> {
         let (root, _) = directory.split_once('/').filter(|_| directory.len() <= PATH_BYTES)?;
@@ -107,8 +115,17 @@ impl RecordKind {
             "accounts" | "aliases" => Some(RecordKind::Name),
             "slots" => Some(RecordKind::SlotList),
             "usage" | "vacations" => Some(RecordKind::Usage),
+            "logins" => Some(RecordKind::Login),
+            "shares" => Some(RecordKind::Share),
+            "push" => Some(RecordKind::Push),
             _ => None,
         }
+    }
+
+    /// Whether records of this kind end by being deleted: whether a missing or older one is refused is for
+    /// the reader to decide.
+    fn ends(self) -> bool {
+        matches!(self, RecordKind::Login | RecordKind::Share | RecordKind::Push)
     }
 }
 
@@ -169,28 +186,40 @@ impl Watermarks {
     /// # Errors
     /// `Retry` if a later version was seen: it is not to be used.
     pub fn record(&self, directory: &str, found: Option<u64>) -> Result<()> {
+        self.record_since(directory, self.version_of(directory), found)
+    }
+
+    /// As [`Watermarks::record`], of a version that a read has found which began when `before` was the last
+    /// version seen: what other tasks have seen meanwhile is no contradiction.
+    ///
+    /// # Errors
+    /// `Retry` if `before` is later than what was found.
+    pub fn record_since(&self, directory: &str, before: Option<u64>, found: Option<u64>) -> Result<()> {
         let Some(kind) = RecordKind::of(directory) else { return Ok(()) };
         let mut table = self.table();
-        let records = &mut table.records[kind as usize];
-        let known = records.get(directory).copied();
-        match (known, found) {
-            (Some(known), found) if found.is_none_or(|found| found < known) => {
-                let is = found.map_or_else(|| "is gone".to_owned(), |found| format!("is at {found}"));
-                Err(table.rolled_back(
-                    format!("the record {directory}"),
-                    format!("was at version {known} and {is}"),
-                ))
-            }
-            (known, Some(found)) if known != Some(found) => {
-                records.put(directory.into(), found);
-                if records.len() > limits::WATERMARKS {
-                    records.pop_lru();
-                }
-                table.forward(&format!("the record {directory}"));
-                Ok(())
-            }
-            _ => Ok(()),
+        if let Some(before) = before
+            && found.is_none_or(|found| found < before)
+        {
+            let is = found.map_or_else(|| "is gone".to_owned(), |found| format!("is at {found}"));
+            let how = format!("was at version {before} and {is}");
+            return Err(table.rolled_back(format!("the record {directory}"), how));
         }
+        if let Some(found) = found {
+            table.raise(kind, directory, found);
+        }
+        Ok(())
+    }
+
+    /// As [`Watermarks::record`], without a contradiction: a version that is not later says nothing.
+    pub fn saw_record(&self, directory: &str, found: u64) {
+        if let Some(kind) = RecordKind::of(directory) {
+            self.table().raise(kind, directory, found);
+        }
+    }
+
+    /// Whether the reader of a record decides what a missing or older version of it means.
+    pub(crate) fn is_readers_matter(directory: &str) -> bool {
+        RecordKind::of(directory).is_some_and(RecordKind::ends)
     }
 
     /// The last version that was seen of the record `directory`.
@@ -261,8 +290,18 @@ impl Watermarks {
 
     /// The last version that was seen of each account's and alias's record.
     pub fn records(&self) -> Vec<(String, u64)> {
-        let records = &self.table().records[RecordKind::Name as usize];
-        records.iter().map(|(directory, version)| (directory.to_string(), *version)).collect()
+        self.of_kinds(&[RecordKind::Name])
+    }
+
+    /// The same of records that end by being deleted: one that is missing may have ended.
+    pub fn records_that_end(&self) -> Vec<(String, u64)> {
+        self.of_kinds(&[RecordKind::Login, RecordKind::Share, RecordKind::Push])
+    }
+
+    fn of_kinds(&self, kinds: &[RecordKind]) -> Vec<(String, u64)> {
+        let table = self.table();
+        let records = kinds.iter().flat_map(|kind| table.records[*kind as usize].iter());
+        records.map(|(directory, version)| (directory.to_string(), *version)).collect()
     }
 
     /// The same, for a command: what it writes is noted at once ([`Watermarks::wrote`]), because
@@ -332,6 +371,20 @@ impl WatermarkTable {
             tracing::error!(%what, %how, "the store has gone back: {REMEDY}");
         }
         Error::retry(format!("{what} {how}: {REMEDY}"))
+    }
+
+    /// There is this version of a record.
+    fn raise(&mut self, kind: RecordKind, directory: &str, found: u64) {
+        let records = &mut self.records[kind as usize];
+        // Also one that is not news becomes the one that was seen last.
+        let known = records.get(directory).copied();
+        if known.is_none_or(|known| known < found) {
+            records.put(directory.into(), found);
+            if records.len() > limits::WATERMARKS {
+                records.pop_lru();
+            }
+            self.forward(&format!("the record {directory}"));
+        }
     }
 
     /// It is there again, or later.

@@ -99,8 +99,7 @@ impl Journal {
         let open = |object: &Bytes| {
             let manifest = self.judge.manifest(position, object)?;
             let plain = checkpoint::open_authentic(keys, self.account, position, MANIFEST, manifest)?;
-            minicbor::decode(&plain)
-                .map_err(|e| Error::corrupt("a checkpoint manifest cannot be read").with_source(e))
+            minicbor::decode(&plain).map_err(|e| Error::undecodable("a checkpoint manifest", e))
         };
         self.store.read_opened(&self.manifest_path(position), open).await
     }

@@ -123,11 +123,12 @@ impl OAuth {
         scopes: Scopes,
     ) -> Result<String, OAuthError> {
         let account = entered.record.id;
-        let rotated = self.ctx.directory.rotate_grant(account, entered.slot, token.generation).await;
+        let rotated = self.ctx.directory.rotate_grant(&entered.record, entered.slot, token.generation).await;
         match rotated.map_err(|error| OAuthError::unavailable(&error))? {
             Rotation::Next(generation) | Rotation::Repeated(generation) => {
                 Ok(self.issued(token, generation, scopes))
             }
+            Rotation::Ended => Err(OAuthError::invalid_grant(WRONG)),
             Rotation::Reused => {
                 let name = &entered.record.name;
                 tracing::warn!(account = %name, slot = %entered.slot, "a code or refresh token was used twice: \

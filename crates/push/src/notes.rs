@@ -7,7 +7,8 @@
 //!
 //! An attacker with write access to the store can plant objects beside a note. Without the mail key
 //! none of them opens: readers pass them over ([`Noise`]), and the next version is written behind
-//! them.
+//! them. The attacker can also put an earlier note back: a node that has read a later one refuses it
+//! ([`Watermarks`]). A note that is missing or damaged has ended, because it is deleted with its account.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::TryStreamExt;
 use sealpost_base::{AccountId, Clock, Error, Kind, Random, Result, limits};
+use sealpost_directory::Watermarks;
 use sealpost_vault::mail_key::MailKeys;
 use sealpost_vault::{ListedObject, Put, Store};
 use zeroize::Zeroizing;
@@ -36,6 +38,8 @@ pub(crate) struct Notes {
     pub(crate) keys: MailKeys,
     pub(crate) random: Arc<dyn Random>,
     noise: Arc<Noise>,
+    /// The latest versions that this node has read.
+    watermarks: Watermarks,
 }
 
 fn accounts() -> String {
@@ -60,8 +64,14 @@ pub(crate) fn parse_path(path: &str) -> Option<(AccountId, u64)> {
 }
 
 impl Notes {
-    pub(crate) fn new(store: Store, keys: MailKeys, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
-        Notes { store, keys, random, noise: Arc::new(Noise::new(clock)) }
+    pub(crate) fn new(
+        store: Store,
+        keys: MailKeys,
+        watermarks: Watermarks,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+    ) -> Self {
+        Notes { store, keys, random, noise: Arc::new(Noise::new(clock)), watermarks }
     }
 
     /// The newest version of each account's note, as the paths tell, without known noise.
@@ -83,9 +93,30 @@ impl Notes {
     /// The note of an account with its version: the newest that opens. Version 0 if there is none.
     ///
     /// # Errors
-    /// `Retry` if another writer replaces it meanwhile; `Corrupt` behind more than
-    /// [`limits::RECORD_NOISE`] objects that do not open; what the store says.
+    /// `Retry` if another writer replaces it meanwhile, or if this node has read a later one; `Corrupt` behind
+    /// more than [`limits::RECORD_NOISE`] objects that do not open; what the store says.
     pub(crate) async fn read(&self, account: AccountId) -> Result<(u64, AccountNote)> {
+        let folder = folder(account);
+        let seen = self.watermarks.version_of(&folder);
+        let mut read = self.read_newest(account).await?;
+        // One reply of a remote store may be wrong.
+        if Some(read.0) < seen && !self.store.tells() {
+            read = self.read_newest(account).await?;
+        }
+        if read.0 > 0 {
+            self.watermarks.record_since(&folder, seen, Some(read.0))?;
+        }
+        Ok(read)
+    }
+
+    /// Whether this node has read a later version of the account's note; reported once.
+    pub(crate) fn is_back(&self, account: AccountId, version: u64) -> bool {
+        let folder = folder(account);
+        let seen = self.watermarks.version_of(&folder).filter(|seen| version < *seen);
+        seen.is_some() && self.watermarks.record_since(&folder, seen, Some(version)).is_err()
+    }
+
+    async fn read_newest(&self, account: AccountId) -> Result<(u64, AccountNote)> {
         let mut noise = 0;
         for (version, object) in self.objects(account).await?.into_iter().rev() {
             if self.noise.is_known(&object) {
@@ -125,7 +156,10 @@ impl Notes {
             if note == before {
                 return Ok((version, note, value));
             }
-            if let Some(version) = self.write(account, version.max(known), &note).await? {
+            // A node that has read a later version, which was damaged or removed, would refuse an earlier one.
+            let seen = self.watermarks.version_of(&folder(account)).unwrap_or(0);
+            if let Some(version) = self.write(account, version.max(known).max(seen), &note).await? {
+                self.watermarks.saw_record(&folder(account), version);
                 return Ok((version, note, value));
             }
         }
@@ -303,7 +337,8 @@ mod tests {
 
     fn of_key(store: &Store, key: u64, clock: &Arc<FakeClock>) -> Notes {
         let keys = MailKeys::generate(&SeededRandom::new(key));
-        Notes::new(store.clone(), keys, clock.clone(), Arc::new(SeededRandom::new(key + 1)))
+        let random = Arc::new(SeededRandom::new(key + 1));
+        Notes::new(store.clone(), keys, Watermarks::default(), clock.clone(), random)
     }
 
     async fn plant(store: &Store, versions: impl IntoIterator<Item = u64>) {
@@ -438,6 +473,37 @@ mod tests {
         });
         assert_eq!(added.await.unwrap().0, 8, "this process has seen version 7");
         assert_eq!(count(&notes(&store)).await, (8, 0));
+    }
+
+    #[tokio::test]
+    async fn a_note_that_went_back_is_refused() {
+        let store = Store::memory();
+        let (one, other) = (notes(&store), notes(&store));
+        add(&one, 1).await.unwrap();
+        let earlier = minicbor::to_vec(one.read(ME).await.unwrap().1).unwrap();
+        let end = |note: &mut AccountNote| {
+            note.subscriptions.clear();
+            Ok(())
+        };
+        other.change(ME, 0, end).await.unwrap();
+        assert_eq!(count(&one).await, (2, 0));
+        // An attacker puts the earlier version, with its subscription, back.
+        store.delete(&path(ME, 2)).await.unwrap();
+        let earlier = one.keys.seal_note(ACCOUNT, &path(ME, 1), &earlier, &*one.random);
+        store.put_new(&path(ME, 1), earlier).await.unwrap();
+        for node in [&one, &other] {
+            let refused = node.read(ME).await.err().unwrap();
+            assert!(refused.kind() == Kind::Retry && refused.to_string().contains("confirm-restore"));
+            assert_eq!(add(node, 3).await.unwrap_err().kind(), Kind::Retry);
+            assert!(node.is_back(ME, 1) && !node.is_back(ME, 2));
+            assert_eq!(node.watermarks.back(), 1);
+        }
+        // Without that, the account has none, and a new one is behind what was seen.
+        store.delete(&path(ME, 1)).await.unwrap();
+        assert_eq!(count(&one).await, (0, 0));
+        assert_eq!(add(&one, 4).await.unwrap(), 3);
+        assert_eq!(count(&other).await, (3, 1));
+        assert_eq!(one.watermarks.back(), 0);
     }
 
     #[tokio::test]

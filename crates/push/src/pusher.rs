@@ -103,7 +103,8 @@ impl Pusher {
     /// `Corrupt` if there is no place left for a key that signs; what the store says.
     pub async fn start(parts: Parts) -> Result<Self> {
         let (clock, random) = (parts.clock.clone(), parts.random.clone());
-        let notes = Notes::new(parts.store.clone(), parts.mail_keys.clone(), clock, random);
+        let watermarks = parts.directory.watermarks().clone();
+        let notes = Notes::new(parts.store.clone(), parts.mail_keys.clone(), watermarks, clock, random);
         let vapid = Vapid::new(notes.signing_key(parts.clock.now()).await?, parts.contact.clone());
         let recent = NonZeroUsize::new(PUSH_APPENDS_REMEMBERED).unwrap_or(NonZeroUsize::MIN);
         let inner = Arc::new(Inner {

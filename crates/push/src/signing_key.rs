@@ -108,13 +108,15 @@ mod tests {
     use std::sync::Arc;
 
     use sealpost_base::{SeededRandom, SystemClock};
+    use sealpost_directory::Watermarks;
     use sealpost_vault::Sealed;
 
     use super::*;
 
     fn notes(store: &Store) -> Notes {
         let keys = MailKeys::generate(&SeededRandom::new(1));
-        Notes::new(store.clone(), keys, Arc::new(SystemClock::new()), Arc::new(SeededRandom::new(2)))
+        let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SeededRandom::new(2)));
+        Notes::new(store.clone(), keys, Watermarks::default(), clock, random)
     }
 
     async fn plant(store: &Store, path: &str) {

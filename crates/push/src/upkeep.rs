@@ -81,7 +81,8 @@ async fn refresh(inner: &Inner, is_first: bool) {
             }
         }
         let is_known = |(account, version): &(&AccountId, &u64)| index.version(**account) >= Some(**version);
-        listed.iter().filter(|it| !is_known(it)).map(|(account, _)| *account).collect()
+        let is_new = |it: &(&AccountId, &u64)| !is_known(it) && !inner.notes.is_back(*it.0, *it.1);
+        listed.iter().filter(is_new).map(|(account, _)| *account).collect()
     };
     let read = |account: AccountId| async move {
         match inner.notes.read(account).await {

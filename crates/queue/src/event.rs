@@ -412,10 +412,9 @@ impl Batch {
     /// The batch of an entry's plaintext.
     ///
     /// # Errors
-    /// `Corrupt` if the bytes are no batch.
+    /// `Corrupt` if the bytes are no batch, `Retry` if it has an event that this version does not know.
     pub fn decode(plain: &[u8]) -> Result<Self> {
-        minicbor::decode(plain)
-            .map_err(|e| Error::corrupt("an entry of a queue cannot be read").with_source(e))
+        minicbor::decode(plain).map_err(|e| Error::undecodable("an entry of a queue", e))
     }
 }
 

@@ -90,14 +90,17 @@ impl Examiner {
                 Read::Entry(entry) => {
                     found.entries += 1;
                     match entry.content {
-                        Content::Plain(_, plain) if Batch::decode(&plain).is_err() => {
-                            found.problems.push(wrong(entry.position, "says what no version writes"));
+                        Content::Plain(_, plain) => {
+                            if let Err(e) = Batch::decode(&plain) {
+                                let path = self.journal.path(&EntryName::plain(entry.position));
+                                found.problems.push((path, e));
+                            }
                         }
                         Content::Sealed(why) => {
                             let why = format!("cannot be opened: {why}");
                             found.problems.push(wrong(entry.position, &why));
                         }
-                        Content::Plain(..) | Content::Renumbering(_) => {}
+                        Content::Renumbering(_) => {}
                     }
                 }
                 Read::Damaged(position) => found.problems.push(wrong(position, "is damaged")),

@@ -19,6 +19,8 @@ const LABEL: &str = "queue request";
 /// The writer ignores older requests. It may have forgotten their names, and a copy of a request must
 /// not count again.
 pub const REQUEST_AGE: Duration = Duration::from_secs(86_400);
+/// The writer ignores requests from clocks that are further ahead: what it has forgotten is known by time.
+const REQUEST_AHEAD: Duration = Duration::from_secs(2 * 3600);
 /// The status of recipients that the operator made fail.
 pub const BOUNCED: Status = Status::new(5, 7, 0);
 /// Requests that the writer reads at a time.
@@ -131,9 +133,9 @@ pub(crate) async fn pending(
     let mut listed = store.list(&folder(node), None);
     let mut found = Vec::new();
     while let Some(object) = listed.try_next().await? {
-        let age = time_of(&object.path).map(|at| now.since(at));
+        let is_timely = |at: Timestamp| now.since(at) <= REQUEST_AGE && at.since(now) <= REQUEST_AHEAD;
         let is_fresh =
-            age.is_some_and(|age| age <= REQUEST_AGE) && object.size <= limits::MAIL_NOTE_BYTES as u64;
+            time_of(&object.path).is_some_and(is_timely) && object.size <= limits::MAIL_NOTE_BYTES as u64;
         let request = match is_fresh {
             true => read(store, keys, &object.path).await?,
             false => None,
@@ -202,6 +204,9 @@ mod tests {
         assert_eq!(found, expected);
         let old = pending(&store, &keys, node, now.after(REQUEST_AGE * 2)).await.unwrap();
         assert!(old.iter().all(|(_, request)| request.is_none()));
+        let (count, early) = (old.len(), Timestamp(now.0 - 2 * 3600 * 1000 - 1));
+        let early = pending(&store, &keys, node, early).await.unwrap();
+        assert!(early.len() == count && early.iter().all(|(_, request)| request.is_none()));
         assert!(is_pending(&store, &first).await.unwrap());
         store.delete(&first).await.unwrap();
         assert!(!is_pending(&store, &first).await.unwrap());

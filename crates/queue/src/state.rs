@@ -51,6 +51,8 @@ pub struct State {
     owner: Option<(WriterId, Adoption)>,
     all_held: Option<String>,
     handled: VecDeque<String>,
+    /// The latest name of a handled request that is no longer among these; empty: none was forgotten.
+    forgotten: String,
     totals: Totals,
     sent: SentRecipients,
     submissions: QueuedSubmissions,
@@ -200,9 +202,10 @@ impl State {
         self.all_held.as_deref()
     }
 
-    /// Whether the request of that name was handled.
+    /// Whether the request of that name was handled, or may have been: names begin with the time, and it is
+    /// not later than one that was forgotten. A writer of the store can put a copy of a request back.
     pub fn is_handled(&self, request: &str) -> bool {
-        self.handled.iter().any(|name| name == request)
+        request <= self.forgotten.as_str() || self.handled.iter().any(|name| name == request)
     }
 
     /// Counts since the queue began.

@@ -131,15 +131,20 @@ impl Account {
                     }
                     Read::Gone(_) => continue,
                 };
-                // Before it counts: if loading fails, the state does not include it.
-                if matches!(entry.content, Content::Renumbering(_))
-                    || work.replay.next(&entry) != Step::Counts
-                {
+                // Before it counts: if it cannot be read or loading fails, the state does not include it.
+                let said = read_entry(self.id, &keys, &entry)?;
+                if matches!(entry.content, Content::Renumbering(_)) {
                     return self.reload(work).await;
                 }
-                let said = read_entry(self.id, &keys, &entry)?;
                 let rows = self.state().rows_of(events_of(&said));
-                let events = self.change_state(rows, |state| apply(state, &entry, &said)).await;
+                // In one step, which nothing cancels: what counts is in the state, and the other way round.
+                let step = |state: &mut AccountState| match work.replay.next(&entry) {
+                    Step::Counts => Some(apply(self.id, state, &entry, &said)),
+                    Step::Broken | Step::Disputed => None,
+                };
+                let Some(events) = self.change_state(rows, step).await else {
+                    return self.reload(work).await;
+                };
                 keep_structures(&self.env, self.id, said);
                 match events {
                     None => self.damaged.store(true, Ordering::Relaxed),
@@ -345,7 +350,7 @@ impl Loading<'_> {
             self.work.has_opened |= matches!(said, Said::Events(..));
             let rows = self.state.rows_of(events_of(&said));
             let state = &mut self.state;
-            let events = self.scale.env.cpu_gate().run(rows, || apply(state, &entry, &said)).await;
+            let events = self.scale.env.cpu_gate().run(rows, || apply(id, state, &entry, &said)).await;
             keep_structures(self.scale.env, id, said);
             self.damaged |= events.is_none();
             self.work.since_checkpoint += events.unwrap_or(1).max(1);
@@ -454,16 +459,19 @@ enum Said {
     Events(Origin, Batch),
     /// From here on UIDs have a new meaning.
     Renumbering,
-    /// The account's key does not open it.
-    Nothing,
+    /// The account's key does not open it, and why.
+    Nothing(String),
 }
 
-/// The content of an entry. `Denied` if it is sealed under a newer key of the account than these, which is no
-/// damage.
+/// The content of an entry. `Denied` if it is sealed under a newer key of the account than these, `Retry` if a
+/// newer version of Sealpost has written it: neither is damage, and passing over it would lose changes.
 fn read_entry(id: AccountId, keys: &AccountKeys, entry: &Entry) -> Result<Said> {
     let why = match &entry.content {
         Content::Plain(origin, plaintext) => match Batch::decode(plaintext) {
             Ok(batch) => return Ok(Said::Events(*origin, batch)),
+            Err(e) if e.kind() == Kind::Retry => {
+                return Err(e.context(format!("account {id}, log entry {}", entry.position)));
+            }
             Err(e) => e.to_string(),
         },
         Content::Renumbering(_) => return Ok(Said::Renumbering),
@@ -472,8 +480,7 @@ fn read_entry(id: AccountId, keys: &AccountKeys, entry: &Entry) -> Result<Said> 
         }
         Content::Sealed(why) => why.clone(),
     };
-    tracing::error!(account = %id, position = %entry.position, why, "a log entry cannot be opened");
-    Ok(Said::Nothing)
+    Ok(Said::Nothing(why))
 }
 
 /// Caches structures that arrived with deliveries: clients request them next.
@@ -493,12 +500,12 @@ fn keep_structures(env: &AccountEnv, id: AccountId, said: Said) {
 fn events_of(said: &Said) -> &[Event] {
     match said {
         Said::Events(_, batch) => &batch.events,
-        Said::Renumbering | Said::Nothing => &[],
+        Said::Renumbering | Said::Nothing(_) => &[],
     }
 }
 
 /// Applies one entry. Returns the number of its events; `None` if it could not be opened.
-fn apply(state: &mut AccountState, entry: &Entry, said: &Said) -> Option<usize> {
+fn apply(id: AccountId, state: &mut AccountState, entry: &Entry, said: &Said) -> Option<usize> {
     let Entry { position, generation, .. } = *entry;
     match said {
         Said::Events(origin, batch) => {
@@ -516,7 +523,8 @@ fn apply(state: &mut AccountState, entry: &Entry, said: &Said) -> Option<usize> 
             state.apply_renumbering(position, generation);
             Some(1)
         }
-        Said::Nothing => {
+        Said::Nothing(why) => {
+            tracing::error!(account = %id, %position, why, "a log entry cannot be opened");
             state.apply_damage(position);
             None
         }

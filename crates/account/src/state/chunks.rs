@@ -328,7 +328,7 @@ pub struct Restore {
 }
 
 fn decode<'a, T: Decode<'a, ()>>(bytes: &'a [u8]) -> Result<T> {
-    minicbor::decode(bytes).map_err(|e| Error::corrupt("a checkpoint chunk cannot be read").with_source(e))
+    minicbor::decode(bytes).map_err(|e| Error::undecodable("a checkpoint chunk", e))
 }
 
 impl Restore {
@@ -346,10 +346,13 @@ impl Restore {
     /// Adds one chunk.
     ///
     /// # Errors
-    /// `Corrupt` if it is not what its name says, or does not fit what came before.
+    /// `Corrupt` if it is not what its name says, or does not fit what came before; `Retry` if this version
+    /// knows no such chunk. Names are authentic, so a newer version made it, and the state without it would
+    /// lack what is in it.
     pub fn chunk(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
         let bad = || Error::corrupt(format!("checkpoint chunk {name} does not fit the others"));
-        let content = Content::parse(name).ok_or_else(bad)?;
+        let newer = || Error::from_newer_version(format!("checkpoint chunk {name}"));
+        let content = Content::parse(name).ok_or_else(newer)?;
         if self.headless != (content == Content::StateHeader) {
             return Err(bad());
         }
@@ -432,6 +435,9 @@ impl Restore {
     }
 
     fn head(&mut self, head: StateHeader) -> Result<()> {
+        if head.version > VERSION {
+            return Err(Error::from_newer_version(format!("checkpoint version {}", head.version)));
+        }
         if head.version != VERSION {
             return Err(Error::corrupt(format!("checkpoint version {} is not known here", head.version)));
         }

@@ -630,3 +630,18 @@ fn damaged_chunks_are_refused_not_believed() {
         }
     }
 }
+
+#[test]
+fn chunks_of_a_newer_version_are_no_damage() {
+    let whole = chunks(&AccountState::new(ACCOUNT));
+    for make in [Restore::new, Restore::lenient] {
+        let mut restore = make(ACCOUNT);
+        whole.iter().for_each(|(name, bytes)| restore.chunk(name, bytes).unwrap());
+        for (name, bytes) in
+            [("novelties-00000000", b"\x80".as_slice()), ("gone-novelties-00000000", b"\x80")]
+        {
+            let refused = restore.chunk(name, bytes).unwrap_err();
+            assert_eq!(refused.kind(), sealpost_base::Kind::Retry, "{refused}");
+        }
+    }
+}

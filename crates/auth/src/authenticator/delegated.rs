@@ -13,7 +13,7 @@ use sealpost_base::{AccountId, Timestamp, limits};
 use sealpost_vault::TokenKind;
 use sealpost_vault::slot::{Slot, SlotId, SlotKind, named_in_web_login};
 
-use super::{Authenticator, Denied, Entered, let_in};
+use super::{AccountRecord, Authenticator, Denied, Entered, let_in};
 use crate::grant_token::GrantToken;
 use crate::scopes::{Scope, Scopes};
 use crate::throttle::{Name, Network};
@@ -51,12 +51,23 @@ impl Authenticator {
     /// # Errors
     /// `Expired` if the grant was revoked, `Suspended` if the account is.
     pub async fn grant(&self, peer: Option<IpAddr>, token: &GrantToken) -> Result<Entered, Denied> {
-        self.grant_to_end(peer, token).await.and_then(let_in)
+        let (_, record) = self.find(&token.account).await?;
+        self.open_grant(peer, token, record).await.and_then(let_in)
     }
 
-    /// As [`Authenticator::grant`], also of a suspended account: to end the grant, and for nothing else.
+    /// As [`Authenticator::grant`], also of an account that is suspended or removed: to end the grant, which
+    /// would be back with the account, and for nothing else.
     pub async fn grant_to_end(&self, peer: Option<IpAddr>, token: &GrantToken) -> Result<Entered, Denied> {
-        let (_, record) = self.find(&token.account).await?;
+        let (_, record) = self.find_to_end(&token.account).await?;
+        self.open_grant(peer, token, record).await
+    }
+
+    async fn open_grant(
+        &self,
+        peer: Option<IpAddr>,
+        token: &GrantToken,
+        record: Option<AccountRecord>,
+    ) -> Result<Entered, Denied> {
         let record = record.ok_or(Denied::Expired)?;
         let is_it = |slot: &&Slot| slot.kind() == SlotKind::Grant && slot.id() == token.slot;
         let slot = record.slots.iter().find(is_it).ok_or(Denied::Expired)?;
@@ -108,17 +119,26 @@ impl Authenticator {
 
     /// The account that the cookie of a web login opens.
     pub async fn web_login(&self, peer: Option<IpAddr>, cookie: &[u8]) -> Result<Entered, Denied> {
-        self.count(self.check_web_login(peer, cookie).await.and_then(let_in))
+        self.count(self.check_web_login(peer, cookie, false).await.and_then(let_in))
     }
 
-    /// As [`Authenticator::web_login`], also of a suspended account: to end the login, and for nothing else.
+    /// As [`Authenticator::web_login`], also of an account that is suspended or removed: to end the login,
+    /// which would be back with the account, and for nothing else.
     pub async fn web_login_to_end(&self, peer: Option<IpAddr>, cookie: &[u8]) -> Result<Entered, Denied> {
-        self.count(self.check_web_login(peer, cookie).await)
+        self.count(self.check_web_login(peer, cookie, true).await)
     }
 
-    async fn check_web_login(&self, peer: Option<IpAddr>, cookie: &[u8]) -> Result<Entered, Denied> {
+    async fn check_web_login(
+        &self,
+        peer: Option<IpAddr>,
+        cookie: &[u8],
+        is_to_end: bool,
+    ) -> Result<Entered, Denied> {
         let Some((name, slot)) = named_in_web_login(cookie) else { return self.fail(peer, "").await };
-        let (_, record) = self.find(&name).await?;
+        let (_, record) = match is_to_end {
+            true => self.find_to_end(&name).await?,
+            false => self.find(&name).await?,
+        };
         let Some(record) = record else { return self.fail(peer, &name).await };
         let is_it = |known: &&Slot| known.kind() == SlotKind::WebLogin && known.id() == slot;
         // It has ended: a browser may go on sending it for a while.

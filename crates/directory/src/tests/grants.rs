@@ -21,22 +21,22 @@ async fn logins(directory: &Directory) -> Vec<SlotId> {
 #[tokio::test]
 async fn each_generation_is_written_by_one_node() {
     let (world, directory, record, root) = world().await;
-    let (id, slot, _) = directory.add_grant(&record, &root, "client").await.unwrap();
+    let (_, slot, _) = directory.add_grant(&record, &root, "client").await.unwrap();
     let made = directory.get(&record.name).await.unwrap().version;
     let nodes: Vec<Directory> = (0..8).map(|_| world.directory()).collect();
-    let exchanges = nodes.iter().map(|node| node.rotate_grant(id, slot, 0));
+    let exchanges = nodes.iter().map(|node| node.rotate_grant(&record, slot, 0));
     let all = futures::future::try_join_all(exchanges).await.unwrap();
     let won = all.iter().filter(|rotation| **rotation == Rotation::Next(1)).count();
     let replayed = all.iter().filter(|rotation| **rotation == Rotation::Reused).count();
     assert_eq!((won, replayed), (1, 7), "a code counts once");
-    let refreshes = nodes.iter().map(|node| node.rotate_grant(id, slot, 1));
+    let refreshes = nodes.iter().map(|node| node.rotate_grant(&record, slot, 1));
     let all = futures::future::try_join_all(refreshes).await.unwrap();
     assert_eq!(all.iter().filter(|rotation| **rotation == Rotation::Next(2)).count(), 1);
     assert_eq!(all.iter().filter(|rotation| **rotation == Rotation::Repeated(2)).count(), 7);
     world.clock.advance(limits::OAUTH_REFRESH_GRACE + SECOND);
-    assert_eq!(directory.rotate_grant(id, slot, 1).await.unwrap(), Rotation::Reused);
+    assert_eq!(directory.rotate_grant(&record, slot, 1).await.unwrap(), Rotation::Reused);
     // A store that was restored knows an earlier one than the client.
-    assert_eq!(directory.rotate_grant(id, slot, 40).await.unwrap(), Rotation::Next(41));
+    assert_eq!(directory.rotate_grant(&record, slot, 40).await.unwrap(), Rotation::Next(41));
     assert_eq!(directory.get(&record.name).await.unwrap().version, made, "the record is not written");
 }
 
@@ -44,8 +44,8 @@ async fn each_generation_is_written_by_one_node() {
 async fn an_account_has_so_many_grants() {
     let (world, directory, record, root) = world().await;
     let add = async || directory.add_grant(&record, &root, "client").await;
-    let (id, first, _) = add().await.unwrap();
-    directory.rotate_grant(id, first, 0).await.unwrap();
+    let (_, first, _) = add().await.unwrap();
+    directory.rotate_grant(&record, first, 0).await.unwrap();
     for _ in 1..limits::ACCOUNT_GRANTS {
         add().await.unwrap();
     }
@@ -66,7 +66,7 @@ async fn an_account_has_so_many_grants() {
 async fn unused_logins_end_and_leave_nothing() {
     let (world, directory, record, root) = world().await;
     let (id, grant, _) = directory.add_grant(&record, &root, "client").await.unwrap();
-    directory.rotate_grant(id, grant, 0).await.unwrap();
+    directory.rotate_grant(&record, grant, 0).await.unwrap();
     let (used, _) = directory.add_web_login(&record, &root, "used").await.unwrap();
     let (unused, _) = directory.add_web_login(&record, &root, "unused").await.unwrap();
     world.clock.advance(limits::WEB_LOGIN_IDLE);
@@ -95,8 +95,8 @@ async fn a_new_password_or_key_ends_grants_and_web_logins() {
     let mut root = root;
     for rekey in [false, true, false] {
         let record = directory.get(&record.name).await.unwrap();
-        let (id, slot, token) = directory.add_grant(&record, &root, "client").await.unwrap();
-        directory.rotate_grant(id, slot, 0).await.unwrap();
+        let (_, slot, token) = directory.add_grant(&record, &root, "client").await.unwrap();
+        directory.rotate_grant(&record, slot, 0).await.unwrap();
         let (_, cookie) = directory.add_web_login(&record, &root, "browser").await.unwrap();
         directory.set_recovery(&record.name, &root).await.unwrap();
         assert_eq!(logins(&directory).await.len(), 3, "a recovery code ends none");

@@ -41,15 +41,16 @@ async fn a_list_of_replies_that_was_seen_must_return() {
 
 #[tokio::test]
 async fn a_grant_goes_on_beside_noise() {
-    let (world, id, slot) = (Fixture::new(), AccountId([7; 16]), SlotId([1; 8]));
+    let (world, slot) = (Fixture::new(), SlotId([1; 8]));
     let (one, other) = (world.directory(), world.directory());
-    let at = format!("logins/{id}/{slot}");
+    let (me, _) = one.create(&name("me@x"), new("one")).await.unwrap();
+    let at = format!("logins/{}/{slot}", me.id);
     plant(&world, &at, &[1, u64::MAX]).await;
-    assert_eq!(one.rotate_grant(id, slot, 0).await.unwrap(), Rotation::Next(1));
+    assert_eq!(one.rotate_grant(&me, slot, 0).await.unwrap(), Rotation::Next(1));
     plant(&world, &at, &[3]).await;
-    assert_eq!(other.rotate_grant(id, slot, 1).await.unwrap(), Rotation::Next(2));
+    assert_eq!(other.rotate_grant(&me, slot, 1).await.unwrap(), Rotation::Next(2));
     world.clock.advance(limits::OAUTH_REFRESH_GRACE * 2);
-    assert_eq!(one.rotate_grant(id, slot, 1).await.unwrap(), Rotation::Reused);
+    assert_eq!(one.rotate_grant(&me, slot, 1).await.unwrap(), Rotation::Reused);
 }
 
 #[tokio::test]
@@ -67,6 +68,72 @@ async fn a_shared_mailbox_gets_new_keys_beside_noise() {
     let keys = ShareKeys::seal(share, &next, &[(owner, public)], &*world.random).unwrap();
     assert!(directory.set_share_keys(&record, public, keys.clone()).await.unwrap());
     assert!(directory.share(owner, share).await.unwrap().unwrap().keys == Some(keys));
+}
+
+#[tokio::test]
+async fn keys_of_a_shared_mailbox_that_went_back_are_refused() {
+    let (world, owner, share) = (Fixture::new(), AccountId([7; 16]), AccountId([8; 16]));
+    let (one, other, new) = (world.directory(), world.directory(), world.directory());
+    let root = sealpost_vault::RootKey::generate(&*world.random);
+    let public = sealpost_vault::AccountKeys::derive(&root, share).public();
+    let record = one.record_share(owner, share, public).await.unwrap();
+    let next = root.next(&*world.random).unwrap();
+    let keys = ShareKeys::seal(share, &next, &[(owner, public)], &*world.random).unwrap();
+    assert!(one.set_share_keys(&record, public, keys).await.unwrap());
+    assert!(other.share(owner, share).await.unwrap().unwrap().keys.is_some());
+    world.store.delete(&format!("shares/{owner}/{share}/0000000000000002")).await.unwrap();
+    for node in [&one, &other] {
+        assert_eq!(kind(node.share(owner, share)).await, Kind::Retry);
+        assert_eq!(node.watermarks().back(), 1);
+        // The owner's account can still be deleted with it.
+        assert_eq!(node.shares_of(owner).await.unwrap().len(), 1);
+    }
+    assert!(new.share(owner, share).await.unwrap().unwrap().keys.is_none(), "it has not seen the later keys");
+    // A deleted one has ended.
+    one.delete_share(&record).await.unwrap();
+    for node in [&one, &other, &new] {
+        assert_eq!(node.share(owner, share).await.unwrap(), None);
+    }
+}
+
+#[tokio::test]
+async fn the_use_of_a_grant_that_went_back_is_refused() {
+    let world = Fixture::new();
+    let (one, other) = (world.directory(), world.directory());
+    let (me, root) = one.create(&name("me@x"), new("one")).await.unwrap();
+    let (_, slot, _) = one.add_grant(&me, &root, "client").await.unwrap();
+    let at = format!("logins/{}/{slot}", me.id);
+    for generation in 0..4 {
+        one.rotate_grant(&me, slot, generation).await.unwrap();
+    }
+    assert_eq!(other.login_use(me.id, slot).await.unwrap().unwrap().generation, 4);
+    world.clock.advance(limits::OAUTH_REFRESH_GRACE * 2);
+    world.store.delete(&format!("{at}/0000000000000004")).await.unwrap();
+    for node in [&one, &other] {
+        for generation in [2, 3, 4] {
+            assert_eq!(kind(node.rotate_grant(&me, slot, generation)).await, Kind::Retry);
+        }
+        assert_eq!(node.watermarks().back(), 1);
+    }
+    // Noise in its place says as little, and a record that is gone.
+    plant(&world, &at, &[4]).await;
+    world.store.delete(&format!("{at}/0000000000000003")).await.unwrap();
+    for _ in 0..2 {
+        assert_eq!(one.login_use(me.id, slot).await.unwrap(), None);
+        assert_eq!(kind(one.rotate_grant(&me, slot, 0)).await, Kind::Retry);
+        world.store.delete(&format!("{at}/0000000000000004")).await.unwrap();
+    }
+    // With the slot another node deletes it: that is no damage.
+    one.revoke_app_password(&me.name, slot).await.unwrap();
+    assert_eq!(other.rotate_grant(&me, slot, 4).await.unwrap(), Rotation::Ended);
+    let (cookie, _) = one.add_web_login(&me, &root, "browser").await.unwrap();
+    one.note_login_use(me.id, cookie).await.unwrap();
+    world.store.delete(&format!("logins/{}/{cookie}/0000000000000001", me.id)).await.unwrap();
+    // A web login has no generations: it only ends sooner.
+    assert_eq!(one.login_use(me.id, cookie).await.unwrap(), None);
+    one.note_login_use(me.id, cookie).await.unwrap();
+    assert!(other.login_use(me.id, cookie).await.unwrap().is_some());
+    assert_eq!(one.watermarks().back(), 1);
 }
 
 #[tokio::test]

@@ -33,8 +33,8 @@ fn an_older_version_is_refused_until_restored_or_confirmed() {
         assert!(marks.may_follow(id(1), Position(8)).is_err());
         assert_eq!(marks.back(), 2);
         marks.record("accounts/never", None).unwrap();
-        marks.record("shares/a", Some(3)).unwrap();
-        marks.record("shares/a", Some(2)).unwrap();
+        marks.record("domains/a", Some(3)).unwrap();
+        marks.record("domains/a", Some(2)).unwrap();
     }
     again.saw(id(1), Position(10));
     again.record("accounts/a", Some(4)).unwrap();
@@ -51,6 +51,43 @@ fn an_older_version_is_refused_until_restored_or_confirmed() {
         marks.may_follow(id(1), Position(0)).unwrap();
         assert_eq!(marks.back(), 0);
     }
+}
+
+#[test]
+fn versions_seen_during_a_read_are_no_contradiction() {
+    let marks = Watermarks::default();
+    marks.record("accounts/a", Some(3)).unwrap();
+    let before = marks.version_of("accounts/a");
+    // Another task writes the next version while this one reads.
+    marks.record("accounts/a", Some(4)).unwrap();
+    marks.record_since("accounts/a", before, Some(3)).unwrap();
+    assert_eq!((marks.version_of("accounts/a"), marks.back()), (Some(4), 0));
+    assert!(marks.record_since("accounts/a", before, Some(2)).is_err());
+    marks.saw_record("accounts/a", 2);
+    assert_eq!((marks.version_of("accounts/a"), marks.back()), (Some(4), 1));
+}
+
+#[test]
+fn records_that_end_are_remembered_apart() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("watermarks");
+    let marks = Watermarks::load(&path, &keys()).unwrap();
+    let n = limits::WATERMARKS as u32;
+    for record in ["shares/a/b", "push/accounts/a", "accounts/a"] {
+        marks.saw_record(record, 5);
+    }
+    // A user can make these as often as they like.
+    for login in 0..n + 1 {
+        marks.saw_record(&format!("logins/a/{login}"), 5);
+    }
+    marks.save().unwrap();
+    for marks in [&marks, &Watermarks::load(&path, &keys()).unwrap()] {
+        assert_eq!((marks.records().len(), marks.records_that_end().len()), (1, n as usize + 2));
+        assert_eq!(marks.version_of("logins/a/0"), None);
+        assert_eq!(marks.version_of("shares/a/b"), Some(5));
+        assert!(marks.record("push/accounts/a", Some(4)).is_err());
+    }
+    assert!(fs::metadata(&path).unwrap().len() < FILE_BYTES as u64);
 }
 
 #[test]

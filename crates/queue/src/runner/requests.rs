@@ -46,7 +46,7 @@ impl Shared {
                 let is_handled = self.queue.state().is_handled(&name);
                 match request {
                     Some(request) if !is_handled => self.carry_out(&name, request).await?,
-                    Some(_) => {}
+                    Some(_) => tracing::debug!(path, "a request to the queue was handled before"),
                     None => tracing::warn!(
                         path,
                         "this is no request to the queue, or an old one: it is removed and not carried out"

@@ -63,8 +63,10 @@ impl State {
                 Event::AllHeld(why) => self.all_held = Some(why.clone()),
                 Event::AllReleased => self.all_held = None,
                 Event::Handled(name) => {
-                    if self.handled.len() >= limits::QUEUE_REQUESTS {
-                        self.handled.pop_front();
+                    if self.handled.len() >= limits::QUEUE_REQUESTS
+                        && let Some(oldest) = self.handled.pop_front()
+                    {
+                        self.forgotten = std::mem::take(&mut self.forgotten).max(oldest);
                     }
                     self.handled.push_back(name.clone());
                 }

@@ -52,6 +52,10 @@ struct Main {
     #[n(10)]
     #[cbor(default)]
     sent: Vec<(AccountId, Vec<HourCount>)>,
+    /// Missing in checkpoints of earlier versions.
+    #[n(11)]
+    #[cbor(default)]
+    forgotten: String,
 }
 
 type Encoded = std::result::Result<(), minicbor::encode::Error<std::convert::Infallible>>;
@@ -95,6 +99,7 @@ impl State {
             handled: self.handled.iter().cloned().collect(),
             totals: self.totals,
             sent: self.sent.to_rows(),
+            forgotten: self.forgotten.clone(),
         };
         minicbor::to_vec(main).expect("a vector takes everything")
     }
@@ -147,10 +152,9 @@ impl State {
     /// Adds the content of a chunk to a state that was empty at first.
     ///
     /// # Errors
-    /// `Corrupt` if the bytes are no chunk of that name.
+    /// `Corrupt` if the bytes are no chunk of that name, `Retry` if a newer version made them.
     pub fn restore(&mut self, name: &str, chunk: &[u8]) -> Result<()> {
-        let corrupt =
-            |e: Wrong| Error::corrupt(format!("checkpoint chunk {name} cannot be read")).with_source(e);
+        let corrupt = |e: Wrong| Error::undecodable(format!("checkpoint chunk {name}"), e);
         if name.starts_with(SUBMISSIONS) {
             let all: Vec<(MailId, QueuedSubmission)> = minicbor::decode(chunk).map_err(corrupt)?;
             all.into_iter().for_each(|(id, submission)| self.submissions.restore(id, submission));
@@ -173,6 +177,7 @@ impl State {
         self.owner = main.owner;
         self.all_held = main.all_held;
         self.handled = main.handled.into();
+        self.forgotten = main.forgotten;
         self.totals = main.totals;
         self.sent = SentRecipients::from_rows(main.sent);
         Ok(())

@@ -143,7 +143,7 @@ async fn logout(logins: Arc<WebLogins>, request: Request) -> Response {
 /// What a request shows its cookie for.
 enum For {
     Using,
-    /// Also of a suspended account: the login must not be back when that is resumed.
+    /// Also of a suspended or removed account: the login must not be back with it.
     Ending,
 }
 

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Subcommand;
 use sealpost_base::Error;
-use sealpost_directory::{AccountRecord, AppPassword};
+use sealpost_directory::{AccountName, AccountRecord, AppPassword};
 use sealpost_mailformat::date::rfc3339;
 use sealpost_vault::slot::{SlotId, SlotKind};
 use serde::Serialize;
@@ -94,6 +94,12 @@ fn kind(kind: SlotKind) -> &'static str {
     }
 }
 
+/// The record of an account, also of a removed one: it can be brought back with all its logins.
+async fn of_any(data_dir: &DataDir, name: &AccountName) -> Result<AccountRecord> {
+    let found = data_dir.directory.find_to_end_login(name).await?;
+    Ok(found.ok_or_else(|| Error::not_found(format!("there is no account {name}")))?)
+}
+
 /// What the account has, with the last use of each where it is written down.
 async fn listed(data_dir: &DataDir, record: &AccountRecord) -> Result<Vec<ListRow>> {
     let mut rows = Vec::new();
@@ -127,13 +133,13 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         }
         Command::List(account) => {
             let name = data_dir.account_name(&account.name)?;
-            let record = data_dir.directory.get(&name).await?;
+            let record = of_any(&data_dir, &name).await?;
             let shown = listed(&data_dir, &record).await?;
             global.output().show(&shown, |shown| shown.iter().map(ListRow::line).collect())?;
         }
         Command::Revoke { account, app_password } => {
             let name = data_dir.account_name(&account.name)?;
-            let record = data_dir.directory.get(&name).await?;
+            let record = of_any(&data_dir, &name).await?;
             let info = find(&record, &app_password)?;
             data_dir.directory.revoke_app_password(&name, info.id).await?;
             data_dir.notify_record_changed(record.id).await;

@@ -8,7 +8,7 @@
 use futures::{StreamExt, TryStreamExt, stream};
 use sealpost_account::event::{Batch, Event};
 use sealpost_account::state::{AccountState, Restore};
-use sealpost_base::{AccountId, Error, Position, Result};
+use sealpost_base::{AccountId, Error, Kind, Position, Result};
 use sealpost_journal::{Checkpoint, Content, Entry, EntryName, Journal, Read, Replay, Step, Tail};
 use sealpost_vault::entry::Origin;
 use sealpost_vault::{AccountKeys, Hash, RootKey};
@@ -251,6 +251,12 @@ impl<'a> Examination<'a> {
             (Content::Sealed(why), _) => return self.sealed(position, &path, why),
             (Content::Plain(origin, plain), _) => match Batch::decode(plain) {
                 Ok(batch) => (*origin, batch),
+                // Nothing is known of the state behind it, and nothing is damaged.
+                Err(e) if e.kind() == Kind::Retry => {
+                    self.findings.push(Finding::object(path, e));
+                    (self.state, self.lossy) = (None, true);
+                    return;
+                }
                 Err(e) => return self.sealed(position, &path, &e.to_string()),
             },
         };
@@ -347,9 +353,14 @@ impl<'a> Examination<'a> {
         };
         self.counts.chunks += checkpoint.chunks.len() as u64;
         let (mut state, wrong) = self.chunks(keys, &checkpoint, Restore::new(self.account)).await;
-        let whole = wrong.is_empty();
+        let (whole, is_newer) = (wrong.is_empty(), wrong.iter().any(|(_, e)| e.kind() == Kind::Retry));
         self.findings
             .extend(wrong.into_iter().map(|(name, e)| Finding::object(format!("{folder}/{name}"), e)));
+        // What a newer version has written, or what could not be read, is no damage: the rest of the state is
+        // not compared with it.
+        if is_newer {
+            return None;
+        }
         if !whole {
             // As the server does when it has nothing better.
             state = self.chunks(keys, &checkpoint, Restore::lenient(self.account)).await.0;

@@ -1,7 +1,7 @@
 //! What this node has seen of the store, held against what is there.
 
 use anyhow::Result;
-use sealpost_base::Position;
+use sealpost_base::{AccountId, Position};
 use sealpost_directory::AccountRecord;
 use sealpost_journal::Journal;
 use sealpost_vault::entry::LogKey;
@@ -51,6 +51,20 @@ pub async fn check(
         if last.iter().filter_map(version).max().is_none_or(|last| last < seen) {
             let why =
                 format!("this node has seen version {seen} of it, which is not there any more: {REMEDY}");
+            report.found(At::Object(directory), why);
+        }
+    }
+    for (directory, seen) in data_dir.watermarks.records_that_end() {
+        let is_of = |id| directory.split('/').any(|part| part == AccountId::to_string(&id));
+        if !all && !accounts.iter().any(|account| is_of(account.id)) {
+            continue;
+        }
+        let names = data_dir.store.names_below(&directory).await?;
+        let version = |name: &String| sealpost_journal::EntryName::parse(name).map(|entry| entry.position.0);
+        // One without any version has ended, with its login, mailbox or account.
+        if names.iter().filter_map(version).max().is_some_and(|last| last < seen) {
+            let why =
+                format!("this node has seen version {seen} of it, and later ones are not there: {REMEDY}");
             report.found(At::Object(directory), why);
         }
     }

@@ -81,6 +81,19 @@ async fn a_browser_of_a_suspended_account_logs_out() {
 }
 
 #[tokio::test]
+async fn a_browser_of_a_removed_account_logs_out() {
+    let node = TestNode::of_browser().await;
+    let (cookie, name) = (node.log_in().await, node.record().await.name);
+    node.ctx.directory.remove(&name).await.unwrap();
+    assert_eq!(node.info(&cookie).await.status, 401);
+    let out = node.ask("POST /logout", &format!("Cookie: {cookie}\r\n{OWN}"), "").await;
+    assert_eq!((out.status, out.field("set-cookie").contains("Max-Age=0")), (204, true));
+    node.ctx.directory.undelete(&name).await.unwrap();
+    assert_eq!(node.record().await.revocable().count(), 0);
+    assert_eq!(node.info(&cookie).await.status, 401);
+}
+
+#[tokio::test]
 async fn forms_and_programs_log_in_too() {
     let node = TestNode::of_browser().await;
     let form = "username=me%40localhost&password=secret";

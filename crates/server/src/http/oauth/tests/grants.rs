@@ -129,6 +129,75 @@ async fn a_grant_of_a_suspended_account_is_revoked_permanently() {
 }
 
 #[tokio::test]
+async fn a_grant_of_a_removed_account_is_revoked_permanently() {
+    let node = TestNode::with_account().await;
+    let name = node.record().await.name;
+    for which in 0..3 {
+        let (client, access, refresh) = node.granted().await;
+        let id = node.record().await.revocable().next().unwrap().id;
+        node.ctx.directory.remove(&name).await.unwrap();
+        assert_eq!(node.session(&access).await.status, 401);
+        assert_eq!(error(&node.refresh(&client, &refresh).await), "invalid_grant");
+        match which {
+            0 => assert_eq!(revoke(&node, &client, &access).await.status, 200),
+            1 => assert_eq!(revoke(&node, &client, &refresh).await.status, 200),
+            // As the operator's command does.
+            _ => node.ctx.directory.revoke_app_password(&name, id).await.unwrap(),
+        }
+        node.ctx.directory.undelete(&name).await.unwrap();
+        assert_eq!(node.record().await.revocable().count(), 0);
+        assert_eq!(node.session(&access).await.status, 401);
+        assert_eq!(error(&node.refresh(&client, &refresh).await), "invalid_grant");
+    }
+}
+
+#[tokio::test]
+async fn no_token_of_a_revoked_grant_has_a_grace_time() {
+    let node = TestNode::with_account().await;
+    let other = node.another(7);
+    for which in 0..3 {
+        let (client, _, first) = node.granted().await;
+        let (access, second) = tokens(&node.refresh(&client, &first).await);
+        // A moment ago the first one was the newest: the answer may be lost.
+        tokens(&other.refresh(&client, &first).await);
+        let token = [&access, &first, &second][which];
+        assert_eq!(revoke(&node, &client, token).await.status, 200);
+        for node in [&node, &other] {
+            for refresh in [&first, &second] {
+                assert_eq!(error(&node.refresh(&client, refresh).await), "invalid_grant");
+            }
+            assert_eq!(node.session(&access).await.status, 401);
+        }
+    }
+    assert_eq!(node.record().await.revocable().count(), 0);
+}
+
+#[tokio::test]
+async fn earlier_refresh_tokens_are_refused_when_the_store_went_back() {
+    let node = TestNode::with_account().await;
+    let (client, _, first) = node.granted().await;
+    let (_, second) = tokens(&node.refresh(&client, &first).await);
+    let (access, third) = tokens(&node.refresh(&client, &second).await);
+    node.advance(sealpost_base::limits::OAUTH_REFRESH_GRACE + Duration::from_secs(1));
+    // An attacker with write access to the store removes the record of the last use.
+    let record = node.record().await;
+    let slot = record.revocable().next().unwrap().id;
+    let folder = format!("logins/{}/{slot}", record.id);
+    let store = node.ctx.directory.store();
+    for name in store.names_below(&folder).await.unwrap() {
+        store.delete(&format!("{folder}/{name}")).await.unwrap();
+    }
+    for refresh in [&first, &second, &third] {
+        let refused = node.refresh(&client, refresh).await;
+        assert_eq!((refused.status, &refused.json()["error"]), (503, &json!("temporarily_unavailable")));
+    }
+    assert_eq!(node.ctx.directory.watermarks().back(), 1);
+    assert_eq!(node.session(&access).await.status, 200, "the grant is there");
+    assert_eq!(revoke(&node, &client, &third).await.status, 200);
+    assert_eq!(error(&node.refresh(&client, &third).await), "invalid_grant");
+}
+
+#[tokio::test]
 async fn a_new_password_ends_grants_and_open_sessions() {
     let node = TestNode::new();
     let (record, root) = node.account("me@localhost").await;
