@@ -192,6 +192,9 @@ pub const TLS_BYTES: usize = 24 * 1024;
 /// Bytes charged for an IMAP session that waits for its client, with no other memory, no input and no pending
 /// output.
 pub const RESTING_BYTES: usize = 10 * 1024;
+/// Bytes charged for an IMAP connection that was greeted and whose client has sent nothing: it has no session.
+/// Also for a connection before the first byte of its TLS handshake.
+pub const SILENT_BYTES: usize = 4 * 1024;
 /// Additional bytes charged for such a session with TLS: the keys, and the read buffer of rustls.
 pub const RESTING_TLS_BYTES: usize = 9 * 1024;
 /// Bytes that a TLS handshake in progress may take.
