@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_silent_client_is_told_why_it_is_disconnected() {
+    async fn a_silent_client_is_disconnected_with_a_reason() {
         let (mut client, server) = Stream::pair().unwrap();
         let shared = Arc::new(crate::shared::for_tests());
         let ended = tokio::spawn(crate::serve(server, shared.clone()));
