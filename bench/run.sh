@@ -75,8 +75,7 @@ if [ "$connections" = yes ]; then
     part=$(date +%s)
     say idle --connections 1000
     say idle --connections 1000 --tls
-    # That many are let in by a server with more memory than it has by default.
-    say idle --connections 10000 --memory 768MiB
+    say idle --connections 10000
     say crowd --hold 10 --rounds 3
     say crowd --hold 10 --rounds 3 --memory 64MiB
     put connections

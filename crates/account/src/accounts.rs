@@ -41,7 +41,7 @@ use crate::metrics::AccountMetrics;
 use crate::share::{Link, UnacceptedLinks};
 use crate::submission::SubmissionNews;
 pub(crate) use account_memory::AccountMemory;
-pub use account_memory::{Loan, Pressure, Reservation};
+pub use account_memory::{Borrower, Loan, Pressure, Reservation};
 pub(crate) use load_limiter::{LoadLimiter, LoadPermit};
 use loaded::LoadedAccounts;
 pub use log_watcher::{LogWatcher, Ticket};
@@ -345,6 +345,11 @@ impl Accounts {
     /// To lend some of this memory for something else ([`Accounts::lend`]); nothing is lent yet.
     pub fn loan(&self) -> Loan {
         self.0.env.memory().loan()
+    }
+
+    /// Sets the holder of the loan, who is asked to return some of it while a load waits for memory.
+    pub fn set_borrower(&self, borrower: Weak<dyn Borrower>) {
+        self.0.env.memory().set_borrower(borrower);
     }
 
     /// Lends `bytes` in total, and unloads idle accounts for it. Returns false and changes nothing

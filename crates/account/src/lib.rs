@@ -42,7 +42,9 @@ pub mod thread;
 pub mod usage;
 
 pub use account::{Account, Committed, NewMessage, StateGuard, Unplaced};
-pub use accounts::{Accounts, Delivery, Loan, LogWatcher, Offer, Options, Pressure, Reservation, Ticket};
+pub use accounts::{
+    Accounts, Borrower, Delivery, Loan, LogWatcher, Offer, Options, Pressure, Reservation, Ticket,
+};
 pub use cache::{Cache, CacheCounts};
 pub use cpu_gate::CpuGate;
 pub use derived::Derived;

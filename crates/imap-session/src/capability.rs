@@ -2,6 +2,8 @@
 
 use sealpost_imap::NUL_EXTENSION;
 use sealpost_imap::types::{Atom, Code, Response};
+use sealpost_session::Context;
+use sealpost_session::net::Stream;
 
 /// Announced at any time.
 const ALWAYS: &[&str] = &["IMAP4rev1", "IMAP4rev2", "SASL-IR", "ID", "ENABLE"];
@@ -88,6 +90,17 @@ pub(super) enum Stage {
         /// JMAP is served, at a known URL.
         has_jmap: bool,
     },
+}
+
+impl Stage {
+    /// The state of a connection whose client has not logged in.
+    pub(super) fn anonymous(ctx: &Context, stream: &Stream) -> Self {
+        Stage::Anonymous {
+            start_tls: ctx.tls.is_some() && !stream.is_tls(),
+            login: ctx.allows_login(stream),
+            tls: stream.is_tls(),
+        }
+    }
 }
 
 /// The capabilities in that state (RFC 3501 §6.1.1, §7.2.1).

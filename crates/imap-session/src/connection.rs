@@ -89,8 +89,8 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// A connection whose client has not logged in.
-    pub(super) fn new(stream: Stream, shared: &ImapShared) -> Self {
+    /// A connection whose client was greeted at that time and has not logged in.
+    pub(super) fn new(stream: Stream, shared: &ImapShared, greeted: Instant) -> Self {
         let ctx = &*shared.ctx;
         let timeouts = ctx.settings.timeouts;
         Connection {
@@ -100,7 +100,7 @@ impl Connection {
             command_memory: None,
             command_until: Instant::now(),
             out_memory: None,
-            anonymous_until: Some(Instant::now() + timeouts.imap_anonymous * ANONYMOUS_FACTOR),
+            anonymous_until: Some(greeted + timeouts.imap_anonymous * ANONYMOUS_FACTOR),
             inflater: None,
             deflater: None,
             compression: None,

@@ -284,10 +284,10 @@ impl Session {
                 let has_jmap = settings.jmap_url().is_some();
                 Stage::Authenticated { append_limit: append_limit::append_limit(settings), has_jmap }
             }
-            None => Stage::Anonymous {
-                start_tls: self.can_start_tls(),
-                login: login::is_allowed(&self.shared.ctx, &self.responses),
-                tls: self.responses.connection.stream().is_some_and(|stream| stream.is_tls()),
+            None => match self.responses.connection.stream() {
+                Some(stream) => Stage::anonymous(&self.shared.ctx, stream),
+                // Its TLS handshake has failed, so it ends.
+                None => Stage::Anonymous { start_tls: false, login: false, tls: false },
             },
         }
     }

@@ -33,6 +33,7 @@ mod expunge;
 mod fetch;
 mod filters;
 mod flags;
+mod greeting;
 mod hibernate;
 mod idle;
 mod jmap_access;
@@ -75,19 +76,22 @@ mod updates;
 mod urlauth;
 mod user;
 
-use std::pin::pin;
+use std::future::Future;
 use std::sync::Arc;
 
-use sealpost_auth::fair_scheduler::{self, QueueHandle};
 use sealpost_session::net::Stream;
 
 pub use filters::parse_stored_search;
 pub use shared::ImapShared;
 
 /// Serves one IMAP connection until it ends. TLS is established if the listener requires it.
-pub async fn serve(stream: Stream, shared: Arc<ImapShared>) {
-    // Boxed, so that the task is as small as the future that it waits for.
-    let queue = QueueHandle::default();
-    let session = Box::new(session::Session::new(stream, shared, queue.clone()));
-    fair_scheduler::run(&queue, pin!(session.run())).await;
+pub fn serve(stream: Stream, shared: Arc<ImapShared>) -> impl Future<Output = ()> + Send {
+    // Boxed, so that the greeting is freed before the session begins, and neither takes the other's memory.
+    let greeting = Box::pin(greeting::greet(stream, shared));
+    async move {
+        let session = greeting.await;
+        if let Some(session) = session {
+            session.await;
+        }
+    }
 }

@@ -6,8 +6,8 @@ use sealpost_base::{Kind, limits};
 use sealpost_imap::server::Event;
 use sealpost_imap::types::{Command, CommandBody, Status, Store, Tag};
 
-use super::capability;
 use super::connection::{Connection, End};
+use super::greeting::Greeted;
 use super::hibernate::Hibernated;
 use super::own_entries::OwnEntries;
 use super::progress::Progress;
@@ -20,8 +20,7 @@ use super::uid_only;
 use super::updates::{self, UntaggedUpdates};
 use super::user::User;
 use sealpost_auth::fair_scheduler::QueueHandle;
-use sealpost_session::metrics::{Protocol, Verdict};
-use sealpost_session::net::Stream;
+use sealpost_session::metrics::Verdict;
 use sealpost_session::session_log::SessionLog;
 use sealpost_session::sessions::SessionState;
 
@@ -52,9 +51,9 @@ pub(super) struct Session {
 
 impl Session {
     /// A session in the not authenticated state.
-    pub(super) fn new(mut stream: Stream, shared: Arc<ImapShared>, queue: QueueHandle) -> Self {
-        let log = SessionLog::begin(Protocol::Imap, &mut stream, &shared.ctx);
-        let connection = Connection::new(stream, &shared);
+    pub(super) fn new(greeted: Greeted, shared: Arc<ImapShared>, queue: QueueHandle) -> Self {
+        let Greeted { stream, log, at } = greeted;
+        let connection = Connection::new(stream, &shared, at);
         Session::over(shared, connection, log, queue)
     }
 
@@ -83,9 +82,8 @@ impl Session {
         }
     }
 
-    /// Greets the client, serves it, and sends BYE.
+    /// Serves the client, and sends BYE.
     pub(super) async fn run(mut self: Box<Self>) {
-        self.greet();
         let end = loop {
             if let Err(end) = self.step().await {
                 break end;
@@ -112,12 +110,6 @@ impl Session {
         if let Some(user) = &mut self.user {
             user.note_usage();
         }
-    }
-
-    fn greet(&mut self) {
-        let greeting = format!("{} IMAP server ready", self.shared.ctx.settings.hostname);
-        let code = capability::code(self.stage());
-        self.responses.connection.out().status(None, Status::Ok, Some(&code), &greeting);
     }
 
     /// Takes the next event and responds to it.

@@ -100,7 +100,7 @@ impl Notes {
         let seen = self.watermarks.version_of(&folder);
         let mut read = self.read_newest(account).await?;
         // One reply of a remote store may be wrong.
-        if Some(read.0) < seen && !self.store.tells() {
+        if Some(read.0) < seen && !self.store.notices_commits() {
             read = self.read_newest(account).await?;
         }
         if read.0 > 0 {

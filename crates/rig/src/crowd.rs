@@ -13,7 +13,6 @@
 //! show that an attack still took place: what the attackers sent in a second, and how late it was.
 
 mod attack;
-mod honest;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,10 +25,10 @@ use sealpost_bench::mail;
 use tokio::task::JoinSet;
 
 use self::attack::{ATTACKS, Attack, AttackPace, Ports, VICTIM};
-use self::honest::{HONEST, Honest, Visitor};
 use crate::idle;
 use crate::imap::login;
 use crate::server::{self, Configured, Sealpost, Server};
+use crate::visitor::{HONEST, Honest, OTHERS_NICER, SERVER_NICER, Visitor, give_way};
 
 /// How often to check whether they are gone.
 const LOOK: Duration = Duration::from_millis(20);
@@ -40,10 +39,6 @@ const PIECE_PAUSE: Duration = Duration::from_millis(100);
 /// The most that all of them together send in a second: they are on the server's machine, and must
 /// leave it to the server.
 const PIECES_A_SECOND: u32 = 5000;
-/// By how much the server's priority is below the honest client's, and the attackers' below the
-/// server's: they would be on machines of their own.
-const SERVER_NICER: i32 = 5;
-const ATTACKERS_NICER: i32 = 14;
 /// How long the server may take to drop an attack's connections before the next one.
 const GONE: Duration = Duration::from_secs(30);
 
@@ -121,7 +116,7 @@ pub async fn main(options: &Options, dir: &Path) -> Result<()> {
     let accounts = [VICTIM.to_owned(), HONEST.to_owned()];
     let mut server = server::start(&configured, &dir.join("data"), &accounts).await?;
     prepare(&server).await?;
-    give_way(ATTACKERS_NICER).context("give way to the server")?;
+    give_way(OTHERS_NICER).context("give way to the server")?;
     let wanted = |name: &str| options.only.as_ref().is_none_or(|only| name.contains(only.as_str()));
     let attacks: Vec<_> = ATTACKS.into_iter().filter(|(_, name)| wanted(name)).collect();
     let mut quiet = Honest::default();
@@ -202,12 +197,6 @@ impl Sent {
         let late_ms = self.late.as_secs_f64() * 1e3 / self.rests.max(1) as f64;
         format!("{a_second:.0} pieces a second, {late_ms:.1} ms late")
     }
-}
-
-/// Lowers the priority of this thread, and of those that it starts from now on.
-fn give_way(by: i32) -> Result<()> {
-    let now = rustix::process::getpriority_process(None)?;
-    Ok(rustix::process::setpriority_process(None, now + by)?)
 }
 
 /// 23 MB of mail for slow readers.

@@ -174,7 +174,7 @@ async fn start(options: &Options, accounts: &[String]) -> Result<Server> {
 }
 
 /// Fills INBOX with that many small messages.
-async fn fill(server: &Server, account: &str, messages: u32) -> Result<()> {
+pub(crate) async fn fill(server: &Server, account: &str, messages: u32) -> Result<()> {
     let mut imap = login(server, account).await?;
     let mut have = crate::imap::exists(&imap.ok("SELECT INBOX").await?)?;
     if have == 0 && messages > 0 {

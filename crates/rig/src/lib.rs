@@ -14,12 +14,14 @@
 //! - [`hostile`]: clients that stall, flood and never finish.
 //! - [`crowd`]: thousands of such clients at once, under a kernel limit that ends a server which
 //!   takes too much.
+//! - [`bulk`]: accounts that change half a million messages again and again, and a visitor meanwhile.
 //! - [`idle`]: thousands of idle clients, and the cost of each.
 //!
 //! The load generator that users run, generated mail and reports are in `sealpost_bench`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a measuring program reports on its terminal")]
 
+pub mod bulk;
 pub mod cases;
 pub mod clients;
 pub mod compare;
@@ -37,4 +39,5 @@ pub mod server;
 pub mod shapes;
 pub mod small;
 pub mod table;
+mod visitor;
 mod wire;

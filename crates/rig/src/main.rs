@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use sealpost_rig::compare::{self, MEMORY, Options};
 use sealpost_rig::server::{self, Dovecot, Sealpost, Start, Target};
-use sealpost_rig::{clients, crash, crowd, hostile, huge, idle, million, shapes};
+use sealpost_rig::{bulk, clients, crash, crowd, hostile, huge, idle, million, shapes};
 
 /// Measures and checks mail servers from outside.
 #[derive(Parser)]
@@ -215,6 +215,34 @@ enum Command {
         #[arg(long)]
         only: Option<String>,
     },
+    /// Accounts that change or fetch half a million messages again and again, and how long a visitor
+    /// takes meanwhile.
+    Bulk {
+        /// The sealpost binary.
+        #[arg(long)]
+        sealpost: PathBuf,
+        /// Accounts with such work, each with one client.
+        #[arg(long, default_value_t = 2)]
+        accounts: usize,
+        /// Messages of each.
+        #[arg(long, default_value_t = 512_000)]
+        messages: u32,
+        /// How long the visitor is measured beside each kind of work, in seconds.
+        #[arg(long, default_value_t = 10)]
+        hold: u64,
+        /// How often all kinds are run; the visits of all rounds count together.
+        #[arg(long, default_value_t = 2)]
+        rounds: usize,
+        /// The server's bound on memory.
+        #[arg(long, default_value = "256MiB")]
+        memory: String,
+        /// Fail when visits take more than so many times as long as alone (99th percentile).
+        #[arg(long)]
+        ratio: Option<f64>,
+        /// Only kinds of work whose name contains this.
+        #[arg(long)]
+        only: Option<String>,
+    },
     /// Thousands of clients that do nothing: what each costs the server, at every stage up to IDLE.
     Idle {
         /// The sealpost binary.
@@ -392,6 +420,12 @@ async fn run(command: Command) -> Result<()> {
                 only,
             };
             crowd::main(&options, &dir).await
+        }
+        Command::Bulk { sealpost, accounts, messages, hold, rounds, memory, ratio, only } => {
+            let (dir, _temporary) = directory(None)?;
+            let hold = std::time::Duration::from_secs(hold);
+            let options = bulk::Options { sealpost, accounts, messages, hold, rounds, memory, ratio, only };
+            bulk::main(&options, &dir).await
         }
         Command::Idle {
             sealpost,

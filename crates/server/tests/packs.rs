@@ -158,6 +158,42 @@ async fn a_thousand_messages_are_read_in_a_few_requests() {
     }
 }
 
+/// What clients ask for at a first synchronisation, once there are segments.
+#[tokio::test]
+async fn headers_of_ten_thousand_messages_take_forty_requests() {
+    const MESSAGES: u64 = 10_000;
+    const MOST: u64 = 40;
+    let commands = [
+        "UID FETCH 1:* (UID RFC822.SIZE FLAGS BODY.PEEK[HEADER.FIELDS (From To Cc Bcc Subject Date Message-ID \
+         Priority X-Priority References Newsgroups In-Reply-To Content-Type Reply-To)])",
+        "FETCH 1:* (UID FLAGS INTERNALDATE RFC822.SIZE BODY.PEEK[HEADER])",
+        "FETCH 1:* (UID ENVELOPE BODYSTRUCTURE)",
+    ];
+    let bucket = Bucket::new(0).await;
+    for n in 0..MESSAGES {
+        let from = format!("From: sender {n} <s{}@example.org>\r\nTo: me@localhost\r\n", n % 40);
+        let ids = format!("Message-ID: <{n}@example.org>\r\nReferences: <{}@example.org>\r\n", n / 2);
+        let message = format!("Subject: message {n}\r\n{from}{ids}\r\nthis is number {n}.\r\n");
+        bucket.world.deliver(None, message.as_bytes()).await;
+    }
+    let account = bucket.world.account().await;
+    account.refresh().await.unwrap();
+    account.checkpoint().await.unwrap();
+    let (_ctx, mut first) = bucket.cold().await;
+    for command in commands {
+        first.ok(command).await;
+    }
+    Index::of(&account).compact_summaries().await.unwrap();
+    for bound in [MemoryDivision::DEFAULT_BOUND, 64 << 20] {
+        for command in commands {
+            let (_ctx, mut client) = bucket.cold_with(settings_with(bound)).await;
+            let (requests, found) = bucket.requests(&mut client, command).await;
+            assert_eq!(found.len() as u64, MESSAGES + 1, "{command}");
+            assert!(requests <= MOST, "{command}: {requests} requests");
+        }
+    }
+}
+
 /// However messages were moved about, and however little memory there is.
 #[tokio::test]
 async fn a_search_reads_each_segment_once() {

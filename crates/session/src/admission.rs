@@ -18,18 +18,19 @@
 //! it has half, two such holders have a third each, and others always have as much as the greediest. Its
 //! further connections wait for each other.
 //!
-//! When users have taken all memory, accounts lend some of theirs ([`Admission::with_loan`]): while users
-//! rest, their accounts need not be loaded.
+//! When users need more than is free, accounts lend some of theirs ([`Admission::with_loan`]): while users
+//! rest, their accounts need not be loaded. No more is lent than users hold. If an account then waits for
+//! memory, strangers are closed to return it.
 
 mod counts;
 mod handshakes;
 
 use std::future::poll_fn;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::{Context, Poll};
 
-use sealpost_account::Accounts;
+use sealpost_account::{Accounts, Borrower};
 use sealpost_auth::throttle::Network;
 use sealpost_base::{AccountId, limits};
 use tokio::sync::Notify;
@@ -92,7 +93,10 @@ impl Admission {
     /// As [`Admission::new`], with a loan from `accounts` of up to `most` bytes when users have taken all
     /// memory.
     pub fn with_loan(limits: Connections, bytes: usize, accounts: Accounts, most: usize) -> Self {
-        Self::over(limits, bytes, Some(Lender::new(accounts, most)))
+        let admission = Self::over(limits, bytes, Some(Lender::new(accounts.clone(), most)));
+        let shared: Weak<Shared> = Arc::downgrade(&admission.0);
+        accounts.set_borrower(shared);
+        admission
     }
 
     fn over(limits: Connections, bytes: usize, lender: Option<Lender>) -> Self {
@@ -151,7 +155,19 @@ impl Admission {
     }
 
     fn lock(&self) -> MutexGuard<'_, Counts> {
-        self.0.counts.lock().unwrap_or_else(|e| e.into_inner())
+        self.0.lock()
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Counts> {
+        self.counts.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+impl Borrower for Shared {
+    fn repay(&self, bytes: usize) {
+        self.lock().repay(bytes);
     }
 }
 
@@ -186,7 +202,7 @@ impl Admitted {
         let mut counts = self.admission.lock();
         let before = counts.connections.get(&self.number).map_or(0, |entry| entry.bytes);
         let missing = counts.missing_to_come(most - before.min(most));
-        if missing > 0 && !counts.borrow(missing) {
+        if missing > 0 && !counts.send_strangers_away(missing, Some(self.number)) && !counts.borrow(missing) {
             return false;
         }
         counts.charge(self.number, most);
@@ -261,6 +277,7 @@ impl AdmittedHandle {
         counts.let_go(self.number);
         counts.give(self.number, holder);
         counts.strangers.remove(&self.number);
+        counts.borrow_for_users();
         true
     }
 }
@@ -304,8 +321,8 @@ impl Stirring<'_> {
         let missing = counts.missing_to_stir(more);
         let is_there = may
             && (missing == 0
-                || counts.send_strangers_away(missing, Some(*number))
-                || holder.is_some() && counts.borrow(missing));
+                || holder.is_some() && counts.borrow(missing)
+                || counts.send_strangers_away(missing, Some(*number)));
         if is_there {
             counts.leave_queue(*number);
             counts.charge(*number, *most);

@@ -1,7 +1,7 @@
 //! Account memory: the size of each loaded account, and the loads that wait for memory.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use sealpost_base::{Error, Result};
@@ -38,6 +38,14 @@ struct Shared {
     passed: Mutex<usize>,
     /// Since when that load has waited, including the wait in the queue.
     since: Mutex<Option<Instant>>,
+    borrower: Mutex<Option<Weak<dyn Borrower>>>,
+}
+
+/// The holder of a [`Loan`], which can return some of it early.
+pub trait Borrower: Send + Sync {
+    /// A load of an account lacks `bytes`. Returns memory that is not in use now, and frees more within a
+    /// moment if that is possible. Called again while the load waits.
+    fn repay(&self, bytes: usize);
 }
 
 /// Marks a waiting load for as long as it lives.
@@ -79,6 +87,7 @@ impl AccountMemory {
             turn: tokio::sync::Mutex::default(),
             passed: Mutex::default(),
             since: Mutex::default(),
+            borrower: Mutex::default(),
         };
         AccountMemory(Arc::new(shared))
     }
@@ -124,6 +133,27 @@ impl AccountMemory {
         Loan(Reservation { memory: self.clone(), bytes: AtomicUsize::new(0) })
     }
 
+    /// Sets who holds the loan.
+    pub(crate) fn set_borrower(&self, borrower: Weak<dyn Borrower>) {
+        *self.borrower() = Some(borrower);
+    }
+
+    /// Asks the borrower for memory that a load lacks after the eviction of idle accounts.
+    pub(crate) fn recall(&self, bytes: usize) {
+        if bytes == 0 || self.0.lent.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        // Not called with the lock held: the borrower takes locks of its own.
+        let borrower = self.borrower().clone();
+        if let Some(borrower) = borrower.and_then(|borrower| borrower.upgrade()) {
+            borrower.repay(bytes);
+        }
+    }
+
+    fn borrower(&self) -> MutexGuard<'_, Option<Weak<dyn Borrower>>> {
+        self.0.borrower.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Whether a load has waited long: [`Pressure::Severe`], without computing the rest.
     pub(crate) fn is_pressure_severe(&self) -> bool {
         self.since().is_some_and(|since| since.elapsed() >= SEVERE)
@@ -151,6 +181,7 @@ impl AccountMemory {
                     return charge;
                 }
                 evict(self.missing(bytes));
+                self.recall(self.missing(bytes));
                 if let Some(charge) = self.try_reserve(bytes) {
                     return charge;
                 }

@@ -7,6 +7,9 @@ pub const PROXY_HEADER_BYTES: usize = 2048;
 pub const CONNECTION_BYTES: usize = 16 * 1024;
 /// Additional bytes charged for a connection with TLS.
 pub const TLS_BYTES: usize = 24 * 1024;
+/// Bytes charged for an IMAP connection that was greeted and whose client has sent nothing: it has no session.
+/// Also for a connection before the first byte of its TLS handshake.
+pub const SILENT_BYTES: usize = 4 * 1024;
 /// Bytes charged for an IMAP session that waits for its client, with no other memory, no input and no pending
 /// output.
 pub const RESTING_BYTES: usize = 10 * 1024;

@@ -159,7 +159,7 @@ mod tests {
     #[tokio::test]
     async fn a_large_response_leaves_no_buffer_behind() {
         let (mut client, server) = Stream::pair().unwrap();
-        let mut connection = Connection::new(server, &crate::shared::for_tests());
+        let mut connection = Connection::new(server, &crate::shared::for_tests(), Instant::now());
         let reading = tokio::spawn(async move { client.read_exact(&mut vec![0; 600_000]).await });
         for _ in 0..600 {
             connection.out().raw([b'x'; 1000]);

@@ -17,11 +17,14 @@ use rustls::ServerConfig;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::task::{JoinError, JoinSet};
+use tokio::time::{Instant, timeout_at};
+
+use sealpost_base::limits;
 
 use super::proxy::{self, Said};
 use super::{Accepted, Listener, Service};
 use sealpost_session::Context;
-use sealpost_session::admission::Admission;
+use sealpost_session::admission::{Admission, NoMemory};
 use sealpost_session::health::Heartbeat;
 use sealpost_session::net::Stream;
 
@@ -238,24 +241,43 @@ pub(super) async fn stay(session: BoxFuture<'static, ()>, leave: Arc<Notify>) {
 }
 
 pub(super) fn session(stream: Stream, service: Service, ctx: Arc<Context>) -> BoxFuture<'static, ()> {
-    match service.tls.clone() {
-        Some(config) => Box::pin(secured(stream, config, service, ctx)),
-        None => (service.serve)(stream, ctx),
-    }
+    let Some(config) = service.tls.clone() else { return (service.serve)(stream, ctx) };
+    // Boxed, so that nothing of the handshake is left in the session's task.
+    let handshake = Box::pin(secured(stream, config, service, ctx));
+    Box::pin(async move {
+        let session = handshake.await;
+        if let Some(session) = session {
+            session.await;
+        }
+    })
 }
 
-/// A session that begins with a TLS handshake.
-pub(super) async fn secured(stream: Stream, config: Arc<ServerConfig>, service: Service, ctx: Arc<Context>) {
+/// The session after a TLS handshake; `None` if that failed.
+pub(super) async fn secured(
+    mut stream: Stream,
+    config: Arc<ServerConfig>,
+    service: Service,
+    ctx: Arc<Context>,
+) -> Option<BoxFuture<'static, ()>> {
     let peer = stream.peer_addr();
-    let handshake = stream.start_tls(&config, ctx.settings.timeouts.tls_handshake);
+    let until = Instant::now() + ctx.settings.timeouts.tls_handshake;
+    // Nothing is allocated for a handshake before the client's first byte.
+    stream.rest(limits::SILENT_BYTES);
+    let handshake = async {
+        timeout_at(until, stream.stir_for_input()).await?.map_err(|NoMemory| io::ErrorKind::OutOfMemory)?;
+        stream.start_tls(&config, until.saturating_duration_since(Instant::now())).await
+    };
     let result = tokio::select! {
         // A client without TLS yet gets no message.
-        () = ctx.shutdown.wait() => return,
+        () = ctx.shutdown.wait() => return None,
         result = handshake => result,
     };
     match result {
-        Ok(stream) => (service.serve)(stream, ctx).await,
-        Err(e) => tracing::debug!(protocol = service.protocol, ?peer, error = %e, "no TLS"),
+        Ok(stream) => Some((service.serve)(stream, ctx)),
+        Err(e) => {
+            tracing::debug!(protocol = service.protocol, ?peer, error = %e, "no TLS");
+            None
+        }
     }
 }
 

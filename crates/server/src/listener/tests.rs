@@ -88,8 +88,8 @@ async fn the_tasks_of_sessions_are_small() {
         Arc::new(smtp),
         sealpost_smtp_session::Service::Lmtp,
     ));
-    assert!(task <= 160 && secured <= 1280, "{task}, {secured} bytes");
-    assert!(imap <= 3584 && lmtp <= 1280, "{imap}, {lmtp} bytes");
+    assert!(task <= 160 && secured <= limits::SILENT_BYTES / 2, "{task}, {secured} bytes");
+    assert!(imap <= 64 && lmtp <= 1280, "{imap}, {lmtp} bytes");
 }
 
 #[tokio::test]
@@ -183,7 +183,7 @@ async fn waiting_sessions_are_charged_for_kept_memory() {
         let mut client = TcpStream::connect(address).await.unwrap();
         assert!(line(&mut client).await.starts_with("* OK "));
         clients.push(client);
-        charged(at_rest(clients.len())).await;
+        charged(clients.len() * limits::SILENT_BYTES).await;
     }
     const { assert!(CLIENTS * limits::CONNECTION_BYTES > 1 << 20) };
     for client in &mut clients {
@@ -196,6 +196,35 @@ async fn waiting_sessions_are_charged_for_kept_memory() {
     clients[0].write_all(b"OP\r\n").await.unwrap();
     assert!(line(&mut clients[0]).await.starts_with("b OK "));
     charged(at_rest(CLIENTS)).await;
+    drop(clients);
+    charged(0).await;
+    ctx.shutdown.begin();
+    running.await.unwrap();
+}
+
+/// A port scan, or clients that opened connections ahead of need.
+#[tokio::test]
+async fn connections_before_a_tls_handshake_are_charged_little() {
+    const CLIENTS: usize = 20;
+    let ctx = context(Settings::default());
+    let listener = Listener::tcp("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = listener.address().unwrap();
+    let admission = Admission::new(Connections { total: 100, per_address: 100 }, 1 << 20);
+    let service = Service { tls: Some(crate::tls::self_signed_for_tests()), ..service() };
+    let running = tokio::spawn(run(listener, service, ctx.clone(), admission.clone()));
+    let mut clients = Vec::new();
+    for _ in 0..CLIENTS {
+        clients.push(TcpStream::connect(address).await.unwrap());
+    }
+    let charged = async |bytes: usize| {
+        while admission.charged() != bytes {
+            tokio::task::yield_now().await;
+        }
+    };
+    charged(CLIENTS * limits::SILENT_BYTES).await;
+    // The beginning of a handshake.
+    clients[0].write_all(&[22, 3, 1, 0x40, 0]).await.unwrap();
+    charged((CLIENTS - 1) * limits::SILENT_BYTES + limits::CONNECTION_BYTES + limits::TLS_BYTES).await;
     drop(clients);
     charged(0).await;
     ctx.shutdown.begin();

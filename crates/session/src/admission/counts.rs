@@ -170,12 +170,38 @@ impl Counts {
         (self.bytes + more).saturating_sub(self.all()).min(more)
     }
 
-    /// Borrows `bytes` more, if accounts can spare them.
+    /// Borrows `bytes` more, if accounts can spare them. No more is lent than users hold, so strangers alone
+    /// never cause a loan.
     pub(super) fn borrow(&mut self, bytes: usize) -> bool {
         let Some(Lender { accounts, most, loan }) = &self.lender else { return false };
+        let most = self.held.bytes.min(*most);
         // Memory of connections that stir is part of the loan too.
         let wanted = loan.bytes() + bytes.saturating_mul(2).max(LOAN_STEP);
-        wanted.min(*most) >= loan.bytes() + bytes && accounts.lend(loan, wanted.min(*most))
+        wanted.min(most) >= loan.bytes() + bytes && accounts.lend(loan, wanted.min(most))
+    }
+
+    /// Borrows what users take beyond the room for new connections, if accounts can spare it: strangers that
+    /// are about to log in then stay, and some connections can stir.
+    pub(super) fn borrow_for_users(&mut self) {
+        let missing = self.bytes.saturating_sub(self.room_of(self.all()));
+        if missing > 0 {
+            self.borrow(missing);
+        }
+    }
+
+    /// Returns borrowed memory for `bytes` that accounts need: what is not in use at once, and more when
+    /// strangers have ended, which are closed for it, the oldest first.
+    pub(super) fn repay(&mut self, bytes: usize) {
+        let Some(Lender { accounts, loan, .. }) = &self.lender else { return };
+        let (lent, spare) = (loan.bytes(), self.all().saturating_sub(self.bytes));
+        let at_once = spare.min(lent).min(bytes);
+        if at_once > 0 {
+            accounts.lend(loan, lent - at_once);
+        }
+        let missing = bytes.min(lent) - at_once;
+        if missing > 0 {
+            self.send_strangers_away(missing, None);
+        }
     }
 
     /// Returns borrowed memory that is no longer needed.

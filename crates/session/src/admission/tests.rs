@@ -296,3 +296,73 @@ async fn accounts_lend_memory_to_users_and_get_it_back() {
     drop((account, admission));
     assert_eq!(lent(), 0);
 }
+
+/// Silent strangers until there is no memory for another one.
+fn fill_with_strangers(admission: &Admission) -> Vec<Admitted> {
+    let mut strangers = Vec::new();
+    while admission.lock().missing_to_come(limits::CONNECTION_BYTES) == 0 {
+        let mut stranger = admission.admit(peer(2)).unwrap();
+        stranger.rest(limits::SILENT_BYTES);
+        strangers.push(stranger);
+    }
+    strangers
+}
+
+#[tokio::test]
+async fn strangers_that_log_in_stay_and_cause_a_loan() {
+    const OWN: usize = 1 << 20;
+    let accounts = crate::context::for_tests().accounts.clone();
+    let lent = || accounts.account_memory().1;
+    let many = Connections { total: 10_000, per_address: 10_000 };
+    let admission = Admission::with_loan(many, OWN, accounts.clone(), 4 * OWN);
+    let mut clients = fill_with_strangers(&admission);
+    assert!(clients.len() > OWN / 5000 && lent() == 0, "{}", clients.len());
+
+    for client in &mut clients {
+        assert!(stirs(client), "the others do not wait for its login, nor it for theirs");
+        log_in(client);
+        let (charged, held) = (admission.charged(), admission.lock().held.bytes);
+        assert!(charged <= OWN + lent() && lent() <= held, "{charged}, {held}, {}", lent());
+        client.rest(limits::RESTING_BYTES);
+    }
+    assert!(!clients.iter().any(has_to_leave));
+    assert!(lent() > 0 && admission.total() == clients.len());
+    drop((clients, admission));
+    assert_eq!(lent(), 0);
+}
+
+#[tokio::test]
+async fn strangers_leave_for_an_account_that_needs_lent_memory() {
+    const OWN: usize = 1 << 20;
+    let accounts = crate::context::for_tests().accounts.clone();
+    let (all, _) = accounts.account_memory();
+    let many = Connections { total: 10_000, per_address: 10_000 };
+    let admission = Admission::with_loan(many, OWN, accounts.clone(), 4 * OWN);
+    let mut strangers = fill_with_strangers(&admission);
+    let before = strangers.len();
+    let users: Vec<_> = (0..60).filter_map(|account| resting(&admission, account)).collect();
+    let (_, lent) = accounts.account_memory();
+    assert!(users.len() == 60 && lent > 0);
+
+    admission.0.repay(all);
+    assert!(users.iter().all(|user| !has_to_leave(user)));
+    strangers.retain(|stranger| !has_to_leave(stranger));
+    assert!(strangers.len() < before);
+    // Now they have ended.
+    admission.0.repay(all);
+    assert!(accounts.account_memory().1 < lent);
+    assert!(admission.lock().bytes <= OWN + accounts.account_memory().1);
+}
+
+#[tokio::test]
+async fn tls_of_a_stranger_replaces_strangers() {
+    const OWN: usize = 1 << 20;
+    let accounts = crate::context::for_tests().accounts.clone();
+    let many = Connections { total: 10_000, per_address: 10_000 };
+    let admission = Admission::with_loan(many, OWN, accounts.clone(), 4 * OWN);
+    let mut strangers = fill_with_strangers(&admission);
+    let mut last = strangers.pop().unwrap();
+    assert!(stirs(&mut last) && last.speaks_tls());
+    assert!(strangers.iter().any(has_to_leave) && !has_to_leave(&last));
+    assert_eq!(accounts.account_memory().1, 0);
+}

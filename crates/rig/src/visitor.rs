@@ -1,4 +1,7 @@
-//! The honest client among thousands of hostile ones: its visits, and their durations.
+//! An honest client beside others that load the server: its visits, and their durations.
+//!
+//! In reality it is on a machine of its own. Here it has its own thread with the highest priority; then comes
+//! the server, and the other clients last ([`give_way`]).
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -13,12 +16,16 @@ use crate::imap::Imap;
 use crate::server::PASSWORD;
 
 /// Its account.
-pub(super) const HONEST: &str = "honest@localhost";
+pub(crate) const HONEST: &str = "honest@localhost";
+/// By how much the server's priority is below the honest client's, and the other clients' below the
+/// server's.
+pub(crate) const SERVER_NICER: i32 = 5;
+pub(crate) const OTHERS_NICER: i32 = 14;
 /// Its pause between two rounds.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// The honest client's thread.
-pub(super) struct Visitor {
+pub(crate) struct Visitor {
     visits: UnboundedSender<Visits>,
 }
 
@@ -31,7 +38,7 @@ struct Visits {
 
 impl Visitor {
     /// Starts it with the present priority of this thread.
-    pub(super) fn start(timeout_each: Duration) -> Result<Self> {
+    pub(crate) fn start(timeout_each: Duration) -> Result<Self> {
         let (visits, mut wanted) = unbounded_channel::<Visits>();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         std::thread::Builder::new().name("honest".into()).spawn(move || {
@@ -45,7 +52,7 @@ impl Visitor {
     }
 
     /// Measures its visits for this time.
-    pub(super) async fn watch(&self, imap: SocketAddr, during: Duration) -> Result<Honest> {
+    pub(crate) async fn watch(&self, imap: SocketAddr, during: Duration) -> Result<Honest> {
         let (fared, how) = oneshot::channel();
         let gone = "the honest client's thread is gone";
         self.visits.send(Visits { imap, during, fared }).context(gone)?;
@@ -55,13 +62,13 @@ impl Visitor {
 
 /// The results of its visits.
 #[derive(Default)]
-pub(super) struct Honest {
+pub(crate) struct Honest {
     /// The durations of completed visits.
-    pub(super) took: Vec<Duration>,
+    pub(crate) took: Vec<Duration>,
     /// The number of failed visits.
-    pub(super) failed: usize,
+    pub(crate) failed: usize,
     /// The error of the last failed one.
-    pub(super) last_error: Option<String>,
+    pub(crate) last_error: Option<String>,
 }
 
 impl Honest {
@@ -94,14 +101,14 @@ impl Honest {
     }
 
     /// Counts `other`'s visits too.
-    pub(super) fn add(&mut self, other: Honest) {
+    pub(crate) fn add(&mut self, other: Honest) {
         self.took.extend(other.took);
         self.failed += other.failed;
         self.last_error = other.last_error.or(self.last_error.take());
     }
 
     /// The ratio of their 99th percentiles.
-    pub(super) fn times_as_long_as(&self, other: &Honest) -> f64 {
+    pub(crate) fn times_as_long_as(&self, other: &Honest) -> f64 {
         self.percentile(99).as_secs_f64() / other.percentile(99).as_secs_f64()
     }
 
@@ -111,8 +118,14 @@ impl Honest {
         took.get((took.len() * percent / 100).min(took.len().saturating_sub(1))).copied().unwrap_or_default()
     }
 
-    pub(super) fn summary(&self) -> String {
+    pub(crate) fn summary(&self) -> String {
         let (p50, p99) = (self.percentile(50), self.percentile(99));
         format!("honest p50 {p50:.1?}, p99 {p99:.1?} of {}, {} failed", self.took.len(), self.failed)
     }
+}
+
+/// Lowers the priority of this thread, and of those that it starts from now on.
+pub(crate) fn give_way(by: i32) -> Result<()> {
+    let now = rustix::process::getpriority_process(None)?;
+    Ok(rustix::process::setpriority_process(None, now + by)?)
 }
