@@ -41,7 +41,7 @@ pub mod submission;
 pub mod thread;
 pub mod usage;
 
-pub use account::{Account, Committed, NewMessage, StateGuard, Unplaced};
+pub use account::{Account, Committed, FinishedUpload, NewMessage, StateGuard, Unplaced};
 pub use accounts::{Accounts, Delivery, Loan, LogWatcher, Offer, Options, Pressure, Reservation, Ticket};
 pub use cache::{Cache, CacheCounts};
 pub use cpu_gate::CpuGate;

@@ -472,6 +472,8 @@ pub const SUBMISSIONS_BYTES: usize = 4 * 1024 * 1024;
 pub const SUBMISSION_RECIPIENTS: usize = 1000;
 /// Bytes of a server's reply that the record of a submission keeps for each recipient.
 pub const SUBMISSION_REPLY_BYTES: usize = 256;
+/// Delivery status notifications that the record of a submission names; others are mail alone.
+pub const SUBMISSION_REPORTS: usize = 16;
 /// Identities, and submissions, that were removed and that an account remembers for /changes.
 pub const RECORD_TOMBSTONES: usize = 4096;
 
@@ -778,7 +780,7 @@ pub const JMAP_UPLOADS_BYTES: u64 = 500_000_000;
 /// Bytes of the texts and attachments of an email that a JMAP client composes, decoded (RFC 8621 §1.3.1,
 /// `maxSizeAttachmentsPerEmail`).
 pub const JMAP_EMAIL_BYTES: u64 = 100_000_000;
-/// Uploads of an account; beyond that the oldest are removed.
+/// Uploads of an account within an hour; others are refused. Beyond that number older ones are removed.
 pub const JMAP_UPLOADS: usize = 1000;
 /// Method calls of one JMAP request (RFC 8620 §2, `maxCallsInRequest`).
 pub const JMAP_CALLS: usize = 16;
