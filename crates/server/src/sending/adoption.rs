@@ -165,6 +165,7 @@ mod tests {
             message_id: None,
             source: Source::Submission,
             submission: None,
+            report_on: None,
         }
     }
 
