@@ -7,6 +7,7 @@ use sealpost_account::usage;
 use sealpost_auth::standing::RecordSummary;
 use sealpost_base::Result;
 use sealpost_jmap::State;
+use sealpost_jmap::capability::Capability;
 use sealpost_mailbox::shared_accounts::{Reach, SharedAccount};
 use sealpost_vault::Hash;
 
@@ -109,7 +110,8 @@ impl OwnFacts {
         if self.vacation != before.vacation && user.shared.outbox.is_some() {
             changed.push(("VacationResponse", vacation::state_at(self.vacation)));
         }
-        if self.quota != before.quota {
+        // Each counts a type of mail, and a login without mail sees none (RFC 9425 §4.1).
+        if self.quota != before.quota && user.grants(Capability::Mail) {
             changed.push(("Quota", self.quota.state()));
         }
         if self.partners != before.partners {
