@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes docs/rfc-coverage.md: which sections of which RFC the code of IMAP and submission, and its tests, cite.
+"""Writes docs/rfc-coverage.md: which sections of which RFC the code of IMAP, submission, JMAP and OAuth, and its tests, cite.
 
     tests/docs/rfc_coverage.py             write the page
     tests/docs/rfc_coverage.py --check     fail if it is not what would be written, or if something is missing
@@ -10,7 +10,7 @@
 A citation is `RFC 9051 §6.4.8`, with further sections as `, §6.4.9` or ` and §6.4.9`. Those in crates/*/src are code, those
 in crates/*/tests and in unit tests' files are tests. A section counts as covered if it, one inside it or one around it
 (not the whole RFC) is cited. Every capability that the server announces has to be in CAPABILITIES, every keyword of EHLO in
-KEYWORDS, and every section that
+KEYWORDS, every capability of JMAP in JMAP, and every section that
 asks for something has to be cited or be named in tests/docs/rfc-notes.tsv with the reason. Only the standard library is used.
 """
 
@@ -25,6 +25,7 @@ PAGE = ROOT / "docs" / "rfc-coverage.md"
 SECTIONS = ROOT / "tests" / "docs" / "rfc-sections.tsv"
 NOTES = ROOT / "tests" / "docs" / "rfc-notes.tsv"
 ANNOUNCED = ROOT / "crates" / "imap-session" / "src" / "capability.rs"
+NAMES = ROOT / "crates" / "jmap" / "src" / "capability.rs"
 EHLO = ROOT / "crates" / "smtp-session" / "src" / "command.rs"
 
 # What the server may announce, and the RFC that says what it means.
@@ -51,9 +52,18 @@ KEYWORDS = {
     "FUTURERELEASE": 4865, "HELP": None, "PIPELINING": 2920, "REQUIRETLS": 8689, "SIZE": 1870, "SMTPUTF8": 6531,
     "STARTTLS": 3207, "submission": 6409,
 }
+# The capabilities of JMAP, and the RFC that says what they mean; then what stands behind them.
+JMAP = {
+    "core": 8620, "mail": 8621, "submission": 8621, "vacationresponse": 8621, "websocket": 8887, "mdn": 9007, "blob": 9404,
+    "quota": 9425, "contacts": 9610, "principals": 9670, "principals:owner": 9670, "webpush-vapid": 9749,
+}
+BEHIND = {
+    "replies of vacationresponse": 5230, "PKCE": 7636, "Web Push": 8030, "encryption of Web Push": 8291, "VAPID": 8292,
+    "metadata of the OAuth server": 8414, "metadata of the protected resource": 9728,
+}
 # Sections that ask nothing of a server, by their titles.
 SILENT = re.compile(
-    r"^(abstract|introduction.*|overview.*|acknowledge?ments?|contributors|(normative |informative )?references|"
+    r"^(abstract|notational conventions|introduction.*|overview.*|acknowledge?ments?|contributors|(normative |informative )?references|"
     r"iana considerations|.*security considerations|conventions.*|terminology.*|requirements( notation)?|document conventions|"
     r"table of contents|author.{0,3} address(es)?|.*copyright.*|intellectual property.*|index|changes.*|differences.*|open issues|"
     r"history|motivation.*|examples?( .*)?|.*registr(y|ation).*|internationalization considerations|formal (syntax|grammar)|"
@@ -82,6 +92,11 @@ def keywords():
     """The keywords in the server's reply to EHLO."""
     source = EHLO.read_text().split("fn extensions")[1].split("fn rset")[0]
     return sorted(set(re.findall(r'with_line\((?:format!\()?"([A-Z0-9]+)', source))) + ["submission"]
+
+
+def jmap_capabilities():
+    """The names of capabilities that the server has types of."""
+    return sorted(re.findall(r'"urn:ietf:params:jmap:([a-z:-]+)"', NAMES.read_text()))
 
 
 def rfc_of(name):
@@ -132,6 +147,13 @@ def page():
             problems.append(f"EHLO lists {name}, which is not in KEYWORDS")
         elif KEYWORDS[name] is not None:
             by_rfc[KEYWORDS[name]].append(name)
+    for name in jmap_capabilities():
+        if name not in JMAP:
+            problems.append(f"JMAP has {name}, which is not in JMAP")
+        else:
+            by_rfc[JMAP[name]].append(f"jmap:{name}")
+    for name, rfc in BEHIND.items():
+        by_rfc[rfc].append(name)
     cited = citations()
     sections = collections.defaultdict(list)
     for rfc, section, title in read_tsv(SECTIONS):
@@ -139,11 +161,12 @@ def page():
     notes = {(int(rfc), section): why for rfc, section, why in read_tsv(NOTES)}
     lines = [
         "# RFC coverage", "",
-        "Which sections of the RFCs behind the announced IMAP capabilities, and behind what SMTP and submission list in reply",
-        "to EHLO, are cited in the code that decides, and in the tests. Written by `tests/docs/rfc_coverage.py` from the citations;",
+        "Which sections of the RFCs behind the announced IMAP capabilities, behind what SMTP and submission list in reply to EHLO,",
+        "behind the capabilities of JMAP, its pushes and its logins, are cited in the code that decides, and in the tests. Written by",
+        "`tests/docs/rfc_coverage.py` from the citations;",
         "`make lint` checks that it is up to date and that no section that asks something of a server is left without a citation",
-        "or a note. Of RFC 4467, 4865, 4954, 5550, 6152, 6409, 9585, 9586 and 9590 the texts were not at hand: their sections are",
-        "those that are cited, in our words.", "",
+        "or a note. Of RFC 4467, 4865, 4954, 5550, 6152, 6409, 7636, 8030, 8291, 8414, 8887, 9585, 9586, 9590, 9728 and 9749 the",
+        "texts were not at hand: their sections are those that are cited, in our words.", "",
         "| RFC | announced as | sections | cited in code | cited in tests | by a note |", "|---|---|--:|--:|--:|--:|",
     ]
     details = []
@@ -181,7 +204,8 @@ def page():
 def read_sections(folder):
     """Sections of the RFCs, from their texts."""
     rows = ["# Sections of the RFCs that tests/docs/rfc_coverage.py looks for: RFC, section, title."]
-    for rfc in sorted({rfc for rfc in (*CAPABILITIES.values(), *KEYWORDS.values()) if rfc}):
+    known = (CAPABILITIES, KEYWORDS, JMAP, BEHIND)
+    for rfc in sorted({rfc for table in known for rfc in table.values() if rfc}):
         path = pathlib.Path(folder) / f"rfc{rfc}.txt"
         if not path.exists():
             print(f"no text of RFC {rfc} in {folder}", file=sys.stderr)

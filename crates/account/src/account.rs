@@ -36,6 +36,7 @@ use tokio::time::Instant;
 pub use append::{Check, NewMessage, Placed};
 pub use maintain::Maintenance;
 pub use unplaced::Unplaced;
+pub use uploads::FinishedUpload;
 
 use crate::accounts::{LogWatcher, Reservation, Ticket};
 use crate::bodies::BodyFetcher;

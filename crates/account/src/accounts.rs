@@ -135,6 +135,8 @@ pub struct Delivery {
     pub flags: Flags,
     /// Whether a mailbox of the target's name is made, and subscribed to, if there is none.
     pub create: bool,
+    /// The submission of the account that the message is a delivery status notification about.
+    pub report_on: Option<SubmissionId>,
 }
 
 impl Delivery {
@@ -404,9 +406,9 @@ impl Accounts {
         message: Stored,
         delivery: Delivery,
     ) -> Result<()> {
-        let Delivery { received, target, flags, create } = delivery;
+        let Delivery { received, target, flags, create, report_on } = delivery;
         let (structure, stored) = (message.sealed_structure(), message.message(received));
-        let event = Event::Delivered { target, message: stored, structure, flags, create };
+        let event = Event::Delivered { target, message: stored, structure, flags, create, report_on };
         message.check_age()?;
         self.head(id).deliver(*to, event, self.0.env.clock().now()).await?;
         message.check_age()

@@ -109,6 +109,9 @@ pub enum Event {
         /// A mailbox of the target's name is made if there is none, and it may be.
         #[n(4)]
         create: bool,
+        /// It is a delivery status notification of a queue of this installation about that submission.
+        #[n(5)]
+        report_on: Option<SubmissionId>,
     },
     /// A client stored a message.
     #[n(5)]
@@ -470,8 +473,8 @@ impl Event {
 
     /// A delivery to the inbox, without flags.
     pub fn delivered(message: Message) -> Self {
-        let (target, structure, flags, create) = (None, None, Flags::default(), false);
-        Event::Delivered { target, message, structure, flags, create }
+        let (target, structure, flags, create, report_on) = (None, None, Flags::default(), false, None);
+        Event::Delivered { target, message, structure, flags, create, report_on }
     }
 
     /// Whether the event removes mail, now or when the client continues: on a full disk such events

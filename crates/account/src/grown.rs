@@ -85,6 +85,7 @@ fn of_event(event: &Event) -> Touched {
         | Event::SpecialUsesSet { .. }
         | Event::HierarchyRenamed { .. }
         | Event::Found { .. } => Touched::MAILBOXES,
+        Event::Delivered { report_on: Some(_), .. } => ADDED.and(Touched::SUBMISSIONS),
         Event::Delivered { .. }
         | Event::Appended { .. }
         | Event::Restored { .. }

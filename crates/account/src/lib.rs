@@ -41,7 +41,7 @@ pub mod submission;
 pub mod thread;
 pub mod usage;
 
-pub use account::{Account, Committed, NewMessage, StateGuard, Unplaced};
+pub use account::{Account, Committed, FinishedUpload, NewMessage, StateGuard, Unplaced};
 pub use accounts::{
     Accounts, Borrower, Delivery, Loan, LogWatcher, Offer, Options, Pressure, Reservation, Ticket,
 };

@@ -65,7 +65,7 @@ mod tests {
         let [parent, made] = ["a", "a/b"].map(|name| state.mailbox_named(name).unwrap().id());
         assert_eq!((state.sort_order(made), state.sort_order(parent)), (7, 0));
         assert!(state.is_subscribed("a/b") && !state.is_subscribed("a"));
-        let changes = state.mailbox_changes(before).unwrap();
+        let changes = state.mailbox_changes(before, usize::MAX).unwrap().changes;
         assert_eq!(changes, [MailboxChanged::Created(parent), MailboxChanged::Created(made)]);
     }
 

@@ -28,6 +28,7 @@ mod placements;
 mod records;
 mod signed;
 mod submissions;
+mod sync_point;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -40,7 +41,7 @@ use std::num::NonZeroU32;
 use std::ops::Bound;
 
 pub use applied::Applied;
-pub use changes::{Changes, MailboxChanged};
+pub use changes::{MailboxChanged, MailboxChanges};
 pub(crate) use chunks::expected_bytes;
 pub use chunks::{ChunkNames, Restore};
 pub use contacts::{AddressBook, Card, Contacts};
@@ -56,6 +57,7 @@ use sealpost_base::{AccountId, MailboxId, ObjectId, Position, SubmissionId, Time
 use sealpost_vault::Epoch;
 use sealpost_vault::entry::Generation;
 pub use submissions::{Identities, Submissions};
+pub use sync_point::{ChangeKey, Changes, ObjectKind, SyncPoint};
 pub use tombstones::Tombstone;
 
 use crate::event::{Event, FlagAction, Flags, Message, SpecialUse};

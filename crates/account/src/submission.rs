@@ -148,13 +148,17 @@ pub struct SubmissionRecord {
     /// When it was recorded.
     #[n(3)]
     pub recorded: Timestamp,
+    /// The objects that first held delivery status notifications about it, in the order in which they
+    /// arrived, at most [`limits::SUBMISSION_REPORTS`]; `None` before the first.
+    #[n(4)]
+    pub reports: Option<Vec<ObjectId>>,
 }
 
 impl SubmissionRecord {
     /// A new one.
     pub(crate) fn new(submission: Submission, recorded: Timestamp) -> Self {
         let recipients = vec![RecipientStatus::default(); submission.to.len()];
-        SubmissionRecord { submission, progress: Progress::Recorded, recipients, recorded }
+        SubmissionRecord { submission, progress: Progress::Recorded, recipients, recorded, reports: None }
     }
 
     /// Whether nothing more becomes of it.
@@ -197,6 +201,16 @@ impl SubmissionRecord {
             }
         }
         changed || before.undo() != self.progress.undo()
+    }
+
+    /// Takes a delivery status notification; whether there was room for it, and it is new.
+    pub(crate) fn take_report(&mut self, object: ObjectId) -> bool {
+        let reports = self.reports.get_or_insert_default();
+        let is_new = reports.len() < limits::SUBMISSION_REPORTS && !reports.contains(&object);
+        if is_new {
+            reports.push(object);
+        }
+        is_new
     }
 
     fn take_status(&mut self, place: u16, delivered: Delivered, reply: &str) -> bool {

@@ -6,7 +6,7 @@
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use sealpost_base::Result;
+use sealpost_base::{Result, SubmissionId};
 use sealpost_smtp::types::{Mailbox, Notify, OriginalRecipient, Return, ReversePath};
 
 /// One mail for one destination: recipients of one site, and facts about the message.
@@ -25,6 +25,8 @@ pub struct Envelope {
     pub facts: MessageFacts,
     /// The sender's demand on TLS.
     pub tls: TlsDemand,
+    /// Of a report: the account whose submission it is about, and which. Not sent to servers.
+    pub report_on: Option<(String, SubmissionId)>,
 }
 
 /// One recipient with the sender's options.

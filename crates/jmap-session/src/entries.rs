@@ -7,10 +7,11 @@
 use std::collections::BTreeMap;
 
 use sealpost_account::account::Committed;
+use sealpost_account::state::ObjectKind;
 use sealpost_base::{AccountId, Position};
 use sealpost_jmap::State;
 use sealpost_jmap::error::MethodErrorType;
-use sealpost_mailbox::account_changes::{LogPositions, positions};
+use sealpost_mailbox::account_changes::{LogPositions, last_changes, positions};
 use sealpost_mailbox::email_change::Written;
 
 use crate::method::Failure;
@@ -19,26 +20,36 @@ use crate::state_string::{Head, state_of};
 
 /// The entries of one method.
 pub(crate) struct Entries {
-    before: LogPositions,
+    kind: ObjectKind,
     head: Head,
+    /// Where the logs ended.
+    before: LogPositions,
+    /// When objects of the kind had changed last.
+    changed: LogPositions,
     pub(crate) written: Written,
     /// Whether `written` has all of them.
     are_known: bool,
 }
 
 impl Entries {
-    /// Starts without entries.
+    /// Starts without entries; `kind` is what the method changes.
     ///
     /// # Errors
     /// `stateMismatch` unless the account has the required state. It must still have it when the method
     /// writes its first entry.
-    pub(crate) async fn begin(scope: &Scope<'_>, if_in_state: Option<&State>) -> Result<Self, Failure> {
-        let (head, before) = scope.look(|logs| (logs.head(), positions(logs))).await?;
-        if if_in_state.is_some_and(|wanted| *wanted != state_of(head, &before)) {
+    pub(crate) async fn begin(
+        scope: &Scope<'_>,
+        kind: ObjectKind,
+        if_in_state: Option<&State>,
+    ) -> Result<Self, Failure> {
+        let now = scope.look(|logs| (logs.head(), positions(logs), last_changes(logs, kind))).await?;
+        let (head, before, changed) = now;
+        if if_in_state.is_some_and(|wanted| *wanted != state_of(head, &changed)) {
             return Err(MethodErrorType::StateMismatch.into());
         }
-        let expected = if_in_state.map(|_| before.clone());
-        Ok(Entries { before, head, written: Written { expected, ..Written::default() }, are_known: true })
+        let expected = if_in_state.map(|_| (kind, changed.clone()));
+        let written = Written { expected, ..Written::default() };
+        Ok(Entries { kind, head, before, changed, written, are_known: true })
     }
 
     /// Notes the entry that a step appended to the log, if any.
@@ -58,7 +69,7 @@ impl Entries {
 
     /// The state before.
     pub(crate) fn old_state(&self) -> State {
-        state_of(self.head, &self.before)
+        state_of(self.head, &self.changed)
     }
 
     /// The failure to report if the method fails at this point. After it has written, this is
@@ -74,13 +85,39 @@ impl Entries {
 
     /// The states for the response: `oldState`, if no other writer appended in between, and `newState`.
     pub(crate) async fn states(&self, scope: &Scope<'_>) -> Result<(Option<State>, State), Failure> {
-        let (head, now) = scope.look(|logs| (logs.head(), positions(logs))).await?;
+        let now = scope.look(|logs| (logs.head(), last_changes(logs, self.kind))).await?;
         let after = advanced(&self.before, &self.written.entries);
-        Ok(match after.filter(|_| self.are_known && head == self.head) {
-            Some(after) => (Some(self.old_state()), state_of(head, &after)),
-            None => (None, state_of(head, &now)),
+        Ok(match after.filter(|_| self.are_known && now.0 == self.head) {
+            Some(after) => {
+                let after = changed_by_then(&self.changed, &self.before, &after, &now.1);
+                (Some(self.old_state()), state_of(self.head, &after))
+            }
+            None => (None, state_of(now.0, &now.1)),
         })
     }
+}
+
+/// The last changes as of the positions `after` of the logs; `changed` are those as of the positions
+/// `before`, and `now` those of now. After a method's own entry that no other one followed, that is exact;
+/// else, at most as late as that entry.
+fn changed_by_then(
+    changed: &LogPositions,
+    before: &LogPositions,
+    after: &LogPositions,
+    now: &LogPositions,
+) -> LogPositions {
+    let of = |positions: &LogPositions, log| {
+        positions.iter().find(|(other, _)| *other == log).map_or(Position::ZERO, |(_, at)| at)
+    };
+    let by_then = |(log, end): (AccountId, Position)| {
+        let at = match of(now, log) {
+            last if last <= end => last,
+            _ if end == of(before, log) => of(changed, log),
+            _ => end,
+        };
+        (log, at)
+    };
+    after.iter().map(by_then).collect()
 }
 
 /// The positions after these entries. `None` if they do not follow `before` without a gap.
@@ -102,9 +139,9 @@ mod tests {
 
     #[test]
     fn a_method_that_has_written_fails_in_part() {
-        let (before, written) = (LogPositions::default(), Written::default());
-        let head = Head::Own(AccountId([1; 16]));
-        let mut entries = Entries { before, head, written, are_known: true };
+        let (before, changed, written) = Default::default();
+        let (kind, head) = (ObjectKind::Emails, Head::Own(AccountId([1; 16])));
+        let mut entries = Entries { kind, head, before, changed, written, are_known: true };
         let failed = |entries: &Entries| match entries.failed(MethodErrorType::ServerUnavailable.into()) {
             Failure::Method(error) => error,
             Failure::Ended(error) => panic!("{error:?}"),
@@ -117,6 +154,19 @@ mod tests {
         entries.written.entries.clear();
         entries.lose_track();
         assert_eq!(failed(&entries), MethodErrorType::ServerPartialFail.into());
+    }
+
+    #[test]
+    fn states_after_own_entries_are_those_of_the_type() {
+        let [own, share] = [1, 2].map(|byte| AccountId([byte; 16]));
+        let of = |own_at, share_at| -> LogPositions {
+            [(own, Position(own_at)), (share, Position(share_at))].into_iter().collect()
+        };
+        let by_then = |after, now| changed_by_then(&of(3, 5), &of(4, 9), &after, &now);
+        assert_eq!(by_then(of(4, 9), of(3, 5)), of(3, 5), "nothing was written");
+        assert_eq!(by_then(of(6, 9), of(6, 5)), of(6, 5));
+        assert_eq!(by_then(of(6, 9), of(3, 5)), of(3, 5), "the entries changed nothing of the type");
+        assert_eq!(by_then(of(6, 9), of(8, 10)), of(6, 5), "others wrote later");
     }
 
     #[test]

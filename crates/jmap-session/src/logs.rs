@@ -7,14 +7,15 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use sealpost_account::state::{ChangeKey, ObjectKind};
 use sealpost_account::{Account, AccountState};
-use sealpost_base::{AccountId, Error, Result};
+use sealpost_base::{AccountId, Error, Result, UidValidity};
 use sealpost_jmap::State;
-use sealpost_mailbox::account_changes::{LogPositions, at_once};
+use sealpost_mailbox::account_changes::{AccountSyncPoint, at_once, last_changes};
 use sealpost_mailbox::shared_accounts::{Reach, may_look_up, may_read};
 
 use crate::mailbox::tree_print;
-use crate::state_string::{Head, positions_in, state_of};
+use crate::state_string::{Head, point_in, positions_of, state_at, state_of};
 
 /// Logs with their states.
 type States<'a> = [(AccountId, &'a AccountState)];
@@ -90,6 +91,18 @@ impl OpenLogs {
 }
 
 impl OpenLogs {
+    /// Reads on in the store the logs that a client with this state knows further than this process.
+    ///
+    /// # Errors
+    /// Store errors.
+    pub(crate) async fn catch_up_with(&self, state: &State) -> Result<()> {
+        let behind = self.look(|logs| logs.behind(state)).await?;
+        for log in self.emails.iter().filter(|log| behind.contains(&log.id())) {
+            log.refresh().await?;
+        }
+        Ok(())
+    }
+
     /// Checks that the caller may still read all logs that emails were read from.
     ///
     /// # Errors
@@ -152,16 +165,32 @@ impl<'a> Logs<'a> {
         }
     }
 
-    /// The state of a client that has read the logs up to there.
-    pub(crate) fn state(&self, positions: &LogPositions) -> State {
-        state_of(self.head(), positions)
+    /// The state of objects of that kind.
+    pub(crate) fn state(&self, kind: ObjectKind) -> State {
+        state_of(self.head(), &last_changes(self, kind))
     }
 
-    /// Up to where a client knows the logs that has this state; `None` if it is a state of another
+    /// The state of a client that has followed the changes up to there, where they do not end.
+    pub(crate) fn state_at<T: ChangeKey>(&self, point: &AccountSyncPoint<T>) -> State {
+        state_at(self.head(), point)
+    }
+
+    /// How far a client has followed the changes that has this state; `None` if it is a state of another
     /// account, or a log is gone.
-    pub(crate) fn known(&self, state: &State) -> Option<LogPositions> {
+    pub(crate) fn known<T: ChangeKey>(&self, state: &State) -> Option<AccountSyncPoint<T>> {
         let logs: Vec<AccountId> = self.emails.iter().map(|(log, _)| *log).collect();
-        Some(positions_in(state, self.reach, &logs)?.1)
+        Some(point_in(state, self.reach, &logs)?.1)
+    }
+
+    /// The logs of which a client that has this state knows later entries than this process, from another
+    /// node.
+    pub(crate) fn behind(&self, state: &State) -> Vec<AccountId> {
+        let logs: Vec<AccountId> = self.emails.iter().map(|(log, _)| *log).collect();
+        let known = positions_of(state, self.reach, &logs).unwrap_or_default();
+        let is_behind = |(log, state): &&(AccountId, &AccountState)| {
+            known.iter().any(|(known, at)| known == *log && at > state.position())
+        };
+        self.emails.iter().filter(is_behind).map(|(log, _)| *log).collect()
     }
 
     /// Whether a client that has this state knows the mailboxes as they are, but for what is in
@@ -170,7 +199,7 @@ impl<'a> Logs<'a> {
         let logs: Vec<AccountId> = self.emails.iter().map(|(log, _)| *log).collect();
         match self.head() {
             Head::Own(_) => true,
-            head => positions_in(state, self.reach, &logs).is_some_and(|(known, _)| known == head),
+            head => point_in::<UidValidity>(state, self.reach, &logs).is_some_and(|(known, _)| known == head),
         }
     }
 }

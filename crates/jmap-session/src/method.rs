@@ -47,12 +47,9 @@ pub(crate) fn cannot_calculate(why: impl Into<String>) -> MethodError {
     MethodError::from(MethodErrorType::CannotCalculateChanges).describe(why)
 }
 
-/// The error if /changes has no answer; `is_known` is whether it has one with more objects.
-pub(crate) fn no_changes(is_known: bool) -> MethodError {
-    cannot_calculate(match is_known {
-        true => "one change has more objects than maxChanges",
-        false => "the state is unknown or too old",
-    })
+/// The error if /changes has no answer.
+pub(crate) fn too_old() -> MethodError {
+    cannot_calculate("the state is unknown or too old")
 }
 
 /// The JMAP error for a domain error. Errors that need the operator are logged, and their text does not reach

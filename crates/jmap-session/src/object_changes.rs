@@ -1,13 +1,12 @@
 //! /changes for objects that span all logs of an account (RFC 8620 §5.2): emails and threads.
 
 use sealpost_base::limits::JMAP_CHANGES;
-use sealpost_jmap::MethodError;
 use sealpost_jmap::id::Id;
 use sealpost_jmap::standard::{ChangesRequest, ChangesResponse};
 use sealpost_mailbox::account_changes::{Observable, since};
 use serde_json::{Map, Value};
 
-use crate::method::{Outcome, no_changes};
+use crate::method::{Outcome, too_old};
 use crate::responder::Responder;
 use crate::scope::Scope;
 
@@ -23,14 +22,17 @@ pub(crate) async fn changes<T: Observable + Send>(
     scope.require(&request.account_id)?;
     let most = request.most(JMAP_CHANGES);
     let found = scope
-        .look(|logs| {
-            let known = logs.known(&request.since_state);
-            let changes = |most| known.as_ref().and_then(|known| since::<T>(logs, known, most));
-            let found = changes(most).ok_or_else(|| no_changes(changes(usize::MAX).is_some()))?;
-            Ok::<_, MethodError>((logs.state(&found.upto), found))
+        .look_after(&request.since_state, |logs| {
+            let known = logs.known(&request.since_state)?;
+            let found = since::<T>(logs, &known, most)?;
+            let new_state = match found.more {
+                true => logs.state_at(&found.upto),
+                false => logs.state(T::KIND),
+            };
+            Some((new_state, found))
         })
         .await?;
-    let (new_state, found) = found?;
+    let (new_state, found) = found.ok_or_else(too_old)?;
     let ids = |objects: Vec<T>| objects.into_iter().filter_map(|object| Id::new(id_of(object))).collect();
     let response = ChangesResponse {
         account_id: request.account_id,

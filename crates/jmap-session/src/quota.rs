@@ -10,4 +10,5 @@ mod query;
 
 pub(crate) use changes::changes;
 pub(crate) use get::get;
+pub(crate) use list::Values;
 pub(crate) use query::{query, query_changes};

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use sealpost_account::{Account, AccountState};
 use sealpost_base::{Permit, Result};
 use sealpost_directory::{AccountName, Quotas, Usage};
-use sealpost_jmap::MethodError;
 use sealpost_jmap::capability::Capability;
 use sealpost_jmap::error::MethodErrorType;
 use sealpost_jmap::id::{AccountId, CreatedIds};
+use sealpost_jmap::{MethodError, State};
 use sealpost_mailbox::account_changes::logs_of;
 use sealpost_mailbox::email_change::EmailWriter;
 use sealpost_mailbox::quota_headroom::{QuotaHeadroom, UserQuota};
@@ -122,6 +122,13 @@ impl<'a> Scope<'a> {
     /// Shows all logs of the account at one moment. Nothing may wait in `look`.
     pub(crate) async fn look<T>(&self, look: impl Fn(&Logs<'_>) -> T) -> Result<T> {
         self.logs().await?.look(look).await
+    }
+
+    /// As [`Scope::look`], with at least what a client with this state knows.
+    pub(crate) async fn look_after<T>(&self, state: &State, look: impl Fn(&Logs<'_>) -> T) -> Result<T> {
+        let logs = self.logs().await?;
+        logs.catch_up_with(state).await?;
+        logs.look(look).await
     }
 
     /// Shows the state of the account's own log, with all that this process knows to be in it. Nothing may

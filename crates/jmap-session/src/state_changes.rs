@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 use std::time::Duration;
 
+use sealpost_account::state::ObjectKind;
 use sealpost_account::{AccountState, ThreadId};
 use sealpost_auth::fair_scheduler;
 use sealpost_base::limits::{HTTP_EVENT_BYTES, JMAP_CHANGES, JMAP_PUSH_INTERVAL};
@@ -28,9 +29,9 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::caller::Caller;
 use crate::logs::{Logs, OpenLogs};
 use crate::mailbox;
+use crate::own_facts::{OwnFacts, OwnSources};
 use crate::record_state::state_at;
 use crate::session_object::account_id;
-use crate::share_notification;
 use crate::shared_accounts;
 use crate::state_string::{Head, state_of};
 use crate::type_capabilities::is_type_granted;
@@ -47,19 +48,19 @@ const PUSHED_ACCOUNTS: usize = HTTP_EVENT_BYTES / 1024;
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct KnownAccount {
     head: Head,
+    /// Where the logs ended.
     positions: LogPositions,
-    /// Changes of share notifications; none in other owners' accounts.
-    notices: u64,
+    facts: OwnFacts,
 }
 
 impl KnownAccount {
     /// The account as it is.
-    fn now(logs: &Logs<'_>) -> Self {
-        let is_own = logs.reach() == Reach::Own;
-        let notices = if is_own { logs.own().1.share_notices().changes } else { 0 };
-        KnownAccount { head: logs.head(), positions: positions(logs), notices }
+    fn now(logs: &Logs<'_>, sources: &OwnSources) -> Self {
+        let facts = OwnFacts::now(logs, sources);
+        KnownAccount { head: logs.head(), positions: positions(logs), facts }
     }
 
+    /// The account at that moment, as a state string.
     fn state(&self) -> State {
         state_of(self.head, &self.positions)
     }
@@ -73,6 +74,8 @@ pub struct StateChanges {
     caller: Caller,
     known: Known,
     watchers: LogWatchers,
+    /// The version of the account's record at the last comparison.
+    record: u64,
     /// Whether a change may have come since the last comparison.
     is_due: bool,
     /// Whether no comparison was made yet: what the client does not know may have come as mail.
@@ -87,39 +90,41 @@ impl StateChanges {
     /// # Errors
     /// Store errors.
     pub(crate) async fn begin(caller: Caller, known: Option<&State>) -> Result<Self> {
-        let (watchers, seen) = {
-            let work = pin!(look(caller.user(), |account, logs| {
+        let seen = {
+            let work = pin!(look(caller.user(), |account, logs, sources| {
                 let is_own = logs.reach() == Reach::Own;
-                let own = known.filter(|_| is_own).and_then(|state| logs.known(&own_part(state)));
-                (account, KnownAccount::now(logs), own)
+                let own = known.filter(|_| is_own).and_then(|state| logs.known::<ObjectId>(&own_part(state)));
+                let own = own.filter(|point| point.within.is_none()).map(|point| point.positions);
+                (account, KnownAccount::now(logs, sources), own)
             }));
             fair_scheduler::run(caller.queue(), work).await?
         };
         let is_due = known.is_some();
-        let now: Known = seen.iter().map(|(account, now, _)| (*account, now.clone())).collect();
+        let now: Known = seen.accounts.iter().map(|(account, now, _)| (*account, now.clone())).collect();
         let known = match known {
             None => now,
             Some(state) => {
                 // Of other owners' accounts the client knows all, or gets all of them.
-                let knows_others = push_state(caller.account(), &now).1 == others_part(state);
+                let (_, others, quota) = push_state(caller.account(), &now);
+                let (known_others, known_quota) = other_parts(state);
+                let (knows_others, knows_quota) = (others == known_others, quota == known_quota);
                 let others = now.into_iter().filter(|(id, _)| knows_others && *id != caller.account());
-                let own = seen.into_iter().filter_map(|(account, now, own)| {
-                    let notices = if knows_others { now.notices } else { u64::MAX };
-                    Some((account, KnownAccount { head: now.head, positions: own?, notices }))
+                let own = seen.accounts.into_iter().filter_map(|(account, now, own)| {
+                    let facts = if knows_others { now.facts } else { now.facts.unknown() };
+                    let facts = facts.known(knows_quota);
+                    Some((account, KnownAccount { head: now.head, positions: own?, facts }))
                 });
                 others.chain(own).collect()
             }
         };
-        Ok(StateChanges { caller, known, watchers, is_due, is_first: true, compared: Instant::now() })
+        let (watchers, record, compared) = (seen.watchers, seen.record, Instant::now());
+        Ok(StateChanges { caller, known, watchers, record, is_due, is_first: true, compared })
     }
 
     /// The state that the client has after the last change.
     pub fn state(&self) -> State {
-        let (own, others) = push_state(self.caller.account(), &self.known);
-        match others {
-            None => own,
-            Some(print) => State::new(format!("{own}{OTHERS}{print}")),
-        }
+        let (own, others, quota) = push_state(self.caller.account(), &self.known);
+        State::new(format!("{own}{OTHERS}{others}{OTHERS}{quota}"))
     }
 
     /// The next change. `None` if the login is no longer valid. Cancel-safe.
@@ -135,7 +140,10 @@ impl StateChanges {
     async fn next_change(&mut self) -> StateChange {
         loop {
             if !self.is_due {
-                self.watchers.notified().await;
+                tokio::select! {
+                    () = self.watchers.notified() => {}
+                    () = self.caller.user().standing.record_changed(self.record) => {}
+                }
                 self.is_due = true;
             }
             // Merge entries that follow each other closely into one change.
@@ -154,93 +162,89 @@ impl StateChanges {
 
     /// How the accounts differ from what the client knows, if they do.
     async fn compare(&mut self) -> Result<Option<StateChange>> {
-        let (known, scopes, is_first) = (&self.known, self.caller.user().scopes, self.is_first);
-        let (watchers, seen) = {
-            let work = pin!(look(self.caller.user(), |account, logs| {
-                let now = KnownAccount::now(logs);
+        let (known, is_first) = (&self.known, self.is_first);
+        let user = self.caller.user();
+        let seen = {
+            let work = pin!(look(user, |account, logs, sources| {
+                let now = KnownAccount::now(logs, sources);
                 let before = known.get(&account);
-                if before == Some(&now) {
-                    return (account, now, None);
-                }
-                let state = now.state();
-                let types = changed_types(logs, before, is_first).chain(changed_contacts(logs, before));
-                let mut types: TypeState = types.map(|name| (name.to_owned(), state.clone())).collect();
-                if before.map_or(0, |before| before.notices) != now.notices {
-                    types.insert("ShareNotification".to_owned(), share_notification::state_of(now.notices));
-                }
-                types.extend(changed_records(logs, before));
-                types.retain(|name, _| is_type_granted(scopes, name));
-                (account, now, (!types.is_empty()).then_some(types))
+                let types: TypeState = match before == Some(&now) {
+                    true => TypeState::new(),
+                    false => {
+                        let types = changed_types(logs, before, is_first);
+                        types.into_iter().chain(changed_records(logs, before)).collect()
+                    }
+                };
+                (account, now, types)
             }));
             fair_scheduler::run(self.caller.queue(), work).await?
         };
-        (self.watchers, self.is_due, self.compared) = (watchers, false, Instant::now());
-        self.is_first = false;
         let mut changed = BTreeMap::new();
-        let mut known = std::mem::take(&mut self.known);
-        for (account, now, types) in seen {
-            let before = known.remove(&account);
-            if types.is_some() && changed.len() == PUSHED_ACCOUNTS {
+        let (mut now_known, mut is_due) = (self.known.clone(), false);
+        now_known.retain(|account, _| seen.accounts.iter().any(|(there, ..)| there == account));
+        for (account, now, mut types) in seen.accounts {
+            let before = known.get(&account).map(|before| before.facts.clone()).unwrap_or_default();
+            if now.facts != before {
+                let facts = now.facts.changed(&before, user).await?.into_iter();
+                types.extend(facts.map(|(name, state)| (name.to_owned(), state)));
+            }
+            types.retain(|name, _| is_type_granted(user.scopes, name));
+            if !types.is_empty() && changed.len() == PUSHED_ACCOUNTS {
                 // The client hears of these with the next change.
-                self.known.extend(before.map(|before| (account, before)));
-                self.is_due = true;
+                is_due = true;
                 continue;
             }
-            self.known.insert(account, now);
-            changed.extend(types.map(|types| (account_id(account), types)));
+            now_known.insert(account, now);
+            if !types.is_empty() {
+                changed.insert(account_id(account), types);
+            }
         }
+        (self.known, self.is_due, self.is_first) = (now_known, is_due, false);
+        (self.watchers, self.record, self.compared) = (seen.watchers, seen.record, Instant::now());
         Ok((!changed.is_empty()).then_some(StateChange { changed }))
     }
 }
 
-/// Between the two parts of a state.
+/// Between the parts of a state.
 const OTHERS: char = '.';
 
-/// The parts of the state of a client: that of the own account, and a print of its share notifications
-/// and of the states of other owners' accounts, if there are any.
-fn push_state(own: AccountId, known: &Known) -> (State, Option<String>) {
-    let notices = known.get(&own).map_or(0, |own| own.notices);
-    let mut text = if notices == 0 { String::new() } else { format!("{notices}\n") };
+/// The parts of the state of a client: that of the own account's logs; a print of the rest of it and of the
+/// states of other owners' accounts, empty if there are none; a print of the quotas.
+fn push_state(own: AccountId, known: &Known) -> (State, String, String) {
+    let Some(own_known) = known.get(&own) else { return (State::new(""), String::new(), String::new()) };
+    let mut text = own_known.facts.text();
     for (account, known) in known.iter().filter(|(account, _)| **account != own) {
         text.push_str(&format!("{account} {}\n", known.state()));
     }
-    let print = (!text.is_empty()).then(|| Hash::of(text.as_bytes()).to_string()[..16].to_owned());
-    (known.get(&own).map_or_else(|| State::new(""), KnownAccount::state), print)
+    let print = if text.is_empty() { text } else { Hash::of(text.as_bytes()).to_string()[..16].to_owned() };
+    (own_known.state(), print, own_known.facts.quota_print())
 }
 
 fn own_part(state: &State) -> State {
     State::new(state.as_str().split(OTHERS).next().unwrap_or_default())
 }
 
-fn others_part(state: &State) -> Option<String> {
-    state.as_str().split_once(OTHERS).map(|(_, print)| print.to_owned())
+/// The print of others, and that of the quotas.
+fn other_parts(state: &State) -> (String, String) {
+    let mut parts = state.as_str().split(OTHERS).skip(1).map(str::to_owned);
+    (parts.next().unwrap_or_default(), parts.next().unwrap_or_default())
 }
 
-/// The types of contacts that changed, or may have: they are in the caller's own log.
-fn changed_contacts(logs: &Logs<'_>, before: Option<&KnownAccount>) -> impl Iterator<Item = &'static str> {
-    let (log, state) = logs.own();
-    let known = before.and_then(|before| before.positions.iter().find(|(known, _)| *known == log));
-    let (books, cards) = known.map_or((true, true), |(_, at)| state.contacts().changed_since(at));
-    let is_own = logs.reach() == Reach::Own;
-    [("AddressBook", is_own && books), ("ContactCard", is_own && cards)]
-        .into_iter()
-        .filter_map(|(name, has_changed)| has_changed.then_some(name))
-}
-
-/// The types of mail that changed, or may have: as /changes of each says it.
-fn changed_types(
-    logs: &Logs<'_>,
-    before: Option<&KnownAccount>,
-    is_first: bool,
-) -> impl Iterator<Item = &'static str> {
+/// The types of mail that changed, or may have, as /changes of each says it, with their states.
+fn changed_types(logs: &Logs<'_>, before: Option<&KnownAccount>, is_first: bool) -> Vec<(String, State)> {
     let positions = before.map(|before| &before.positions);
     let has_email = has_changed::<ObjectId>(logs, positions, is_any);
     let has_thread = has_email && has_changed::<ThreadId>(logs, positions, is_any);
     let has_mailbox = has_email || before.is_none_or(|before| mailbox::has_changed(logs, &before.state()));
     let has_delivery = has_email && has_delivery(logs, positions, is_first);
-    [("Email", has_email), ("EmailDelivery", has_delivery), ("Mailbox", has_mailbox), ("Thread", has_thread)]
-        .into_iter()
-        .filter_map(|(name, has_changed)| has_changed.then_some(name))
+    let types = [
+        ("Email", has_email, ObjectKind::Emails),
+        ("EmailDelivery", has_delivery, ObjectKind::Emails),
+        ("Mailbox", has_mailbox, ObjectKind::Mailboxes),
+        ("Thread", has_thread, ObjectKind::Threads),
+    ];
+    let changed = types.into_iter().filter(|(_, has_changed, _)| *has_changed);
+    changed.map(|(name, _, kind)| (name.to_owned(), logs.state(kind))).collect()
 }
 
 /// Whether changes of objects are such ones, or are more than the server can list, or unknown.
@@ -249,7 +253,7 @@ fn has_changed<T: Observable>(
     known: Option<&LogPositions>,
     is_such: fn(&AccountChanges<T>) -> bool,
 ) -> bool {
-    let found = known.and_then(|known| since::<T>(logs, known, JMAP_CHANGES));
+    let found = known.and_then(|known| since::<T>(logs, &known.clone().into(), JMAP_CHANGES));
     found.is_none_or(|found| found.more || is_such(&found))
 }
 
@@ -274,8 +278,8 @@ fn has_delivery(logs: &Logs<'_>, known: Option<&LogPositions>, is_first: bool) -
     has_changed(&stayed, Some(&positions), is_created)
 }
 
-/// The types with states of their own that have changed since the client knew the caller's own log, with
-/// their states.
+/// The types that are in the caller's own log alone, and have changed since the client knew it, with their
+/// states.
 fn changed_records(logs: &Logs<'_>, before: Option<&KnownAccount>) -> Vec<(String, State)> {
     if logs.reach() != Reach::Own {
         return Vec::new();
@@ -283,14 +287,27 @@ fn changed_records(logs: &Logs<'_>, before: Option<&KnownAccount>) -> Vec<(Strin
     let (log, state) = logs.own();
     let known = before.and_then(|before| before.positions.iter().find(|(known, _)| *known == log));
     let known = known.map_or(Position::ZERO, |(_, position)| position);
-    let types =
-        [("EmailSubmission", state.submissions().changed()), ("Identity", state.identities().changed())];
+    let types = [
+        ("AddressBook", state.last_change(ObjectKind::AddressBooks)),
+        ("ContactCard", state.last_change(ObjectKind::Cards)),
+        ("EmailSubmission", state.submissions().changed()),
+        ("Identity", state.identities().changed()),
+    ];
     let changed = types.into_iter().filter(|(_, at)| *at > known);
     changed.map(|(name, at)| (name.to_owned(), state_at(at))).collect()
 }
 
-/// Looks at each account of the user, at one moment of its logs; watchers for what comes after it.
-async fn look<T>(user: &User, look: impl Fn(AccountId, &Logs<'_>) -> T) -> Result<(LogWatchers, Vec<T>)> {
+/// The accounts of a user as they are.
+struct Seen<T> {
+    accounts: Vec<T>,
+    /// For what comes after it.
+    watchers: LogWatchers,
+    /// The version of the account's record.
+    record: u64,
+}
+
+/// Looks at each account of the user, at one moment of its logs.
+async fn look<T>(user: &User, look: impl Fn(AccountId, &Logs<'_>, &OwnSources) -> T) -> Result<Seen<T>> {
     let accounts = &user.ctx().accounts;
     let own = accounts.open(user.id, &user.root).await?;
     let resolver = resolve::User { accounts, account: &own };
@@ -304,12 +321,15 @@ async fn look<T>(user: &User, look: impl Fn(AccountId, &Logs<'_>) -> T) -> Resul
     // that the user may not look up now.
     let others = mailboxes.iter().map(|mailbox| mailbox.log.log_watcher());
     let watchers = LogWatchers::new(logs.iter().map(|log| log.log_watcher()).chain(others));
-    let mut seen = vec![OpenLogs::of_own(own.clone(), logs).look(|logs| look(user.id, logs)).await?];
+    let shared = accounts_of(mailboxes);
+    let sources = OwnSources::new(user.standing.record(), &shared);
+    let own_logs = OpenLogs::of_own(own.clone(), logs);
+    let mut seen = vec![own_logs.look(|logs| look(user.id, logs, &sources)).await?];
     // RFC 9670 §1.4: of no account without anything that the user has subscribed to.
-    for account in accounts_of(mailboxes).into_iter().filter(|account| account.is_subscribed()) {
+    for account in shared.into_iter().filter(|account| account.is_subscribed()) {
         let listed = account.mailboxes.into_iter().map(|mailbox| mailbox.log).collect();
         let logs = OpenLogs::shared_by(account.owner, own.clone(), listed);
-        seen.push(logs.look(|logs| look(account.owner, logs)).await?);
+        seen.push(logs.look(|logs| look(account.owner, logs, &sources)).await?);
     }
-    Ok((watchers, seen))
+    Ok(Seen { accounts: seen, watchers, record: sources.record.version })
 }

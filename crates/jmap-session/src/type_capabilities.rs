@@ -6,7 +6,7 @@ use sealpost_jmap::capability::Capability;
 use crate::capability_scopes::is_granted;
 
 /// The types that changes name, each with the capability that defines it.
-const TYPES: [(&str, Capability); 11] = [
+const TYPES: [(&str, Capability); 12] = [
     ("AddressBook", Capability::Contacts),
     ("ContactCard", Capability::Contacts),
     ("Email", Capability::Mail),
@@ -16,6 +16,7 @@ const TYPES: [(&str, Capability); 11] = [
     ("Identity", Capability::Submission),
     ("Mailbox", Capability::Mail),
     ("Principal", Capability::Principals),
+    ("Quota", Capability::Quota),
     ("ShareNotification", Capability::Principals),
     ("Thread", Capability::Mail),
     ("VacationResponse", Capability::VacationResponse),
@@ -49,7 +50,7 @@ mod tests {
     fn a_login_hears_of_the_types_of_its_scopes() {
         let (mail, contacts) = (Scopes::NONE.with(Scope::Mail), Scopes::NONE.with(Scope::Contacts));
         let of_contacts = ["AddressBook", "ContactCard"];
-        let of_any = ["Principal", "ShareNotification"];
+        let of_any = ["Principal", "Quota", "ShareNotification"];
         for (name, _) in TYPES {
             let (is_contacts, is_any) = (of_contacts.contains(&name), of_any.contains(&name));
             assert_eq!(is_type_granted(contacts, name), is_contacts || is_any, "{name}");
@@ -57,7 +58,7 @@ mod tests {
             assert!(is_type_granted(Scopes::EVERYTHING, name) && !is_type_granted(Scopes::NONE, name));
         }
         let all = granted_types(contacts, None).unwrap();
-        assert_eq!(all, [of_contacts, of_any].concat());
+        assert_eq!(all, [&of_contacts[..], &of_any].concat());
         let wanted = ["Email", "ContactCard", "Todo"].map(str::to_owned).to_vec();
         assert_eq!(granted_types(contacts, Some(wanted.clone())).unwrap(), ["ContactCard"]);
         assert_eq!(granted_types(mail, Some(wanted.clone())).unwrap(), ["Email"]);

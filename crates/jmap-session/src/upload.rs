@@ -4,6 +4,7 @@
 mod copy;
 mod create;
 mod receive;
+mod refusal;
 
 pub(crate) use copy::copy;
 pub(crate) use create::create;

@@ -29,7 +29,12 @@ fn own<'a>(scope: &'a Scope<'_>) -> Result<(&'a Vacations, AccountName), Failure
 }
 
 fn state_of(vacation: &Vacation) -> State {
-    State::new(format!("v{:x}", vacation.number))
+    state_at(vacation.number)
+}
+
+/// The state after so many changes.
+pub(crate) fn state_at(number: u64) -> State {
+    State::new(format!("v{number:x}"))
 }
 
 /// The object as clients see it.

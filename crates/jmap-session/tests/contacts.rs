@@ -158,7 +158,7 @@ async fn a_change_names_the_types_it_touches_alone() {
     server.act("flag INBOX 1 \\Seen").await;
     assert_eq!(next().await, ["Email", "Mailbox"]);
     server.act("create Work").await;
-    assert_eq!(next().await, ["Mailbox"]);
+    assert_eq!(next().await, ["Mailbox", "Quota"]);
     server.act("flag INBOX 1 \\Deleted").await;
     assert_eq!(next().await, ["Email", "Mailbox", "Thread"]);
 }

@@ -10,10 +10,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
-use sealpost_base::SeededRandom;
-use sealpost_base::limits::{JMAP_CONCURRENT_UPLOADS, JMAP_SET_OBJECTS, JMAP_UPLOAD_BYTES};
+use sealpost_base::limits::{JMAP_CONCURRENT_UPLOADS, JMAP_SET_OBJECTS, JMAP_UPLOAD_BYTES, JMAP_UPLOADS};
+use sealpost_base::{ObjectId, SeededRandom};
 use sealpost_jmap::error::ProblemType;
 use sealpost_jmap_session::{ApiError, BodyEnded, Caller, UploadBody};
+use sealpost_vault::Sealed;
 use serde_json::{Map, Value, json};
 use server::{TestServer, api};
 
@@ -83,6 +84,28 @@ async fn uploads_are_bounded_and_leave_nothing_if_refused() {
     drop(stuck);
     assert!(caller.upload(&account, "a/b", body(&[])).await.is_ok());
     assert_eq!(stored_uploads(&server).await, 1);
+}
+
+#[tokio::test]
+async fn uploads_of_the_last_hour_make_no_room_for_others() {
+    let server = TestServer::new().await;
+    let caller = server.caller().await;
+    let account = format!("A{}", server.record.id);
+    let first = caller.upload(&account, "text/x", body(&[b"first"])).await.unwrap().blob_id;
+    for _ in 1..JMAP_UPLOADS {
+        let path = format!("acct/{}/upload/{}", server.record.id, ObjectId::random(&*server.ctx.random));
+        server.ctx.store.put_new(&path, Sealed::marker()).await.unwrap();
+    }
+    match caller.upload(&account, "text/x", body(&[b"one more"])).await {
+        Err(ApiError::Problem(problem)) => assert_eq!(problem.status, 429),
+        other => panic!("{other:?}"),
+    }
+    let create = json!({ "create": { "a": { "data": [{ "data:asText": "one more" }] } } });
+    let refused = call(&caller, "Blob/upload", create).await;
+    assert_eq!(refused["notCreated"]["a"]["type"], "overQuota", "{refused}");
+    assert_eq!(stored_uploads(&server).await, JMAP_UPLOADS);
+    let got = call(&caller, "Blob/get", json!({ "ids": [first] })).await;
+    assert_eq!(got["list"][0]["data:asText"], "first");
 }
 
 #[tokio::test]

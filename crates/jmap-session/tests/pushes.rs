@@ -83,8 +83,13 @@ impl World {
 
     /// The state that Email/get returns.
     async fn state(&self, caller: &Caller) -> Value {
+        self.state_of(caller, "Email").await
+    }
+
+    /// The state that /get of a type returns.
+    async fn state_of(&self, caller: &Caller, kind: &str) -> Value {
         let account = format!("A{}", self.server.record.id);
-        let calls = json!([["Email/get", {"accountId": account, "ids": []}, "0"]]);
+        let calls = json!([[format!("{kind}/get"), {"accountId": account, "ids": []}, "0"]]);
         let request = json!({"using": [CORE, MAIL], "methodCalls": calls});
         api(caller, &request).await.unwrap()["methodResponses"][0][1]["state"].clone()
     }
@@ -162,7 +167,7 @@ async fn a_verified_device_hears_of_mail_and_flags() {
     let state = world.state(&caller).await;
     assert_eq!(world.states().await, json!({"Email": state, "Mailbox": state}));
     world.server.act("create Work").await;
-    let state = world.state(&caller).await;
+    let state = world.state_of(&caller, "Mailbox").await;
     assert_eq!(world.states().await, json!({"Mailbox": state}));
     assert!(world.service.is_quiet());
     world.until(|push| push.metrics().sent.read() == 3).await;
@@ -182,13 +187,19 @@ async fn states_have_shared_mailboxes_and_types_are_kept_to() {
     let state = world.state(&caller).await;
     assert!(state.as_str().unwrap().contains('-'), "{state}");
     world.server.deliver("INBOX", MESSAGE).await;
-    let state = world.state(&caller).await;
-    assert_eq!(world.states().await, json!({"Mailbox": state}));
+    // The push says where the logs end. From there nothing leads to the state of the type.
+    let state = world.state_of(&caller, "Mailbox").await;
+    let pushed = world.states().await["Mailbox"].clone();
+    let account = format!("A{}", world.server.record.id);
+    let calls = json!([["Mailbox/changes", {"accountId": account, "sinceState": pushed}, "0"]]);
+    let request = json!({"using": [CORE, MAIL], "methodCalls": calls});
+    let changes = api(&caller, &request).await.unwrap()["methodResponses"][0][1].clone();
+    assert_eq!((&changes["newState"], &changes["updated"]), (&state, &json!([])), "{pushed}");
     // An entry of the share's log changes the state of its owner's account.
     world.server.act("see-shared Team").await;
     let seen = world.states().await;
     assert_ne!(seen, json!({"Mailbox": state}));
-    assert_eq!(seen, json!({"Mailbox": world.state(&caller).await}));
+    assert_eq!(seen, json!({"Mailbox": world.state_of(&caller, "Mailbox").await}));
 }
 
 #[tokio::test]
@@ -299,7 +310,7 @@ fn names(states: &Value) -> Vec<&str> {
 #[tokio::test]
 async fn a_subscription_keeps_the_types_of_its_scopes() {
     let world = World::new().await;
-    let of_contacts = ["AddressBook", "ContactCard", "Principal", "ShareNotification"];
+    let of_contacts = ["AddressBook", "ContactCard", "Principal", "Quota", "ShareNotification"];
     let contacts = world.server.scoped_caller(Scopes::NONE.with(Scope::Contacts)).await;
     let mail = world.server.scoped_caller(Scopes::NONE.with(Scope::Mail)).await;
     let with = |types: Value| {

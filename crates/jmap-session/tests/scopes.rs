@@ -182,7 +182,7 @@ async fn a_login_hears_of_changes_of_its_scopes() {
     world.server.act("create Work").await;
     world.server.act("flag INBOX 1 \\Seen").await;
     assert_eq!(next(&mut contacts).await, none);
-    assert_eq!(next(&mut mail).await, ["Email", "Mailbox"]);
+    assert_eq!(next(&mut mail).await, ["Email", "Mailbox", "Quota"]);
     call(&world.all, "Identity/set", json!({ "create": { "a": { "email": "me@localhost" } } })).await;
     assert_eq!(next(&mut contacts).await, none);
     assert!(next(&mut mail).await.contains(&"Identity".to_owned()));
@@ -193,7 +193,7 @@ async fn a_login_hears_of_changes_of_its_scopes() {
     );
     // A login with all scopes hears of all, and a client that comes back of what its login grants.
     let mut mail = world.mail.follow(Some(&before_mail)).await.unwrap();
-    assert_eq!(next(&mut mail).await, ["Email", "EmailDelivery", "Identity", "Mailbox", "Thread"]);
+    assert_eq!(next(&mut mail).await, ["Email", "EmailDelivery", "Identity", "Mailbox", "Quota", "Thread"]);
     let mut contacts = world.contacts.follow(Some(&before_contacts)).await.unwrap();
     assert_eq!(next(&mut contacts).await, ["AddressBook"]);
     let mut all = world.all.follow(Some(&State::new("0"))).await.unwrap();

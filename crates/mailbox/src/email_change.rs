@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use sealpost_account::rights::Rights;
+use sealpost_account::state::ObjectKind;
 use sealpost_account::{Account, AccountState, Flags, NewMessage, Unplaced};
 use sealpost_base::{AccountId, Error, Kind, MailboxId, ObjectId, Position, Result};
 use sealpost_directory::Usage;
@@ -124,17 +125,18 @@ impl From<Error> for EmailRefusal {
 pub struct Written {
     /// The entries, in the order in which they were appended.
     pub entries: Vec<(AccountId, Position)>,
-    /// The required positions of the logs before the first entry, if any.
-    pub expected: Option<LogPositions>,
+    /// The required positions of the last changes of these objects before the first entry, if any.
+    pub expected: Option<(ObjectKind, LogPositions)>,
 }
 
 impl Written {
-    /// Whether the log is where it has to be: at its expected position, or behind an own entry.
+    /// Whether the objects in the log are as they have to be: no other writer has changed them since the
+    /// expected position, or since an own entry.
     pub fn may_follow(&self, log: AccountId, state: &AccountState) -> bool {
-        let Some(expected) = &self.expected else { return true };
+        let Some((kind, expected)) = &self.expected else { return true };
         let own = self.entries.iter().rev().find(|(other, _)| *other == log).map(|(_, at)| *at);
         let before = || expected.iter().find(|(other, _)| *other == log).map(|(_, at)| at);
-        own.or_else(before) == Some(state.position())
+        own.or_else(before).is_some_and(|known| state.last_change(*kind) <= known)
     }
 
     fn note(&mut self, log: AccountId, entry: Option<Position>) {

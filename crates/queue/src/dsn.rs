@@ -129,6 +129,7 @@ impl Report<'_> {
             message_id: Some(message_id),
             source: Source::Report,
             submission: None,
+            report_on: self.mail.submission.clone(),
         }
     }
 

@@ -54,6 +54,9 @@ pub struct Mail {
     /// The submission that its account has a record of.
     #[n(13)]
     pub submission: Option<MailSubmission>,
+    /// Of a report: the submission that it is about.
+    #[n(14)]
+    pub report_on: Option<MailSubmission>,
 }
 
 /// A submission that the account of a mail has a record of: the queue reports to it what becomes of the

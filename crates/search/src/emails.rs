@@ -22,8 +22,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use sealpost_account::Account;
+use sealpost_account::state::ObjectKind;
 use sealpost_base::{AccountId, Error, ObjectId, Permit};
-use sealpost_mailbox::account_changes::{LogPositions, at_once, positions};
+use sealpost_mailbox::account_changes::{LogPositions, at_once, last_changes, positions};
 use sealpost_mailbox::shared_accounts::Reach;
 use sealpost_mime::structure::StoredStructure;
 
@@ -105,9 +106,9 @@ impl EmailsView<'_> {
         self.logs.iter().map(|(log, _)| *log)
     }
 
-    /// The positions of these results.
-    pub fn positions(&self) -> LogPositions {
-        positions(self.logs)
+    /// The last changes of emails as of these results: no other emails have other ones.
+    pub fn last_changes(&self) -> LogPositions {
+        last_changes(self.logs, ObjectKind::Emails)
     }
 
     /// Whether [`EmailsView::changes`] is possible: not for an order with too little memory.

@@ -406,7 +406,7 @@ async fn applied_changes_equal_a_new_query() {
         for _ in 0..8 {
             let query = world.any_query();
             for collapsed in [false, true] {
-                let pick = |view: &EmailsView<'_>| (view.positions(), view.from(0, collapsed).collect());
+                let pick = |view: &EmailsView<'_>| (view.last_changes(), view.from(0, collapsed).collect());
                 let (since, results) = world.run(&query, pick).await;
                 clients.push(Client { query: query.clone(), collapsed, since, results });
             }
@@ -423,7 +423,7 @@ async fn applied_changes_equal_a_new_query() {
                 let bounds = Bounds { collapsed: client.collapsed, up_to: None, most: 1000 };
                 let pick = |view: &EmailsView<'_>| {
                     let all: Vec<ObjectId> = view.from(0, client.collapsed).collect();
-                    (view.positions(), view.changes(&client.since, bounds), all)
+                    (view.last_changes(), view.changes(&client.since, bounds), all)
                 };
                 let (now, changes, all) = world.run(&client.query, pick).await;
                 let changes = changes.unwrap();
@@ -446,7 +446,7 @@ async fn changes_behind_the_last_known_result_are_left_out() {
         world.append().await;
     }
     let has = async |world: &World| {
-        world.run(&query, |view| (view.positions(), view.from(0, false).collect::<Vec<_>>())).await
+        world.run(&query, |view| (view.last_changes(), view.from(0, false).collect::<Vec<_>>())).await
     };
     let mut left_out = 0;
     for _ in 0..30 {

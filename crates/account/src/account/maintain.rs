@@ -192,7 +192,7 @@ impl Account {
             return Ok(Maintenance::default());
         }
         let purged = self.purge().await?;
-        self.collect_uploads(self.store_time().await?).await?;
+        self.collect_uploads(self.store_time().await?, None).await?;
         let memory = self.env.budget().acquire(most.saturating_mul(COLLECTED_BYTES)).await;
         let most = (memory.bytes() / COLLECTED_BYTES).clamp(1, most.max(1));
         // Independent of the grace period: an object may be older than its later event by the time that a

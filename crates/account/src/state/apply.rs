@@ -48,9 +48,15 @@ impl AccountState {
             Event::MailboxRenamed { mailbox, name } => self.rename(*mailbox, name),
             Event::MailboxDeleted { mailbox } => self.delete(*mailbox, at),
             Event::Subscribed { name, on } => self.subscribe(name, *on),
-            Event::Delivered { target, message, flags, create, .. } => {
+            Event::Delivered { target, message, flags, create, report_on, .. } => {
                 let to = self.destination(target.as_ref(), *create);
-                self.place_new(to, message, &deliver::allowed(flags), at)
+                let placed = self.place_new(to, message, &deliver::allowed(flags), at);
+                if let Some(submission) = report_on
+                    && placed != Applied::Nothing
+                {
+                    self.submissions.reported(*submission, message.first_object(), self.position);
+                }
+                placed
             }
             Event::Appended { mailbox, message, flags } => self.place_new(*mailbox, message, flags, at),
             Event::Copied { from, uids, to } => self.copy(*from, uids, *to, at),

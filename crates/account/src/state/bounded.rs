@@ -48,6 +48,12 @@ impl<const C: usize> Bounded<C> {
         (since >= self.floor).then(|| self.rows.range(from, self.rows.end()))
     }
 
+    /// The position of the last change, or up to which changes were dropped.
+    pub(super) fn last(&self) -> Position {
+        let row = self.rows.len().checked_sub(1).and_then(|last| self.rows.iter_from(last).next());
+        row.map_or(self.floor, |row| Position(row[0]).max(self.floor))
+    }
+
     pub(super) fn floor(&self) -> Position {
         self.floor
     }
@@ -83,6 +89,7 @@ mod tests {
         let left: Vec<_> = rows.since(floor).unwrap().collect();
         assert_eq!(left.len(), rows.len());
         assert_eq!(left[0], [floor.0 + 1, 3 * floor.0]);
+        assert_eq!(rows.last(), Position(1 + limits::TOMBSTONES as u64 / 3));
         assert_eq!(rows.since(Position(u64::MAX)).unwrap().count(), 0);
     }
 
@@ -91,7 +98,7 @@ mod tests {
         let mut rows = Bounded::<2>::default();
         rows.push([4, 0]);
         (0..3 * limits::TOMBSTONES as u64).for_each(|n| rows.push([5, n]));
-        assert_eq!((rows.floor(), rows.len()), (Position(5), 0));
+        assert_eq!((rows.floor(), rows.len(), rows.last()), (Position(5), 0, Position(5)));
         rows.push([6, 1]);
         assert_eq!(rows.since(Position(5)).unwrap().count(), 1);
         assert!(rows.since(Position(4)).is_none());

@@ -471,6 +471,7 @@ impl Restore {
             messages: Bounded::restore(messages),
             parted: Bounded::restore(placements),
             mailboxes: Bounded::restore(mailboxes),
+            appeared: Position::ZERO,
         };
         state.parents_changed = head.parents_changed;
         state.subscriptions = head.subscriptions;

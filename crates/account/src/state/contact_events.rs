@@ -85,6 +85,7 @@ impl AccountState {
             } else {
                 card.books.retain(|other| *other != id);
                 card.changed = self.position;
+                self.contacts.cards_changed = self.position;
             }
         }
         for card in orphans {

@@ -70,6 +70,8 @@ pub struct Contacts {
     text_bytes: usize,
     /// Of pictures and sounds.
     media_bytes: u64,
+    /// The last change of a card, of those that were not deleted since.
+    pub(super) cards_changed: Position,
     /// Deleted ones: when, when they were made, their number.
     pub(super) gone_cards: Bounded<3>,
     pub(super) gone_books: Bounded<3>,
@@ -88,6 +90,7 @@ impl Default for Contacts {
             uids: BTreeSet::new(),
             text_bytes: 0,
             media_bytes: 0,
+            cards_changed: Position::ZERO,
             gone_cards: Bounded::default(),
             gone_books: Bounded::default(),
         }
@@ -126,12 +129,15 @@ impl Contacts {
         self.cards.range((begin, Bound::Unbounded)).map(|(_, card)| card)
     }
 
-    /// Whether an address book was made, changed or deleted after that position, and whether a card was.
-    pub fn changed_since(&self, position: Position) -> (bool, bool) {
-        let goes = |gone: &Bounded<3>| gone.since(position).is_none_or(|mut gone| gone.next().is_some());
-        let books = goes(&self.gone_books) || self.books.values().any(|book| book.changed > position);
-        let cards = goes(&self.gone_cards) || self.cards.values().any(|card| card.changed > position);
-        (books, cards)
+    /// When an address book was made, changed or deleted last.
+    pub fn last_change_of_books(&self) -> Position {
+        let changed = self.books.values().map(|book| book.changed);
+        changed.chain([self.gone_books.last()]).max().unwrap_or_default()
+    }
+
+    /// When a card was stored, changed or deleted last.
+    pub fn last_change_of_cards(&self) -> Position {
+        self.cards_changed.max(self.gone_cards.last())
     }
 
     /// The card of that number.
@@ -222,6 +228,7 @@ impl Contacts {
 
     pub(super) fn insert(&mut self, card: Card, media_bytes: u64) {
         self.uids.insert((hash_of(&card.uid), card.id));
+        self.cards_changed = self.cards_changed.max(card.changed);
         self.text_bytes += card.text_bytes();
         self.media_bytes = self.media_bytes.saturating_add(media_bytes);
         self.cards.insert(card.id, card);

@@ -165,6 +165,9 @@ impl AccountState {
                 }
             }
             edit.finish(&mut self.maps);
+            let numbers = self.messages.numbers().map(MessageNumber);
+            let appeared = numbers.filter_map(|number| self.visible_since(number)).max();
+            self.departed.appeared = appeared.unwrap_or_default();
         }
         if !self.has_maps() {
             let counts = Counts::of_all(self);

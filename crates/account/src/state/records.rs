@@ -6,20 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use minicbor::{Decode, Encode};
 use sealpost_base::{Position, limits};
 
-/// What became of things between two positions. Nothing is in it twice.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Changes<T> {
-    /// Not there at the first position, and there at the second.
-    pub created: Vec<T>,
-    /// There at both, and different at the second, or perhaps so.
-    pub updated: Vec<T>,
-    /// There at the first position, and not at the second.
-    pub destroyed: Vec<T>,
-    /// The second position: the next one to ask for.
-    pub upto: Position,
-    /// Something changed after that.
-    pub more: bool,
-}
+use super::sync_point::{Changes, SyncPoint, page_end};
 
 /// What takes memory.
 pub trait Weighed {
@@ -159,42 +146,35 @@ impl<K: Copy + Ord, V: Weighed> Records<K, V> {
         Some(record.value)
     }
 
-    /// What became of objects after `since`, up to a position before which at most `most` changed;
-    /// `end` is where the log ends. `None` if `since` is too long ago or has not been yet, or too much
-    /// changed at one position.
-    pub fn changes(&self, since: Position, end: Position, most: usize) -> Option<Changes<K>> {
-        if since < self.forgotten || since > end {
+    /// What became of objects after `since`, up to a point before which at most `most` changed; `end`
+    /// is where the log ends. `None` if `since` is too long ago or has not been yet.
+    pub fn changes(&self, since: impl Into<SyncPoint<K>>, end: Position, most: usize) -> Option<Changes<K>> {
+        let since = since.into();
+        if since.position < self.forgotten || since.position > end {
             return None;
         }
-        // What follows the last change is of other kinds: a push has the end of the log as a state.
-        let since = since.min(self.changed);
-        let gone = self.removed.iter().filter(|gone| gone.at > since && gone.created <= since);
-        let mut found: Vec<(Position, Kind, K)> =
-            gone.map(|gone| (gone.at, Kind::Destroyed, gone.id)).collect();
-        found.extend(self.iter().filter_map(|(id, record)| match record.created > since {
-            // Where it was made: an answer up to there has it.
-            true => Some((record.created, Kind::Created, id)),
-            false => (record.changed > since).then_some((record.changed, Kind::Updated, id)),
+        let gone = self.removed.iter().filter(|gone| {
+            let known = since.of(gone.id);
+            gone.at > known && gone.created <= known
+        });
+        let mut found: Vec<((Position, K), Kind)> =
+            gone.map(|gone| ((gone.at, gone.id), Kind::Destroyed)).collect();
+        found.extend(self.iter().filter_map(|(id, record)| {
+            let known = since.of(id);
+            match record.created > known {
+                // Where it was made: an answer up to there has it.
+                true => Some(((record.created, id), Kind::Created)),
+                false => (record.changed > known).then_some(((record.changed, id), Kind::Updated)),
+            }
         }));
         found.sort_unstable();
-        let (mut upto, more) = (self.changed, found.len() > most);
-        if more {
-            upto = Position(found[most].0.0 - 1);
-            found.retain(|(at, ..)| *at <= upto);
-            if found.is_empty() {
-                return None;
-            }
-        }
-        let of = |kind| found.iter().filter(|found| found.1 == kind).map(|found| found.2).collect();
+        let order: Vec<(Position, K)> = found.iter().map(|(at, _)| *at).collect();
+        let cut = page_end(&order, most);
+        let upto = cut.unwrap_or(self.changed.into());
+        found.retain(|((at, id), _)| *at <= upto.of(*id));
+        let of = |kind| found.iter().filter(|found| found.1 == kind).map(|((_, id), _)| *id).collect();
         let (created, updated, destroyed) = (of(Kind::Created), of(Kind::Updated), of(Kind::Destroyed));
-        Some(Changes { created, updated, destroyed, upto, more })
-    }
-
-    /// The positions after `since` at which something changed that is known, for a writer that wants
-    /// to know whether all of them are its own.
-    pub fn positions_after(&self, since: Position) -> impl Iterator<Item = Position> {
-        let changed = self.items.values().flat_map(|record| [record.created, record.changed]);
-        changed.chain(self.removed.iter().map(|gone| gone.at)).filter(move |at| *at > since)
+        Some(Changes { created, updated, destroyed, upto, more: cut.is_some() })
     }
 }
 

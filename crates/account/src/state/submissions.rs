@@ -1,6 +1,6 @@
 //! Identities and submissions in the state: what their events do, within their limits.
 
-use sealpost_base::{IdentityId, Position, SubmissionId, Timestamp, limits};
+use sealpost_base::{IdentityId, ObjectId, Position, SubmissionId, Timestamp, limits};
 
 use super::records::{Records, Weighed};
 use crate::identity::Identity;
@@ -68,6 +68,11 @@ impl Submissions {
         }
         self.put(submission.id, record, at);
         true
+    }
+
+    /// A delivery status notification about a submission has arrived, whose message that object holds.
+    pub(super) fn reported(&mut self, id: SubmissionId, object: ObjectId, at: Position) {
+        self.change(id, at, |record| record.take_report(object));
     }
 
     /// Takes what a queue reports. Whether clients see a change.

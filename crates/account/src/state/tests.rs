@@ -264,7 +264,7 @@ fn events() -> impl Strategy<Value = Event> {
         1 => mailbox().prop_map(|mailbox| Event::MailboxDeleted { mailbox }),
         4 => (any::<u8>(), prop::option::of(targets()), flags(), any::<bool>()).prop_map(
             |(n, target, flags, create)| {
-                Event::Delivered { target, message: message(n), structure: None, flags, create }
+                Event::Delivered { target, message: message(n), structure: None, flags, create, report_on: None }
             }
         ),
         4 => (any::<u8>(), mailbox(), flags())

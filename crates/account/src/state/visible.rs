@@ -21,6 +21,9 @@ pub(super) struct Departed {
     pub(super) parted: Bounded<2>,
     /// Mailboxes that were deleted: when, when they were made, their UIDVALIDITY.
     pub(super) mailboxes: Bounded<3>,
+    /// When a message became visible last, of those that have not gone since. No part of a checkpoint:
+    /// known once there are maps.
+    pub(super) appeared: Position,
 }
 
 /// A message that nothing visible points to since that position.
@@ -85,6 +88,7 @@ impl Visibility<'_> {
         let before = self.messages.visible(message);
         if before == 0 {
             self.messages.set_appeared(message, self.at);
+            self.departed.appeared = self.at;
         }
         self.messages.set_visible(message, before.saturating_add(1));
     }

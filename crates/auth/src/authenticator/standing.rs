@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use sealpost_base::AccountId;
-use sealpost_directory::{AccountName, AccountRecord, Directory};
+use sealpost_directory::{AccountName, AccountRecord, Directory, Quotas};
 use sealpost_vault::PublicKey;
 use sealpost_vault::slot::SlotId;
 use tokio::sync::{Notify, watch};
@@ -72,10 +72,21 @@ enum Due {
     Now,
 }
 
+/// What sessions show of the account's record, as it was last read from the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordSummary {
+    /// The version of the record.
+    pub version: u64,
+    /// The limits of the account.
+    pub quotas: Quotas,
+    /// How often its vacation response was changed.
+    pub vacation: u64,
+}
+
 /// The account's record as last read from the store.
 struct StoredAccount {
     id: AccountId,
-    version: u64,
+    summary: RecordSummary,
     /// Empty while the account is suspended, and once it is removed.
     slots: Vec<SlotId>,
     /// The public part of the root key. Sessions under an earlier key must log in again, and a login refuses
@@ -165,6 +176,19 @@ impl Standing {
         self.known.borrow().admits(self)
     }
 
+    /// What the account's record says now, as far as this process has read it.
+    pub fn record(&self) -> RecordSummary {
+        self.known.borrow().summary
+    }
+
+    /// Waits until this process has read a later version of the record. Cancel-safe.
+    pub async fn record_changed(&self, since: u64) {
+        let mut known = self.known.clone();
+        if known.wait_for(|known| known.summary.version > since).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
     /// Waits until the login is no longer valid. Cancel-safe.
     pub async fn lost(&self) {
         let mut known = self.known.clone();
@@ -180,12 +204,15 @@ impl StoredAccount {
     fn of(record: &AccountRecord) -> Self {
         let slots =
             if record.lets_in() { record.slots.iter().map(|slot| slot.id()).collect() } else { Vec::new() };
-        StoredAccount { id: record.id, version: record.version, slots, public: record.public }
+        let (version, quotas) = (record.version, record.quotas());
+        let vacation = record.vacation.map_or(0, |mark| mark.number);
+        let summary = RecordSummary { version, quotas, vacation };
+        StoredAccount { id: record.id, summary, slots, public: record.public }
     }
 
     /// Adopts a newer record; returns whether it was newer.
     fn learn(&mut self, record: &AccountRecord) -> bool {
-        let newer = record.version > self.version;
+        let newer = record.version > self.summary.version;
         if newer {
             *self = StoredAccount::of(record);
         }

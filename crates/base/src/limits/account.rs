@@ -47,6 +47,8 @@ pub const SUBMISSIONS: usize = 1000;
 /// Bytes of all these records together, with the replies that each recipient may get: beyond it the
 /// oldest that are final go.
 pub const SUBMISSIONS_BYTES: usize = 4 * 1024 * 1024;
+/// Delivery status notifications that the record of a submission names; others are mail alone.
+pub const SUBMISSION_REPORTS: usize = 16;
 /// Recipients of one submission over JMAP.
 pub const SUBMISSION_RECIPIENTS: usize = 1000;
 /// Bytes of a server's reply that the record of a submission keeps for each recipient.

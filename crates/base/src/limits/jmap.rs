@@ -15,7 +15,7 @@ pub const JMAP_UPLOADS_BYTES: u64 = 500_000_000;
 /// Bytes of the texts and attachments of an email that a JMAP client composes, decoded (RFC 8621 §1.3.1,
 /// `maxSizeAttachmentsPerEmail`).
 pub const JMAP_EMAIL_BYTES: u64 = 100_000_000;
-/// Uploads of an account; beyond that the oldest are removed.
+/// Uploads of an account within an hour; others are refused. Beyond that number older ones are removed.
 pub const JMAP_UPLOADS: usize = 1000;
 /// Method calls of one JMAP request (RFC 8620 §2, `maxCallsInRequest`).
 pub const JMAP_CALLS: usize = 16;

@@ -138,5 +138,6 @@ fn mail(from: &str, to: &[&str], message_id: &str) -> Mail {
         message_id: Some(message_id.to_owned()),
         source: Source::Submission,
         submission: None,
+        report_on: None,
     }
 }

@@ -223,6 +223,7 @@ pub fn envelope(recipients: &[&str]) -> Envelope {
         envid: None,
         facts: MessageFacts::default(),
         tls: TlsDemand::Policy,
+        report_on: None,
     }
 }
 

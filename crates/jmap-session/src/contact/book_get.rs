@@ -1,12 +1,13 @@
 //! AddressBook/get (RFC 9610 §2.1).
 
+use sealpost_account::state::ObjectKind;
 use sealpost_jmap::GivenId;
 use sealpost_jmap::contact::{AddressBook, AddressBookGet, AddressBookProperty};
-use sealpost_mailbox::account_changes::positions;
 use serde_json::{Map, Value};
 
 use super::object::address_book;
 use crate::method::Outcome;
+use crate::record_state::state_at;
 use crate::responder::Responder;
 use crate::scope::Scope;
 
@@ -19,10 +20,10 @@ pub(crate) async fn get(
     let request = AddressBookGet::from_arguments(arguments)?;
     scope.require(&request.account_id)?;
     let (state, known) = scope
-        .look(|logs| {
-            let contacts = logs[0].1.contacts();
+        .own_state(|state| {
+            let contacts = state.contacts();
             let books = contacts.books().map(|book| address_book(book, contacts.default_book()));
-            (logs.state(&positions(logs)), books.collect::<Vec<AddressBook>>())
+            (state_at(state.last_change(ObjectKind::AddressBooks)), books.collect::<Vec<AddressBook>>())
         })
         .await?;
     let find = |given: &GivenId| {

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use sealpost_account::contacts::{AddressBookFields, AddressBookId};
-use sealpost_account::state::Contacts;
+use sealpost_account::state::{Contacts, ObjectKind};
 use sealpost_account::{Applied, Event};
 use sealpost_base::limits::ADDRESS_BOOKS;
 use sealpost_jmap::contact::{AddressBook, AddressBookProperty, AddressBookSet, AddressBookSetResponse};
@@ -15,9 +15,8 @@ use sealpost_jmap::standard::{ObjectMap, SetRequest, SetResponse};
 use sealpost_jmap::{GivenId, SetError};
 use serde_json::{Map, Value};
 
-use super::commit::commit_in_state;
+use super::commit::ContactChanges;
 use super::object::{address_book, id_of_book, named_book};
-use crate::entries::Entries;
 use crate::method::{Failure, Outcome};
 use crate::responder::Responder;
 use crate::scope::Scope;
@@ -33,25 +32,26 @@ pub(crate) async fn set(
 ) -> Outcome {
     let request = AddressBookSet::from_arguments(arguments)?;
     scope.require(&request.set.account_id)?;
-    let mut entries = Entries::begin(scope, request.set.if_in_state.as_ref()).await?;
-    let mut response = SetResponse::new(request.set.account_id.clone(), entries.old_state());
-    let done = run(scope, &mut entries, request, &mut response).await;
-    done.map_err(|failure| entries.failed(failure))?;
-    (response.old_state, response.new_state) = entries.states(scope).await?;
+    let mut changes =
+        ContactChanges::begin(scope, ObjectKind::AddressBooks, request.set.if_in_state.as_ref()).await?;
+    let mut response = SetResponse::new(request.set.account_id.clone(), changes.old_state());
+    let done = run(scope, &mut changes, request, &mut response).await;
+    done.map_err(|failure| changes.failed(failure))?;
+    (response.old_state, response.new_state) = changes.states(scope).await?;
     responder.respond("AddressBook/set", &response, call_id).await?;
     Ok(())
 }
 
 async fn run(
     scope: &mut Scope<'_>,
-    entries: &mut Entries,
+    changes: &mut ContactChanges,
     request: AddressBookSet,
     response: &mut AddressBookSetResponse,
 ) -> Result<(), Failure> {
     let AddressBookSet { set, on_destroy_remove_contents, on_success_set_is_default } = request;
     let SetRequest { create, update, destroy, .. } = set;
     for (creation, object) in create {
-        match create_one(scope, entries, object).await? {
+        match create_one(scope, changes, object).await? {
             Ok(book) => {
                 if let Some(id) = &book.id {
                     scope.created.insert(creation.clone(), id.clone().into());
@@ -67,7 +67,7 @@ async fn run(
         let updated = match named_book(&given, &scope.created) {
             None => Err(SetErrorType::NotFound.into()),
             Some(book) if doomed.contains(&book) => Err(SetErrorType::WillDestroy.into()),
-            Some(book) => update_one(scope, entries, book, patch).await?.map(|()| book),
+            Some(book) => update_one(scope, changes, book, patch).await?.map(|()| book),
         };
         match updated {
             Ok(book) => drop(response.updated.insert(id_of_book(book), None)),
@@ -77,7 +77,7 @@ async fn run(
     for given in destroy {
         let destroyed = match named_book(&given, &scope.created) {
             None => Err(SetErrorType::NotFound.into()),
-            Some(book) => destroy_one(scope, entries, book, on_destroy_remove_contents).await?.map(|()| book),
+            Some(book) => destroy_one(scope, changes, book, on_destroy_remove_contents).await?.map(|()| book),
         };
         match destroyed {
             Ok(book) => response.destroyed.push(id_of_book(book)),
@@ -88,13 +88,13 @@ async fn run(
         && response.not_updated.is_empty()
         && response.not_destroyed.is_empty();
     match on_success_set_is_default.filter(|_| all_succeeded) {
-        Some(given) => set_default(scope, entries, &given, response).await,
+        Some(given) => set_default(scope, changes, &given, response).await,
         None => Ok(()),
     }
 }
 
 /// The properties of the new address book that the client did not give, and its id.
-async fn create_one(scope: &Scope<'_>, entries: &mut Entries, object: ObjectMap) -> Done<AddressBook> {
+async fn create_one(scope: &Scope<'_>, changes: &mut ContactChanges, object: ObjectMap) -> Done<AddressBook> {
     let given = match AddressBook::for_create(object).and_then(|given| not_shared(&given).map(|()| given)) {
         Ok(given) => given,
         Err(error) => return Ok(Err(error)),
@@ -112,7 +112,7 @@ async fn create_one(scope: &Scope<'_>, entries: &mut Entries, object: ObjectMap)
     if let Err(error) = check(&fields) {
         return Ok(Err(error));
     }
-    let committed = commit_in_state(scope, entries, |state| {
+    let committed = changes.commit(scope, |state| {
         let has_room = state.contacts().books().len() < ADDRESS_BOOKS;
         let event = Event::AddressBookCreated { fields: fields.clone() };
         Ok((has_room.then_some(event).into_iter().collect(), ()))
@@ -145,7 +145,7 @@ fn not_given(given: &AddressBook) -> Vec<AddressBookProperty> {
 
 async fn update_one(
     scope: &Scope<'_>,
-    entries: &mut Entries,
+    changes: &mut ContactChanges,
     id: AddressBookId,
     patch: ObjectMap,
 ) -> Done<()> {
@@ -154,7 +154,7 @@ async fn update_one(
         Ok(changed) => changed,
         Err(error) => return Ok(Err(error)),
     };
-    let committed = commit_in_state(scope, entries, |state| {
+    let committed = changes.commit(scope, |state| {
         Ok(match changed_fields(state.contacts(), id, &changed) {
             Ok(Some(fields)) => (vec![Event::AddressBookChanged { book: id, fields }], Ok(())),
             Ok(None) => (Vec::new(), Ok(())),
@@ -189,7 +189,7 @@ fn changed_fields(
 
 async fn destroy_one(
     scope: &Scope<'_>,
-    entries: &mut Entries,
+    changes: &mut ContactChanges,
     id: AddressBookId,
     with_contents: bool,
 ) -> Done<()> {
@@ -203,7 +203,7 @@ async fn destroy_one(
             (!with_contents && contacts.has_cards(id)).then(|| SetErrorType::AddressBookHasContents.into())
         })
     };
-    let committed = commit_in_state(scope, entries, |state| {
+    let committed = changes.commit(scope, |state| {
         Ok(match refuses(state.contacts()) {
             Some(refused) => (Vec::new(), Err(refused)),
             None => (vec![Event::AddressBookDeleted { book: id }], Ok(())),
@@ -217,12 +217,12 @@ async fn destroy_one(
 /// ignored (RFC 9610 §2.3).
 async fn set_default(
     scope: &Scope<'_>,
-    entries: &mut Entries,
+    changes: &mut ContactChanges,
     given: &GivenId,
     response: &mut AddressBookSetResponse,
 ) -> Result<(), Failure> {
     let Some(book) = named_book(given, &scope.created) else { return Ok(()) };
-    let committed = commit_in_state(scope, entries, |state| {
+    let committed = changes.commit(scope, |state| {
         let contacts = state.contacts();
         let before = contacts.default_book();
         let changes = before != book && contacts.book(book).is_some();

@@ -3,14 +3,15 @@
 use std::collections::HashSet;
 
 use sealpost_account::contacts::CardId;
+use sealpost_account::state::ObjectKind;
 use sealpost_base::limits::{CARD_BYTES, JMAP_GET_OBJECTS};
 use sealpost_jmap::contact::CardGet;
-use sealpost_jmap::{GivenId, MethodError};
-use sealpost_mailbox::account_changes::positions;
+use sealpost_jmap::{GivenId, MethodError, State};
 use serde_json::{Map, Value};
 
 use super::object::{card, named_card};
 use crate::method::Outcome;
+use crate::record_state::state_at;
 use crate::responder::Responder;
 use crate::scope::Scope;
 
@@ -29,12 +30,12 @@ pub(crate) async fn get(
     scope.require(&request.account_id)?;
     let _permit = scope.permit((TOGETHER_BYTES + CARD_BYTES) * MEMORY_FACTOR).await;
     // What changes while the response is sent is of a later state: then the client reads it again.
-    let (state, all) = scope
-        .look(|logs| {
-            let cards = logs[0].1.contacts().cards();
-            let all = (request.ids.is_none() && cards.len() <= JMAP_GET_OBJECTS)
-                .then(|| logs[0].1.contacts().cards().map(|card| card.id).collect::<Vec<CardId>>());
-            (logs.state(&positions(logs)), all.ok_or(cards.len()))
+    let (state, all): (State, Result<Vec<CardId>, usize>) = scope
+        .own_state(|state| {
+            let cards = state.contacts().cards();
+            let (many, is_all) = (cards.len(), request.ids.is_none());
+            let all = (is_all && many <= JMAP_GET_OBJECTS).then(|| cards.map(|card| card.id).collect());
+            (state_at(state.last_change(ObjectKind::Cards)), all.ok_or(many))
         })
         .await?;
     let wanted: Vec<(Option<GivenId>, Option<CardId>)> = match (request.ids, all) {
@@ -57,7 +58,7 @@ pub(crate) async fn get(
     response.open_array("list");
     let mut left = &wanted[..];
     while !left.is_empty() {
-        let cards = match scope.look(|logs| some(logs[0].1.contacts(), left)).await {
+        let cards = match scope.own_state(|state| some(state.contacts(), left)).await {
             Ok(cards) => cards,
             Err(error) => return Err(response.fail(error.into())),
         };

@@ -1,17 +1,18 @@
 //! ContactCard/query (RFC 9610 §3.3).
 
 use sealpost_account::object_id::card_of;
+use sealpost_base::Error;
 use sealpost_base::limits::JMAP_QUERY_IDS;
 use sealpost_jmap::contact::CardQuery;
-use sealpost_mailbox::account_changes::positions;
 use serde_json::{Map, Value};
 
 use super::filter::CardFilter;
 use super::object::id_of_card;
 use super::order::CardOrder;
-use super::scan::scan;
+use super::scan::{Scanned, scan_in_one_state};
 use crate::method::Outcome;
 use crate::query_part::{first_index, limit_of};
+use crate::record_state::state_at;
 use crate::responder::Responder;
 use crate::scope::Scope;
 
@@ -25,10 +26,9 @@ pub(crate) async fn query(
     scope.require(&query.account_id)?;
     let filter = CardFilter::new(query.filter.as_ref(), &scope.created)?;
     let order = CardOrder::new(&query.sort)?;
-    let (state, cards) =
-        scope.look(|logs| (logs.state(&positions(logs)), logs[0].1.contacts().len())).await?;
-    let _permit = scope.permit(cards * order.bytes()).await;
-    let found = scan(scope, &filter, &order).await?;
+    let scanned = scan_in_one_state(scope, &filter, &order, |_| ()).await?;
+    let busy = || Error::retry("cards change faster than they are read");
+    let Scanned { changed, cards: found, permit: _permit, .. } = scanned.ok_or_else(busy)?;
     let total = found.len();
     let index_of = |id: &sealpost_jmap::Id| {
         let card = card_of(id.as_str())?;
@@ -39,7 +39,7 @@ pub(crate) async fn query(
     let most = limit.min(JMAP_QUERY_IDS);
     let mut response = responder.open("ContactCard/query", call_id);
     response.argument("accountId", scope.id()).await?;
-    response.argument("queryState", &state).await?;
+    response.argument("queryState", &state_at(changed)).await?;
     response.argument("canCalculateChanges", &true).await?;
     response.argument("position", &first).await?;
     response.open_array("ids");

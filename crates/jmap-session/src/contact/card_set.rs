@@ -8,6 +8,7 @@ mod prepare;
 use std::collections::HashSet;
 
 use sealpost_account::contacts::CardId;
+use sealpost_account::state::ObjectKind;
 use sealpost_account::{Applied, Event};
 use sealpost_base::limits::{CARD_BYTES, CARDS_ENTRY_BYTES};
 use sealpost_jmap::contact::CardSetResponse;
@@ -21,9 +22,8 @@ use serde_json::{Map, Value};
 
 use self::commit::{Done, commit};
 use self::prepare::{Prepared, prepare_new, prepare_update};
-use super::commit::commit_in_state;
+use super::commit::ContactChanges;
 use super::object::{id_of_card, named_card};
-use crate::entries::Entries;
 use crate::method::{Failure, Outcome};
 use crate::responder::Responder;
 use crate::scope::Scope;
@@ -41,12 +41,12 @@ pub(crate) async fn set(
 ) -> Outcome {
     let request = SetRequest::from_arguments(arguments)?;
     scope.require(&request.account_id)?;
-    let mut entries = Entries::begin(scope, request.if_in_state.as_ref()).await?;
-    let mut response: CardSetResponse = SetResponse::new(request.account_id.clone(), entries.old_state());
+    let mut changes = ContactChanges::begin(scope, ObjectKind::Cards, request.if_in_state.as_ref()).await?;
+    let mut response: CardSetResponse = SetResponse::new(request.account_id.clone(), changes.old_state());
     let _permit = scope.permit(memory_for(&request)).await;
-    let done = run(scope, &mut entries, request, &mut response).await;
-    done.map_err(|failure| entries.failed(failure))?;
-    (response.old_state, response.new_state) = entries.states(scope).await?;
+    let done = run(scope, &mut changes, request, &mut response).await;
+    done.map_err(|failure| changes.failed(failure))?;
+    (response.old_state, response.new_state) = changes.states(scope).await?;
     responder.respond("ContactCard/set", &response, call_id).await?;
     Ok(())
 }
@@ -61,7 +61,7 @@ fn memory_for(request: &SetRequest) -> usize {
 
 async fn run(
     scope: &mut Scope<'_>,
-    entries: &mut Entries,
+    changes: &mut ContactChanges,
     request: SetRequest,
     response: &mut CardSetResponse,
 ) -> Result<(), Failure> {
@@ -72,14 +72,14 @@ async fn run(
             Err(error) => drop(response.not_created.insert(creation, error)),
         }
         if batch.is_full() {
-            create(scope, entries, &mut batch, response).await?;
+            create(scope, changes, &mut batch, response).await?;
         }
     }
-    create(scope, entries, &mut batch, response).await?;
+    create(scope, changes, &mut batch, response).await?;
     let doomed: HashSet<CardId> =
         request.destroy.iter().filter_map(|given| named_card(given, &scope.created)).collect();
-    update(scope, entries, request.update.into_iter().collect(), &doomed, response).await?;
-    destroy(scope, entries, request.destroy, response).await
+    update(scope, changes, request.update.into_iter().collect(), &doomed, response).await?;
+    destroy(scope, changes, request.destroy, response).await
 }
 
 /// Cards that are stored together, each with what the client calls it.
@@ -107,19 +107,23 @@ impl<N> Batch<N> {
     }
 
     /// Stores them; what became of each.
-    async fn commit(&mut self, scope: &Scope<'_>, entries: &mut Entries) -> Result<Vec<(N, Done)>, Failure> {
+    async fn commit(
+        &mut self,
+        scope: &Scope<'_>,
+        changes: &mut ContactChanges,
+    ) -> Result<Vec<(N, Done)>, Failure> {
         let Batch { names, cards, .. } = std::mem::take(self);
-        Ok(names.into_iter().zip(commit(scope, entries, cards).await?).collect())
+        Ok(names.into_iter().zip(commit(scope, changes, cards).await?).collect())
     }
 }
 
 async fn create(
     scope: &mut Scope<'_>,
-    entries: &mut Entries,
+    changes: &mut ContactChanges,
     batch: &mut Batch<CreationId>,
     response: &mut CardSetResponse,
 ) -> Result<(), Failure> {
-    for (creation, done) in batch.commit(scope, entries).await? {
+    for (creation, done) in batch.commit(scope, changes).await? {
         match done {
             Done::Stored(card, mut reply) => {
                 let id = id_of_card(card);
@@ -137,7 +141,7 @@ async fn create(
 
 async fn update(
     scope: &mut Scope<'_>,
-    entries: &mut Entries,
+    changes: &mut ContactChanges,
     mut updates: Vec<(GivenId, ObjectMap)>,
     doomed: &HashSet<CardId>,
     response: &mut CardSetResponse,
@@ -167,7 +171,7 @@ async fn update(
             if !batch.is_full() && left.peek().is_some() {
                 continue;
             }
-            for ((given, patch), done) in batch.commit(scope, entries).await? {
+            for ((given, patch), done) in batch.commit(scope, changes).await? {
                 match done {
                     Done::Stored(card, reply) => {
                         response
@@ -197,7 +201,7 @@ fn overtaken() -> SetError {
 /// Destroys cards, all by one entry.
 async fn destroy(
     scope: &Scope<'_>,
-    entries: &mut Entries,
+    changes: &mut ContactChanges,
     destroy: Vec<GivenId>,
     response: &mut CardSetResponse,
 ) -> Result<(), Failure> {
@@ -206,7 +210,7 @@ async fn destroy(
     if named.is_empty() {
         return Ok(());
     }
-    let committed = commit_in_state(scope, entries, |state| {
+    let committed = changes.commit(scope, |state| {
         // Two names may be of one card, which then exists for the first of them.
         let mut gone = HashSet::new();
         let exists = |card: &Option<CardId>| card.filter(|card| state.contacts().card(*card).is_some());

@@ -2,8 +2,10 @@
 
 use std::ops::Bound;
 
+use sealpost_account::AccountState;
 use sealpost_account::contacts::CardId;
-use sealpost_base::{Position, Result};
+use sealpost_account::state::ObjectKind;
+use sealpost_base::{Permit, Position, Result};
 use serde_json::Map;
 
 use super::filter::CardFilter;
@@ -15,21 +17,44 @@ const STEP: usize = 128;
 /// Bytes of their texts, beside those of the last one.
 const STEP_BYTES: usize = 256 * 1024;
 
-/// As [`scan`], with no change after `since`; `None` if others change cards all the time.
-pub(super) async fn scan_unchanged(
+/// How often the cards are read while others change them.
+const ATTEMPTS: usize = 4;
+
+/// Cards that match, and something of the state in which they do.
+pub(super) struct Scanned<T> {
+    /// The position of the last change of a card.
+    pub(super) changed: Position,
+    /// What was asked of that state.
+    pub(super) value: T,
+    pub(super) cards: Vec<CardId>,
+    /// For the memory of `cards`.
+    pub(super) permit: Option<Permit>,
+}
+
+/// The cards that match, sorted, as they are in one state, and what `look` finds in that state. `None` if
+/// others change cards all the time.
+pub(super) async fn scan_in_one_state<T>(
     scope: &Scope<'_>,
     filter: &CardFilter,
     order: &CardOrder,
-    since: Position,
-) -> Result<Option<Vec<CardId>>> {
-    let found = scan(scope, filter, order).await?;
-    let (_, has_changed) = scope.account().state().contacts().changed_since(since);
-    Ok((!has_changed).then_some(found))
+    look: impl Fn(&AccountState) -> T,
+) -> Result<Option<Scanned<T>>> {
+    for _ in 0..ATTEMPTS {
+        let now = |state: &AccountState| {
+            (state.last_change(ObjectKind::Cards), state.contacts().len(), look(state))
+        };
+        let (changed, count, value) = scope.own_state(now).await?;
+        let permit = scope.permit(count * order.bytes()).await;
+        let cards = scan(scope, filter, order).await?;
+        if scope.account().state().last_change(ObjectKind::Cards) == changed {
+            return Ok(Some(Scanned { changed, value, cards, permit }));
+        }
+    }
+    Ok(None)
 }
 
-/// The cards that match, sorted. What changes meanwhile may be found as it was or as it is: the caller
-/// gives a state from before, since when clients ask for changes.
-pub(super) async fn scan(scope: &Scope<'_>, filter: &CardFilter, order: &CardOrder) -> Result<Vec<CardId>> {
+/// The cards that match, sorted. What changes meanwhile may be found as it was or as it is.
+async fn scan(scope: &Scope<'_>, filter: &CardFilter, order: &CardOrder) -> Result<Vec<CardId>> {
     let mut found: Vec<Keys> = Vec::new();
     let mut after = Bound::Unbounded;
     loop {

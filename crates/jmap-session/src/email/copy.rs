@@ -6,13 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sealpost_account::object_id::{email_id_of, object_of};
+use sealpost_account::state::ObjectKind;
 use sealpost_base::ObjectId;
 use sealpost_jmap::email::{Email, EmailCopy};
 use sealpost_jmap::error::{MethodErrorType, SetErrorDetail, SetErrorType};
 use sealpost_jmap::id::{CreationId, Id};
 use sealpost_jmap::standard::{CopyRequest, CopyResponse};
 use sealpost_jmap::{GivenId, SetError};
-use sealpost_mailbox::account_changes::positions;
 use sealpost_mailbox::emails::Email as StoredEmail;
 use serde_json::{Map, Value, json};
 
@@ -37,12 +37,12 @@ pub(crate) async fn copy(
     let from = from.ok_or(MethodErrorType::FromAccountNotFound)?;
     let sources = from.logs().await?;
     if let Some(wanted) = &request.if_from_in_state {
-        let state = sources.look(|logs| logs.state(&positions(logs))).await?;
+        let state = sources.look(|logs| logs.state(ObjectKind::Emails)).await?;
         if state != *wanted {
             return Err(MethodErrorType::StateMismatch.into());
         }
     }
-    let mut entries = Entries::begin(scope, request.if_in_state.as_ref()).await?;
+    let mut entries = Entries::begin(scope, ObjectKind::Emails, request.if_in_state.as_ref()).await?;
     let mut response = CopyResponse {
         from_account_id: request.from_account_id.clone(),
         account_id: request.account_id,

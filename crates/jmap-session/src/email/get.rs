@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use sealpost_account::object_id::{email_id_of, mailbox_id, object_of};
+use sealpost_account::state::ObjectKind;
 use sealpost_account::{Account, SystemFlags};
 use sealpost_base::limits::{
     JMAP_BODY_VALUE_BYTES, JMAP_GET_OBJECTS, JMAP_HEADER_VALUE_BYTES, PLACEMENTS_COUNTED,
@@ -16,7 +17,6 @@ use sealpost_jmap::email::{
 use sealpost_jmap::id::{EmailId, MailboxId, ThreadId};
 use sealpost_jmap::true_set::TrueSet;
 use sealpost_jmap::{GivenId, MethodError};
-use sealpost_mailbox::account_changes::positions;
 use sealpost_mailbox::emails::Email;
 use serde_json::{Map, Value};
 
@@ -67,7 +67,7 @@ pub(crate) async fn get(
     let (state, found) = logs
         .look(|logs| {
             let found = ids.iter().map(|(_, object)| Found::new(&plan, logs, (*object)?));
-            (logs.state(&positions(logs)), found.collect::<Vec<Option<Found>>>())
+            (logs.state(ObjectKind::Emails), found.collect::<Vec<Option<Found>>>())
         })
         .await?;
     let given = ids.into_iter().map(|(id, _)| id);

@@ -1,5 +1,6 @@
 //! Email/import (RFC 8621 §4.8).
 
+use sealpost_account::state::ObjectKind;
 use sealpost_base::Timestamp;
 use sealpost_jmap::SetError;
 use sealpost_jmap::email::{EmailImport, EmailImportRequest, EmailImportResponse};
@@ -30,7 +31,7 @@ pub(crate) async fn import(
 ) -> Outcome {
     let request = EmailImportRequest::from_arguments(arguments)?;
     scope.require_writable(&request.account_id)?;
-    let mut entries = Entries::begin(scope, request.if_in_state.as_ref()).await?;
+    let mut entries = Entries::begin(scope, ObjectKind::Emails, request.if_in_state.as_ref()).await?;
     let mut response = EmailImportResponse {
         account_id: request.account_id,
         old_state: None,

@@ -94,6 +94,6 @@ fn window(
     let first =
         first_index(query, scope, total, |anchor| view.index(object_of(anchor.as_str())?, bounds.collapsed))?;
     let ids = view.from(first, bounds.collapsed).take(bounds.most).map(EmailId).collect();
-    let state = state_of(head, &view.positions());
+    let state = state_of(head, &view.last_changes());
     Ok(Window { state, has_changes: view.has_changes(), first, ids, total })
 }

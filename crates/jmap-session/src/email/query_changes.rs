@@ -45,6 +45,7 @@ pub(crate) async fn query_changes(
     let _permit = scope.permit(JMAP_CHANGES * CHANGE_BYTES).await;
     let bounds = Bounds { collapsed: collapse_threads, up_to, most: JMAP_CHANGES };
     let logs = scope.logs().await?;
+    logs.catch_up_with(&request.since_query_state).await?;
     let head = logs.look(|logs| logs.head()).await?;
     let search = scope.email_search(&logs, &asked);
     let pick = |view: &EmailsView<'_>| {
@@ -52,7 +53,7 @@ pub(crate) async fn query_changes(
         let since = positions_in(&request.since_query_state, scope.reach(), &known);
         let since = since.map(|(_, known)| known).filter(|_| view.has_changes());
         let changes = since.ok_or(UnknownChanges::TooOld).and_then(|since| view.changes(&since, bounds));
-        Found { changes, upto: view.positions(), total: view.len(collapse_threads) }
+        Found { changes, upto: view.last_changes(), total: view.len(collapse_threads) }
     };
     let found = scope.engine().emails(search, &mut CallerProgress::new(scope), pick).await;
     let Found { changes, upto, total } = found.map_err(query_failure)?;

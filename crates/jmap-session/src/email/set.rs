@@ -7,6 +7,7 @@ mod update;
 use std::collections::BTreeSet;
 
 use sealpost_account::object_id::object_of;
+use sealpost_account::state::ObjectKind;
 use sealpost_jmap::email::EmailSetResponse;
 use sealpost_jmap::error::SetErrorType;
 use sealpost_jmap::id::Id;
@@ -39,7 +40,7 @@ pub(crate) async fn set_emails(
     request: SetRequest,
     call_id: &str,
 ) -> Outcome {
-    let mut entries = Entries::begin(scope, request.if_in_state.as_ref()).await?;
+    let mut entries = Entries::begin(scope, ObjectKind::Emails, request.if_in_state.as_ref()).await?;
     let mut response: EmailSetResponse = SetResponse::new(request.account_id.clone(), entries.old_state());
     let done = run(scope, &mut entries, request, &mut response).await;
     done.map_err(|failure| entries.failed(failure))?;

@@ -18,8 +18,12 @@ pub(crate) async fn changes(
     let request = IdentityChanges::from_arguments(arguments)?;
     scope.require(&request.account_id)?;
     refresh(scope).await?;
-    let response =
-        scope.own_state(|state| changes_response(state, state.identities(), request, id_of)).await??;
+    let response = scope.own_state(|state| {
+        let known = state.identities();
+        let find = |since, most| known.changes(since, state.position(), most);
+        changes_response(state, known.changed(), request, find, id_of)
+    });
+    let response = response.await??;
     responder.respond("Identity/changes", &response, call_id).await?;
     Ok(())
 }

@@ -40,18 +40,21 @@ pub(crate) async fn set(
     let account_id = request.account_id.clone();
     let wanted = Wanted::read(scope, &record, request).await?;
     let decide = |state: &AccountState| {
-        changes.check(state.identities().changed())?;
-        Ok(wanted.decide(state.identities()))
+        let changed = state.identities().changed();
+        changes.check(changed)?;
+        let (events, done) = wanted.decide(state.identities());
+        Ok((events, (changed, done)))
     };
     let committed = scope.account().commit(decide).await;
     let committed = committed.map_err(|error| {
         failure_of(error, &changes, &scope.account().state(), |state| state.identities().changed())
     })?;
-    changes.committed(&committed);
-    let (old_state, new_state) = scope.own_state(|state| changes.states(state.identities())).await?;
+    changes.committed(committed.value.0, &committed);
+    let (old_state, new_state) =
+        scope.own_state(|state| changes.states(state.identities().changed())).await?;
     let mut response: IdentitySetResponse = SetResponse::new(account_id, new_state);
     response.old_state = old_state;
-    wanted.respond(scope, committed.value, &mut response);
+    wanted.respond(scope, committed.value.1, &mut response);
     responder.respond("Identity/set", &response, call_id).await?;
     Ok(())
 }

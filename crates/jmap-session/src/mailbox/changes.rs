@@ -4,23 +4,23 @@ use std::collections::BTreeSet;
 
 use sealpost_account::AccountState;
 use sealpost_account::object_id::{mailbox_id, past_mailbox_id};
-use sealpost_account::state::MailboxChanged;
+use sealpost_account::state::{MailboxChanged, ObjectKind};
 use sealpost_base::AccountId;
 use sealpost_base::limits::JMAP_CHANGES;
+use sealpost_jmap::State;
 use sealpost_jmap::id::{Id, MailboxId};
 use sealpost_jmap::mailbox::{MailboxChangesResponse, MailboxProperty};
 use sealpost_jmap::standard::ChangesRequest;
-use sealpost_jmap::{MethodError, State};
-use sealpost_mailbox::account_changes::{mailboxes_since, positions};
+use sealpost_mailbox::account_changes::{AccountMailboxChanges, mailboxes_since};
 use serde_json::{Map, Value};
 
 use super::list::{id, place_of};
-use crate::method::{Outcome, cannot_calculate};
+use crate::method::{Outcome, too_old};
 use crate::responder::Responder;
 use crate::scope::{Logs, Scope};
 
 /// The changes of mailboxes; each mailbox is in at most one set.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct MailboxChanges {
     pub(super) created: BTreeSet<MailboxId>,
     /// Mailboxes with changed properties.
@@ -28,6 +28,10 @@ pub(crate) struct MailboxChanges {
     /// Mailboxes with changed counts only.
     pub(super) counts: BTreeSet<MailboxId>,
     pub(super) destroyed: BTreeSet<MailboxId>,
+    /// The state that they lead to.
+    new_state: State,
+    /// Whether there are more changes after it.
+    more: bool,
 }
 
 pub(crate) async fn changes(
@@ -38,64 +42,57 @@ pub(crate) async fn changes(
 ) -> Outcome {
     let request = ChangesRequest::from_arguments(arguments)?;
     scope.require(&request.account_id)?;
-    let found = scope
-        .look(|logs| {
-            let found = since(logs, &request.since_state)?;
-            Some((logs.state(&positions(logs)), found))
-        })
-        .await?;
-    let (new_state, found) = found.ok_or_else(|| cannot_calculate("the state is unknown or too old"))?;
     let most = request.most(JMAP_CHANGES);
-    let response = response(scope, request.since_state, new_state, found, most)?;
+    let found =
+        scope.look_after(&request.since_state, |logs| since(logs, &request.since_state, most)).await?;
+    let response = response(scope, request.since_state, found.ok_or_else(too_old)?);
     responder.respond("Mailbox/changes", &response, call_id).await?;
     Ok(())
 }
 
-fn response(
-    scope: &Scope<'_>,
-    old_state: State,
-    new_state: State,
-    found: MailboxChanges,
-    most: usize,
-) -> Result<MailboxChangesResponse, MethodError> {
-    let MailboxChanges { created, changed, counts, destroyed } = found;
-    let all = created.len() + changed.len() + counts.len() + destroyed.len();
-    if all > most {
-        // There is no intermediate state to return.
-        return Err(cannot_calculate(format!("{all} mailboxes changed, and at most {most} fit")));
-    }
+fn response(scope: &Scope<'_>, old_state: State, found: MailboxChanges) -> MailboxChangesResponse {
+    let MailboxChanges { created, changed, counts, destroyed, new_state, more } = found;
     let only_counts = !counts.is_empty() && changed.is_empty();
     let ids = |ids: BTreeSet<MailboxId>| ids.into_iter().map(Id::from).collect::<Vec<Id>>();
-    Ok(MailboxChangesResponse {
+    MailboxChangesResponse {
         account_id: scope.id().clone(),
         old_state,
         new_state,
-        has_more_changes: false,
+        has_more_changes: more,
         created: ids(created),
         updated: ids(changed.into_iter().chain(counts).collect()),
         destroyed: ids(destroyed),
         updated_properties: only_counts.then(|| MailboxProperty::COUNTS.to_vec()),
-    })
+    }
 }
 
 /// Whether mailboxes changed since `state`, or may have.
 pub(crate) fn has_changed(logs: &Logs<'_>, state: &State) -> bool {
-    since(logs, state).is_none_or(|found| {
-        let MailboxChanges { created, changed, counts, destroyed } = found;
+    since(logs, state, usize::MAX).is_none_or(|found| {
+        let MailboxChanges { created, changed, counts, destroyed, .. } = found;
         [created, changed, counts, destroyed].iter().any(|ids| !ids.is_empty())
     })
 }
 
-/// The changes of mailboxes since `state`. `None` if the state is unknown or too old, or if a mailbox became
-/// shared or ceased to be since then, which changes its id.
-pub(crate) fn since(logs: &Logs<'_>, state: &State) -> Option<MailboxChanges> {
+/// The changes of at most `most` mailboxes since `state`. `None` if the state is unknown or too old, or if a
+/// mailbox became shared or ceased to be since then, which changes its id.
+pub(crate) fn since(logs: &Logs<'_>, state: &State, most: usize) -> Option<MailboxChanges> {
     let known = logs.known(state)?;
-    if known.iter().count() < logs.len() || !logs.has_same_tree(state) {
+    if known.positions.iter().count() < logs.len() || !logs.has_same_tree(state) {
         return None;
     }
     let (own, _) = logs.own();
-    let mut found = MailboxChanges::default();
-    for (log, change) in mailboxes_since(logs, &known)? {
+    let AccountMailboxChanges { changes, upto, more } = mailboxes_since(logs, &known, most)?;
+    let new_state = if more { logs.state_at(&upto) } else { logs.state(ObjectKind::Mailboxes) };
+    let mut found = MailboxChanges {
+        created: BTreeSet::new(),
+        changed: BTreeSet::new(),
+        counts: BTreeSet::new(),
+        destroyed: BTreeSet::new(),
+        new_state,
+        more,
+    };
+    for (log, change) in changes {
         if log == own {
             found.own(logs, change);
         } else if let Some((_, state)) = logs.iter().find(|(other, _)| *other == log) {
@@ -142,7 +139,7 @@ impl MailboxChanges {
 
     /// Keeps each mailbox in one set: created before changed, changed before counts.
     fn disjoint(mut self) -> Self {
-        let MailboxChanges { created, changed, counts, destroyed } = &mut self;
+        let MailboxChanges { created, changed, counts, destroyed, .. } = &mut self;
         destroyed.retain(|id| !created.contains(id));
         changed.retain(|id| !created.contains(id));
         counts.retain(|id| !created.contains(id) && !changed.contains(id));

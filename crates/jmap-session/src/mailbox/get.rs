@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 
+use sealpost_account::state::ObjectKind;
 use sealpost_base::limits::JMAP_GET_OBJECTS;
 use sealpost_jmap::id::MailboxId;
 use sealpost_jmap::mailbox::{MailboxGet, MailboxProperty};
 use sealpost_jmap::{GivenId, MethodError};
-use sealpost_mailbox::account_changes::positions;
 use serde_json::{Map, Value};
 
 use super::list::{count, list};
@@ -26,7 +26,7 @@ pub(crate) async fn get(
         request.ids.as_ref().map(|ids| ids.iter().filter_map(GivenId::id).map(|id| id.as_str()).collect());
     let (state, found) = scope
         .look(|logs| {
-            let state = logs.state(&positions(logs));
+            let state = logs.state(ObjectKind::Mailboxes);
             let found = match &ids {
                 Some(ids) => Ok(list(logs, |id| ids.contains(id.as_str()))),
                 None => match count(logs) {

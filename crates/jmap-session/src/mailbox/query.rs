@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 
+use sealpost_account::state::ObjectKind;
 use sealpost_jmap::error::MethodErrorType;
 use sealpost_jmap::id::{Id, MailboxId};
 use sealpost_jmap::mailbox::{
@@ -12,14 +13,13 @@ use sealpost_jmap::standard::{
     AddedItem, Comparator, Filter, Operator, QueryChangesResponse, QueryRequest, QueryResponse,
 };
 use sealpost_jmap::{GivenId, MethodError, State};
-use sealpost_mailbox::account_changes::positions;
 use sealpost_search::emails::Collation;
 use serde_json::{Map, Value};
 
 use super::changes::since;
 use super::list::{LISTED_BYTES, count, list};
 use crate::collation::collation;
-use crate::method::{Outcome, cannot_calculate};
+use crate::method::{Outcome, too_old};
 use crate::query_part::{first_index, limit_of};
 use crate::responder::Responder;
 use crate::scope::Scope;
@@ -39,7 +39,8 @@ pub(crate) async fn query(
     let (state, mut mailboxes, _permit) = {
         let many = scope.look(count).await?;
         let permit = scope.permit(many * LISTED_BYTES).await;
-        let (state, all) = scope.look(|logs| (logs.state(&positions(logs)), list(logs, |_| true))).await?;
+        let (state, all) =
+            scope.look(|logs| (logs.state(ObjectKind::Mailboxes), list(logs, |_| true))).await?;
         (state, all, permit)
     };
     let matches = matching(&mailboxes, &query.filter, filter_as_tree, scope);
@@ -68,13 +69,12 @@ pub(crate) async fn query_changes(
     let many = scope.look(count).await?;
     let _permit = scope.permit(many * LISTED_BYTES).await;
     let found = scope
-        .look(|logs| {
-            let changes = since(logs, &request.since_query_state)?;
-            Some((logs.state(&positions(logs)), changes, list(logs, |_| true)))
+        .look_after(&request.since_query_state, |logs| {
+            let changes = since(logs, &request.since_query_state, usize::MAX)?;
+            Some((logs.state(ObjectKind::Mailboxes), changes, list(logs, |_| true)))
         })
         .await?;
-    let (state, changes, mut mailboxes) =
-        found.ok_or_else(|| cannot_calculate("the state is unknown or too old"))?;
+    let (state, changes, mut mailboxes) = found.ok_or_else(too_old)?;
     let matches = matching(&mailboxes, &request.filter, false, scope);
     sort(&mut mailboxes, &request.sort);
     let results = mailboxes.into_iter().filter_map(|mailbox| mailbox.id);

@@ -9,6 +9,7 @@ mod update;
 
 use std::collections::HashSet;
 
+use sealpost_account::state::ObjectKind;
 use sealpost_jmap::error::{MethodErrorType, SetErrorType};
 use sealpost_jmap::id::{CreationId, Id};
 use sealpost_jmap::mailbox::{Mailbox, MailboxSet};
@@ -30,7 +31,7 @@ pub(crate) async fn set(
 ) -> Outcome {
     let MailboxSet { set, on_destroy_remove_emails } = MailboxSet::from_arguments(arguments)?;
     scope.require(&set.account_id)?;
-    let mut entries = Entries::begin(scope, set.if_in_state.as_ref()).await?;
+    let mut entries = Entries::begin(scope, ObjectKind::Mailboxes, set.if_in_state.as_ref()).await?;
     let mut response = SetResponse::new(set.account_id.clone(), entries.old_state());
     let done = run(scope, &mut entries, set, on_destroy_remove_emails, &mut response).await;
     done.map_err(|failure| entries.failed(failure))?;

@@ -53,11 +53,11 @@ impl Payloads for JmapPayloads {
         if names.is_empty() {
             return None;
         }
-        // Identities and submissions have states of their own: positions of their last changes, which
-        // only a process that reads the log knows. The end of the log is not before them.
+        // The states are positions of the last changes of each type, which only a process that reads the
+        // logs knows. The ends of the logs are not before them, and /changes takes them as states.
         let own = logs.iter().find(|(log, _)| *log == account).map_or(Position::ZERO, |(_, at)| *at);
         let state_of_type = |name: &str| match name {
-            "EmailSubmission" | "Identity" => state_at(own),
+            "AddressBook" | "ContactCard" | "EmailSubmission" | "Identity" => state_at(own),
             _ => state.clone(),
         };
         let states: TypeState = names.iter().map(|name| ((*name).to_owned(), state_of_type(name))).collect();
@@ -95,7 +95,7 @@ mod tests {
     fn pushes_name_the_touched_types_that_are_wanted() {
         let account = format!("A{}", AccountId([7; 16]));
         let states = |names: &[&str]| {
-            let of_records = ["EmailSubmission", "Identity"];
+            let of_records = ["AddressBook", "ContactCard", "EmailSubmission", "Identity"];
             let state = |name| if of_records.contains(name) { "2f" } else { "2f-080808083" };
             let states: BTreeMap<_, _> = names.iter().map(|name| (*name, state(name))).collect();
             Some(json!({"@type": "StateChange", "changed": {account.clone(): states}}))

@@ -2,7 +2,7 @@
 
 use sealpost_account::usage;
 use sealpost_base::{Result, limits};
-use sealpost_directory::Resource;
+use sealpost_directory::{Quotas, Resource, Usage};
 use sealpost_jmap::State;
 use sealpost_jmap::capability::Capability;
 use sealpost_jmap::id::Id;
@@ -23,7 +23,7 @@ const KINDS: [Kind; 3] = [
 
 /// For each kind the used amount and the limit; `None` without a limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Values([Option<(u64, u64)>; KINDS.len()]);
+pub(crate) struct Values([Option<(u64, u64)>; KINDS.len()]);
 
 /// How the quota of a kind changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,17 +45,21 @@ impl Values {
         }
         let quotas = scope.quotas().await?;
         let shared = scope.resolver().usage_in_own_shares().await?;
-        let used = usage::of(&scope.account().state()).with(shared);
-        Ok(Values(KINDS.map(|(resource, ..)| {
+        Ok(Values::of(quotas, usage::of(&scope.account().state()).with(shared)))
+    }
+
+    /// The values of an account with these limits and this usage.
+    pub(crate) fn of(quotas: Quotas, used: Usage) -> Self {
+        Values(KINDS.map(|(resource, ..)| {
             let inherent = (resource == Resource::Mailboxes).then_some(limits::MAILBOXES as u64);
             let limit = quotas.of(resource).into_iter().chain(inherent).min()?;
             // JSON numbers are exact up to 2^53 (RFC 8620 §1.3).
             Some((used.of(resource), limit).map_both(|number| number.min((1 << 53) - 1)))
-        })))
+        }))
     }
 
     /// The state string of these values.
-    pub(super) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> State {
         let each = KINDS.iter().zip(self.0).filter_map(|((_, letter, ..), values)| {
             values.map(|(used, limit)| format!("{letter}{used:x}.{limit:x}"))
         });

@@ -19,8 +19,12 @@ pub(crate) async fn changes(
     let request = SubmissionChanges::from_arguments(arguments)?;
     scope.require(&request.account_id)?;
     settle(scope).await?;
-    let response =
-        scope.own_state(|state| changes_response(state, state.submissions(), request, id_of)).await??;
+    let response = scope.own_state(|state| {
+        let known = state.submissions();
+        let find = |since, most| known.changes(since, state.position(), most);
+        changes_response(state, known.changed(), request, find, id_of)
+    });
+    let response = response.await??;
     responder.respond("EmailSubmission/changes", &response, call_id).await?;
     Ok(())
 }

@@ -72,7 +72,8 @@ pub(crate) async fn query_changes(
     let (state, results, changes) = scope
         .own_state(|state| {
             let known = state.submissions();
-            let changes = changes_since(state, known, &request.since_query_state, usize::MAX);
+            let find = |since| known.changes(since, state.position(), usize::MAX);
+            let changes = changes_since(state, &request.since_query_state, find);
             (state_at(known.changed()), results(known, filter, sort, created), changes)
         })
         .await?;

@@ -48,7 +48,7 @@ pub(crate) async fn set(
     };
     let done = Box::pin(run.all(scope, set.create, set.update, set.destroy)).await;
     done.map_err(|failure| run.changes.failed(failure))?;
-    let states = scope.own_state(|state| run.changes.states(state.submissions())).await?;
+    let states = scope.own_state(|state| run.changes.states(state.submissions().changed())).await?;
     (run.response.old_state, run.response.new_state) = states;
     let Run { response, emails, .. } = run;
     responder.respond("EmailSubmission/set", &response, call_id).await?;
@@ -166,25 +166,27 @@ impl Run {
             return Ok(());
         }
         let decide = |state: &AccountState| {
-            self.changes.check(state.submissions().changed())?;
+            let changed = state.submissions().changed();
+            self.changes.check(changed)?;
             let known = ids.iter().filter_map(|(_, id)| state.submissions().get((*id)?));
             let emails: BTreeMap<SubmissionId, ObjectId> =
                 known.map(|record| (record.submission.id, record.submission.email)).collect();
             let events = emails.keys().map(|id| Event::SubmissionRemoved { submission: *id }).collect();
-            Ok((events, emails))
+            Ok((events, (changed, emails)))
         };
         let committed = scope.account().commit(decide).await;
         let committed = committed.map_err(|error| {
             failure_of(error, &self.changes, &scope.account().state(), |state| state.submissions().changed())
         })?;
-        self.changes.committed(&committed);
+        self.changes.committed(committed.value.0, &committed);
+        let emails = committed.value.1;
         for (given, id) in ids {
-            match id.filter(|id| committed.value.contains_key(id)) {
+            match id.filter(|id| emails.contains_key(id)) {
                 Some(id) => self.response.destroyed.push(Id::from(id_of(id))),
                 None => drop(self.response.not_destroyed.insert(given, SetErrorType::NotFound.into())),
             }
         }
-        self.emails.extend(committed.value);
+        self.emails.extend(emails);
         Ok(())
     }
 }

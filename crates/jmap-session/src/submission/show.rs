@@ -6,14 +6,15 @@ use sealpost_account::object_id::email_id_of;
 use sealpost_account::submission::{
     Delivered, PathAddress, Progress, RecipientStatus, SubmissionRecord, Undo,
 };
-use sealpost_base::SubmissionId;
+use sealpost_base::{ObjectId, SubmissionId};
 use sealpost_jmap::GivenId;
 use sealpost_jmap::date::UtcDate;
-use sealpost_jmap::id::{self, CreatedIds, ThreadId};
+use sealpost_jmap::id::{self, BlobId, CreatedIds, ThreadId};
 use sealpost_jmap::submission::{
     Delivered as Shown, DeliveryStatus, Displayed, EmailSubmission, Envelope, EnvelopeAddress, UndoStatus,
 };
 
+use crate::blob::BlobName;
 use crate::identity;
 
 /// The id of a submission: `S` and 32 hex digits.
@@ -55,10 +56,15 @@ pub(super) fn show(record: &SubmissionRecord) -> EmailSubmission {
         send_at: Some(UtcDate::new(submission.send_at)),
         undo_status: Some(undo_status(record.progress)),
         delivery_status: Some(Some(statuses.collect::<BTreeMap<_, _>>())),
-        // Reports are emails like others: which of them are about a submission is not recorded.
-        dsn_blob_ids: Some(Vec::new()),
+        dsn_blob_ids: Some(record.reports.iter().flatten().filter_map(blob_of).collect()),
+        // A receipt of a reader names a Message-ID at most, which nothing keeps.
         mdn_blob_ids: Some(Vec::new()),
     }
+}
+
+/// The blob of the message that the object first held.
+fn blob_of(object: &ObjectId) -> Option<BlobId> {
+    BlobName::of_message(*object).id()
 }
 
 fn address(path: &PathAddress) -> EnvelopeAddress {

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use sealpost_account::ThreadId;
 use sealpost_account::object_id::email_id_of;
+use sealpost_account::state::ObjectKind;
 use sealpost_base::{ObjectId, Timestamp};
 use sealpost_jmap::error::MethodErrorType;
 use sealpost_jmap::id::EmailId;
 use sealpost_jmap::thread::{Thread, ThreadGet, ThreadProperty};
 use sealpost_jmap::{GivenId, MethodError};
-use sealpost_mailbox::account_changes::positions;
 use serde_json::{Map, Value};
 
 use crate::method::Outcome;
@@ -45,7 +45,7 @@ pub(crate) async fn get(
                 .iter()
                 .map(|(_, thread)| thread.map_or(Vec::new(), |thread| emails_of(logs, thread)))
                 .collect();
-            (logs.state(&positions(logs)), emails)
+            (logs.state(ObjectKind::Threads), emails)
         })
         .await?;
     let (mut list, mut not_found) = (Vec::new(), Vec::new());

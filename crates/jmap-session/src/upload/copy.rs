@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use futures::TryStreamExt;
+use sealpost_account::FinishedUpload;
 use sealpost_base::limits::JMAP_UPLOAD_BYTES;
 use sealpost_jmap::blob::{BlobCopy, BlobCopyResponse};
 use sealpost_jmap::error::{MethodErrorType, SetErrorType};
@@ -13,6 +14,7 @@ use sealpost_jmap::{GivenId, SetError};
 use sealpost_vault::message::READER_BYTES;
 use serde_json::{Map, Value};
 
+use super::refusal::over_quota;
 use crate::blob::{self, BlobBase, BlobName, upload_id};
 use crate::method::{Failure, Outcome};
 use crate::responder::Responder;
@@ -75,6 +77,8 @@ async fn copy_one(
     while let Some(piece) = bytes.try_next().await? {
         upload.write(&piece).await?;
     }
-    let text = scope.account().finish_upload(upload).await?;
-    Ok(Ok(upload_id(scope.reach(), &text)))
+    Ok(match scope.account().finish_upload(upload).await? {
+        FinishedUpload::Kept(text) => Ok(upload_id(scope.reach(), &text)),
+        FinishedUpload::TooMany => Err(over_quota()),
+    })
 }

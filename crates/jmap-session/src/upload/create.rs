@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use futures::TryStreamExt;
+use sealpost_account::FinishedUpload;
 use sealpost_base::Error;
 use sealpost_base::limits::JMAP_UPLOAD_BYTES;
 use sealpost_jmap::blob::{BlobUpload, BlobUploadResponse, DataSource, UploadObject, UploadedBlob};
@@ -12,6 +13,7 @@ use sealpost_jmap::{GivenId, SetError};
 use sealpost_vault::message::READER_BYTES;
 use serde_json::{Map, Value};
 
+use super::refusal::over_quota;
 use crate::blob::{self, upload_id};
 use crate::method::Outcome;
 use crate::responder::Responder;
@@ -128,7 +130,10 @@ async fn store(scope: &Scope<'_>, object: UploadObject) -> Result<UploadedBlob, 
         }
     }
     let size = upload.size();
-    let text = scope.account().finish_upload(upload).await?;
+    let text = match scope.account().finish_upload(upload).await? {
+        FinishedUpload::Kept(text) => text,
+        FinishedUpload::TooMany => return Err(over_quota().into()),
+    };
     Ok(UploadedBlob { id: upload_id(scope.reach(), &text), media_type, size })
 }
 

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::BoxStream;
+use sealpost_account::FinishedUpload;
 use sealpost_base::limits::JMAP_UPLOAD_BYTES;
 use sealpost_base::{Error, Kind};
 use sealpost_jmap::Problem;
@@ -11,6 +12,7 @@ use sealpost_jmap::capability::Capability;
 use sealpost_jmap::error::ProblemType;
 use sealpost_jmap::id::CreatedIds;
 
+use super::refusal::too_many;
 use crate::api_error::ApiError;
 use crate::blob::upload_id;
 use crate::scope::Scope;
@@ -64,7 +66,10 @@ pub(crate) async fn receive(
         upload.write(&piece).await.map_err(|error| problem(&error))?;
     }
     let size = upload.size();
-    let text = scope.account().finish_upload(upload).await.map_err(|error| problem(&error))?;
+    let text = match scope.account().finish_upload(upload).await.map_err(|error| problem(&error))? {
+        FinishedUpload::Kept(text) => text,
+        FinishedUpload::TooMany => return Err(Problem::new(ProblemType::About, 429, too_many()).into()),
+    };
     let (account_id, media_type) = (scope.id().clone(), media_type.to_owned());
     Ok(UploadResponse { account_id, blob_id: upload_id(scope.reach(), &text), media_type, size })
 }

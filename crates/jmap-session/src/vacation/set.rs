@@ -47,6 +47,11 @@ pub(crate) async fn set(
         return Err(MethodErrorType::StateMismatch.into());
     }
     let changed = changed?;
+    if changed.now != changed.before {
+        // Streams of this account's clients on this node hear of it at once.
+        let user = scope.user();
+        user.ctx().auth.standings().look(user.id);
+    }
     let mut response: SetResponse<VacationResponse> =
         SetResponse::new(request.account_id, state_of(&changed.now));
     response.old_state = Some(state_of(&changed.before));

@@ -190,6 +190,32 @@ impl TestServer {
         jmap.authenticate(&credentials(BASIC), None).await.unwrap()
     }
 
+    /// A new node on the same store that sends no mail, or this one after a restart. `seed` makes its
+    /// randomness, and so has to be another one for each.
+    pub fn node(&self, seed: u64) -> Arc<JmapShared> {
+        let key = ServerKeys::generate(&SeededRandom::new(1));
+        let settings = Settings { domain: Some("localhost".to_owned()), ..Settings::default() };
+        let random = Arc::new(SeededRandom::new(1000 + seed));
+        let store = self.ctx.store.clone();
+        let ctx = Context::new(settings, store, key, None, self.clock.clone(), random).unwrap();
+        Arc::new(JmapShared::new(Arc::new(ctx)))
+    }
+
+    /// A caller of that node that has logged in with the password.
+    pub async fn login_at(&self, node: &Arc<JmapShared>) -> Caller {
+        let (name, secret) = (self.record.name.to_string(), "secret".to_owned().into());
+        let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        node.authenticate(&Credentials::Password { name, secret }, Some(peer)).await.unwrap()
+    }
+
+    /// Reads on the log of that mailbox in the store: other nodes may have appended to it.
+    pub async fn refresh(&self, mailbox: &str) {
+        let account = self.account().await;
+        account.refresh().await.unwrap();
+        let user = User { accounts: &self.ctx.accounts, account: &account };
+        user.resolve(mailbox).await.unwrap().account.refresh().await.unwrap();
+    }
+
     pub async fn account(&self) -> Arc<Account> {
         self.ctx.accounts.open(self.record.id, &self.root).await.unwrap()
     }

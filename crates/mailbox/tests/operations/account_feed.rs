@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use sealpost_account::event::Event;
-use sealpost_account::state::MailboxChanged;
+use sealpost_account::state::{MailboxChanged, ObjectKind};
 use sealpost_account::thread::ThreadId;
 use sealpost_account::{Account, AccountState, FlagAction, Flags, SpecialUses, SystemFlags};
 use sealpost_base::{AccountId, ObjectId, Position, SeededRandom, Uid, UidSet};
 use sealpost_mailbox::account_changes::{
-    AccountChanges, LogPositions, Observable, at_once, logs_of, mailboxes_since, positions, since,
+    AccountChanges, AccountSyncPoint, LogPositions, Observable, at_once, last_changes, logs_of,
+    mailboxes_since, positions, since,
 };
 use sealpost_mailbox::copy::{Kind, within_log};
 use sealpost_mailbox::cross_account_copy::CrossAccountCopy;
@@ -70,7 +71,7 @@ fn threads(logs: &[(AccountId, &AccountState)]) -> BTreeMap<ThreadId, BTreeSet<O
 /// A client that knows objects by id, up to some positions.
 struct Client<T, V> {
     known: BTreeMap<T, Option<V>>,
-    upto: LogPositions,
+    upto: AccountSyncPoint<T>,
 }
 
 impl<T: Observable + std::fmt::Debug, V: Clone + PartialEq + std::fmt::Debug> Client<T, V> {
@@ -89,10 +90,12 @@ impl<T: Observable + std::fmt::Debug, V: Clone + PartialEq + std::fmt::Debug> Cl
             let found: Option<AccountChanges<T>> = since(logs, &self.upto, most);
             let Some(AccountChanges { created, updated, destroyed, upto, more }) = found else {
                 // Too many changes: read everything again.
-                (self.known, self.upto) = (all(now), positions(logs));
+                (self.known, self.upto) = (all(now), positions(logs).into());
                 return;
             };
             assert!(created.len() + updated.len() + destroyed.len() <= most);
+            let is_whole = upto.within.is_none() || most < 1000;
+            assert!(is_whole && (more || upto == positions(logs).into()));
             for id in created {
                 assert!(!self.known.contains_key(&id), "{id:?} was known");
                 // A created object may already be destroyed; a later response reports that.
@@ -111,7 +114,7 @@ impl<T: Observable + std::fmt::Debug, V: Clone + PartialEq + std::fmt::Debug> Cl
             }
         }
         assert_eq!(self.known, all(now));
-        assert_eq!(self.upto, positions(logs));
+        assert_eq!(self.upto, positions(logs).into());
     }
 }
 
@@ -195,9 +198,9 @@ async fn model(seed: u64) {
     assert_eq!(logs.len(), 2);
     let begin = at_once(&logs, |logs| (emails(logs), threads(logs), positions(logs))).await.unwrap();
     let answers = [1000, 1, 3, 20];
-    let new = |_| Client { known: all(&begin.0), upto: begin.2.clone() };
+    let new = |_| Client { known: all(&begin.0), upto: begin.2.clone().into() };
     let mut email_clients: Vec<Client<ObjectId, SeenCopies>> = answers.iter().map(new).collect();
-    let new = |_| Client { known: all(&begin.1), upto: begin.2.clone() };
+    let new = |_| Client { known: all(&begin.1), upto: begin.2.clone().into() };
     let mut thread_clients: Vec<Client<ThreadId, BTreeSet<ObjectId>>> = answers.iter().map(new).collect();
     for step in 0..120u64 {
         act(&w, &random).await;
@@ -208,6 +211,9 @@ async fn model(seed: u64) {
         let states: Vec<_> = logs.iter().map(|log| (log.id(), log.state())).collect();
         let states: Vec<_> = states.iter().map(|(id, state)| (*id, &**state)).collect();
         check_emails(&states, &emails);
+        let last: AccountSyncPoint<ObjectId> = last_changes(&states, ObjectKind::Emails).into();
+        let none = since(&states, &last, 1000).unwrap();
+        assert!(none.created.is_empty() && none.updated.is_empty() && none.destroyed.is_empty(), "{none:?}");
         for (n, most) in answers.iter().enumerate().filter(|(n, _)| looks[*n]) {
             let some = if random.below(2) == 0 && step < 119 { 1 } else { usize::MAX };
             email_clients[n].follow(&states, &emails, *most, some);
@@ -224,8 +230,8 @@ async fn clients_that_follow_an_account_know_it() {
 }
 
 async fn look<T: Observable>(w: &Fixture, known: &LogPositions, most: usize) -> Option<AccountChanges<T>> {
-    let logs = logs_of(w.user(&w.me)).await.unwrap();
-    at_once(&logs, |logs| since(logs, known, most)).await.unwrap()
+    let (logs, known) = (logs_of(w.user(&w.me)).await.unwrap(), known.clone().into());
+    at_once(&logs, |logs| since(logs, &known, most)).await.unwrap()
 }
 
 async fn now(w: &Fixture) -> LogPositions {
@@ -246,7 +252,7 @@ async fn a_message_that_moves_into_a_share_is_an_update() {
     let changes = look::<ObjectId>(&w, &known, 100).await.unwrap();
     assert_eq!((changes.created.len(), changes.updated.len(), changes.destroyed.len()), (0, 1, 0));
     assert!(!changes.more);
-    assert!(look::<ObjectId>(&w, &changes.upto, 100).await.unwrap().updated.is_empty());
+    assert!(look::<ObjectId>(&w, &changes.upto.positions, 100).await.unwrap().updated.is_empty());
 }
 
 #[tokio::test]
@@ -257,7 +263,7 @@ async fn a_removed_log_cannot_be_followed() {
     ops::delete(w.user(&w.me), "Projects").await.unwrap();
     assert!(look::<ObjectId>(&w, &known, 100).await.is_none());
     let own: Arc<Account> = w.me.account.clone();
-    let gone = at_once(&[own], |logs| mailboxes_since(logs, &known)).await.unwrap();
+    let gone = at_once(&[own], |logs| mailboxes_since(logs, &known.clone().into(), 9)).await.unwrap();
     assert!(gone.is_none());
 }
 
@@ -268,7 +274,23 @@ async fn changes_of_mailboxes_are_those_of_all_logs() {
     w.append(&w.me, "Projects", Flags::default()).await.unwrap();
     ops::rename(w.user(&w.me), w.me.headroom, "Drafts", "Sketches").await.unwrap();
     let logs = logs_of(w.user(&w.me)).await.unwrap();
-    let found = at_once(&logs, |logs| mailboxes_since(logs, &known)).await.unwrap().unwrap();
+    let since = |logs: &[(AccountId, &AccountState)], known: &AccountSyncPoint<_>, most| {
+        mailboxes_since(logs, known, most).unwrap()
+    };
+    let all = at_once(&logs, |logs| since(logs, &known.clone().into(), 100)).await.unwrap();
+    assert!(!all.more);
+    let mut paged = Vec::new();
+    let mut upto = AccountSyncPoint::from(known.clone());
+    loop {
+        let page = at_once(&logs, |logs| since(logs, &upto, 1)).await.unwrap();
+        assert_eq!(page.changes.len(), 1, "{page:?}");
+        (paged, upto) = ([paged, page.changes].concat(), page.upto);
+        if !page.more {
+            break;
+        }
+    }
+    assert_eq!(paged, all.changes, "one by one");
+    let found = all.changes;
     let share = logs[1].id();
     assert!(found.iter().any(|(log, change)| *log == share && matches!(change, MailboxChanged::Counts(_))));
     assert!(

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use sealpost_account::event::Event;
+use sealpost_account::state::ObjectKind;
 use sealpost_account::{AccountState, FlagAction, Flags, NewMessage, SpecialUses, SystemFlags, Unplaced};
 use sealpost_base::{
     AccountId, Kind, MailboxId, ObjectId, Position, SeededRandom, Timestamp, UidSet, limits,
 };
 use sealpost_directory::{Quotas, Resource, Usage};
-use sealpost_mailbox::account_changes::{at_once, logs_of, positions};
+use sealpost_mailbox::account_changes::{at_once, last_changes, logs_of, positions};
 use sealpost_mailbox::email_change::{
     EmailChange, EmailRefusal, FlagEdit, Place, PlaceEdit, Written, add_emails, change_emails,
 };
@@ -319,16 +320,20 @@ async fn a_log_that_has_moved_on_is_stale() {
     let w = Fixture::new().await;
     w.append(&w.me, "INBOX", Flags::default()).await.unwrap();
     let object = *all(&w).await.keys().next().unwrap();
-    let now = at_once(&logs_of(w.user(&w.me)).await.unwrap(), positions).await.unwrap();
+    let of_emails = |logs: &[(AccountId, &AccountState)]| last_changes(logs, ObjectKind::Emails);
+    let now = at_once(&logs_of(w.user(&w.me)).await.unwrap(), of_emails).await.unwrap();
+    // What is no change of an email counts as none.
+    let subscribed = Event::Subscribed { name: "INBOX".to_owned(), on: true };
+    w.me.account.commit(|_| Ok((vec![subscribed.clone()], ()))).await.unwrap();
     let seen = |system| update(Some(FlagEdit::Replace(Flags::system(system))), None);
-    let mut written = Written { expected: Some(now.clone()), ..Written::default() };
+    let mut written = Written { expected: Some((ObjectKind::Emails, now.clone())), ..Written::default() };
     for system in [SystemFlags::SEEN, SystemFlags::FLAGGED] {
         let done = change_emails(w.writer(&w.me), &[(object, seen(system))], &mut written).await.unwrap();
         assert!(done[0].is_ok(), "own entries are expected");
     }
     let first: Vec<Position> = written.entries.iter().map(|(_, at)| *at).collect();
     assert_eq!(first.len(), 2);
-    let mut written = Written { expected: Some(now), ..Written::default() };
+    let mut written = Written { expected: Some((ObjectKind::Emails, now)), ..Written::default() };
     let done =
         change_emails(w.writer(&w.me), &[(object, seen(SystemFlags::NONE))], &mut written).await.unwrap();
     assert!(matches!(done[..], [Err(EmailRefusal::Stale)]));

@@ -55,6 +55,7 @@ pub(super) fn envelope(mail: &Mail, recipients: &[u16]) -> (wire::Envelope, Vec<
         envid: mail.envid.clone(),
         facts,
         tls: tls(mail),
+        report_on: mail.report_on.as_ref().map(|of| (of.account.clone(), of.id)),
     };
     (envelope, places)
 }

@@ -27,6 +27,7 @@ pub(crate) fn mail(accepted: Timestamp, account: u8, recipients: &[&str]) -> Mai
         message_id: None,
         source: Source::Submission,
         submission: None,
+        report_on: None,
     }
 }
 

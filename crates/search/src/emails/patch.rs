@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use sealpost_account::{MessageNumber, ThreadId};
 use sealpost_base::{AccountId, ObjectId, Position};
-use sealpost_mailbox::account_changes::{self, LogPositions, positions};
+use sealpost_mailbox::account_changes::{self, AccountSyncPoint, LogPositions, positions};
 
 use super::facts::{FactReader, KnownEmail};
 use super::list::{EmailList, Entry, Firsts, Logs, entries_of, forgotten};
@@ -54,7 +54,8 @@ pub(super) fn affected(
     since: &LogPositions,
     most: usize,
 ) -> Result<Affected, UnknownChanges> {
-    let changes = account_changes::since::<ObjectId>(logs, since, most.saturating_add(1))
+    let known = AccountSyncPoint::from(since.clone());
+    let changes = account_changes::since::<ObjectId>(logs, &known, most.saturating_add(1))
         .ok_or(UnknownChanges::TooOld)?;
     if changes.more || changes.created.len() + changes.updated.len() + changes.destroyed.len() > most {
         return Err(UnknownChanges::TooMany);
@@ -65,7 +66,7 @@ pub(super) fn affected(
     for (log, state) in logs {
         let known = since.iter().find(|(known, _)| known == log).map_or(Position::ZERO, |(_, at)| at);
         let departed = state.departed_since(known).ok_or(UnknownChanges::TooOld)?;
-        found.threads.extend(departed.map(|(_, thread)| thread));
+        found.threads.extend(departed.map(|(_, thread, _)| thread));
     }
     let reader = FactReader::new(logs, plan);
     for object in found.emails.keys() {

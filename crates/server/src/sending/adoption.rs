@@ -167,6 +167,7 @@ mod tests {
             message_id: None,
             source: Source::Submission,
             submission: None,
+            report_on: None,
         }
     }
 

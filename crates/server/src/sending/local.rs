@@ -14,7 +14,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::future::join_all;
 use sealpost_account::{Delivery, Stored};
-use sealpost_base::{AccountId, Error, Kind, Result};
+use sealpost_base::{AccountId, Error, Kind, Result, SubmissionId};
 use sealpost_delivery::envelope::{BodyForm, Envelope, MessageSource, TlsDemand};
 use sealpost_delivery::outcome::{
     Attempt, Delivered, Failure, Outcome, PeerReply, Reason, Scope, SuccessReports,
@@ -103,7 +103,7 @@ impl Connection for LocalConnection {
         recipients.check_room(ctx, message.size(BodyForm::AsIs)).await;
         let stored = recipients.store(ctx, &envelope.sender, message).await;
         let stored = recipients.forward(ctx, forwarder, envelope, message, stored).await;
-        recipients.deliver(ctx, stored).await;
+        recipients.deliver(ctx, stored, envelope.report_on.as_ref()).await;
         answer(&self.outbox, &envelope.sender, recipients.away(), message).await;
         let failure = Failure::new(Reason::LocalFailure, "");
         let outcomes = recipients.outcomes.into_iter().map(|outcome| match outcome {
@@ -232,12 +232,19 @@ impl Recipients {
         onward
     }
 
-    async fn deliver(&mut self, ctx: &Context, mut copies: Vec<(AccountId, Stored)>) {
+    /// Delivers the copies. One is a report, if that is so, on a submission of that account.
+    async fn deliver(
+        &mut self,
+        ctx: &Context,
+        mut copies: Vec<(AccountId, Stored)>,
+        report_on: Option<&(String, SubmissionId)>,
+    ) {
         while !copies.is_empty() {
             let some = copies.split_off(copies.len().saturating_sub(AT_ONCE));
             let delivering = some.into_iter().filter_map(|(id, stored)| {
                 let account = self.accounts.get(&id)?;
-                Some(async move { (id, deliver(ctx, account, stored).await) })
+                let about = report_on.filter(|(name, _)| *name == account.name.as_str()).map(|(_, id)| *id);
+                Some(async move { (id, deliver(ctx, account, stored, about).await) })
             });
             for (id, delivered) in join_all(delivering).await {
                 if let Err(error) = delivered {
@@ -297,8 +304,14 @@ async fn store(
     ingest.finish_to_deliver().await
 }
 
-async fn deliver(ctx: &Context, to: &Recipient, stored: Stored) -> Result<()> {
+async fn deliver(
+    ctx: &Context,
+    to: &Recipient,
+    stored: Stored,
+    report_on: Option<SubmissionId>,
+) -> Result<()> {
     let (bytes, delivery) = (stored.size(), Delivery::to_inbox(ctx.clock.now()));
+    let delivery = Delivery { report_on, ..delivery };
     ctx.accounts.deliver(to.id, &to.public, stored, delivery).await?;
     ctx.usage.delivered(to.id, to.quotas, Usage::of_messages(1, bytes)).await;
     Ok(())

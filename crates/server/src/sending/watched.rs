@@ -176,6 +176,7 @@ mod tests {
             envid: None,
             facts: MessageFacts::default(),
             tls: TlsDemand::Policy,
+            report_on: None,
         };
         for _ in 0..2 {
             let attempt = connection.send(&envelope, &MessageInMemory(Bytes::new())).await;

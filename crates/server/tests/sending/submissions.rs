@@ -136,6 +136,18 @@ async fn recipients_get_a_submission_and_its_account_learns_of_them() {
     assert_eq!(status("you@localhost"), ("yes".to_owned(), "250 2.1.5 Delivered".to_owned()));
     assert_eq!(status("u@there.example"), ("unknown".to_owned(), "250 2.0.0 taken".to_owned()));
     assert_eq!(status("v@refusing.example"), ("no".to_owned(), "550 5.1.1 no such user".to_owned()));
+    // The report about the refused one is in the sender's account, and the submission names it.
+    let state = me.call("EmailSubmission/get", json!({ "ids": [] })).await["state"].clone();
+    let is_reported = |submission: &Value| submission["dsnBlobIds"] != json!([]);
+    let reported = me.submission_that(&made["id"], is_reported).await;
+    let reports =
+        me.call("Email/query", json!({ "filter": { "subject": "Undelivered" } })).await["ids"].clone();
+    let reports = me.call("Email/get", json!({ "ids": reports, "properties": ["blobId", "from"] })).await;
+    assert_eq!(reported["dsnBlobIds"], json!([reports["list"][0]["blobId"]]), "{reports}");
+    assert_eq!(reported["mdnBlobIds"], json!([]));
+    let now = me.call("EmailSubmission/get", json!({ "ids": [] })).await["state"].clone();
+    let changes = me.call("EmailSubmission/changes", json!({ "sinceState": state })).await;
+    assert!(now == state || changes["updated"] == json!([made["id"]]), "{changes}");
     let [message] = &node.inbox(&world, "you").await[..] else { panic!("one message") };
     assert!(message.contains("Subject: Hello") && !message.to_lowercase().contains("secret"), "{message}");
     let [sent] = &there.messages()[..] else { panic!("one message to both recipients") };

@@ -131,6 +131,7 @@ impl World {
             message_id: Some("1@localhost".to_owned()),
             source: Source::Submission,
             submission: None,
+            report_on: None,
         }
     }
 }

@@ -123,6 +123,7 @@ impl Forwarding {
             message_id: scan.message_id,
             source: Source::Forward,
             submission: None,
+            report_on: None,
         };
         let id = inner.parts.queue.accept(mail).await?;
         inner.metrics.accepted.increment();

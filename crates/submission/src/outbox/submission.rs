@@ -321,6 +321,7 @@ impl Begun {
             message_id: self.message_id,
             source: order.source,
             submission: None,
+            report_on: None,
         })
     }
 }

@@ -8,7 +8,7 @@ use sealpost_base::{Position, Timestamp, limits};
 use super::{ACCOUNT, chunks, message, through_chunks};
 use crate::contacts::{AddressBookFields, AddressBookId, CardContent, CardId};
 use crate::event::{Batch, Event};
-use crate::state::{AccountState, Applied};
+use crate::state::{AccountState, Applied, ObjectKind, SyncPoint};
 use crate::usage;
 use sealpost_vault::entry::Origin;
 
@@ -145,9 +145,10 @@ fn apply(state: &mut AccountState, events: Vec<Event>) -> Vec<Applied> {
 /// What a client has that follows all changes from `since` on, page by page, with pages of `most`.
 fn followed(state: &AccountState, before: &Model, since: Position, most: usize) -> Option<BTreeSet<u32>> {
     let mut known: BTreeSet<u32> = before.cards.keys().copied().collect();
-    let mut at = since;
+    let mut at = SyncPoint::from(since);
     loop {
         let changes = state.card_changes(at, most)?;
+        assert!(changes.created.len() + changes.updated.len() + changes.destroyed.len() <= most);
         assert!(
             changes.destroyed.iter().all(|card| known.remove(&card.0)),
             "only what is known is destroyed"
@@ -186,12 +187,18 @@ proptest! {
         let bytes: usize = model.cards.values().map(|card| card.uid.len() + card.json.len()).sum();
         prop_assert_eq!(state.contacts().text_bytes(), bytes);
         for (since, before) in [(Position::ZERO, Model::new()), before] {
-            // More at one position than fits a page is too long ago.
-            if let Some(known) = followed(&state, &before, since, most) {
-                prop_assert_eq!(&known, &model.cards.keys().copied().collect::<BTreeSet<_>>());
+            for most in [most, 1000] {
+                let known = followed(&state, &before, since, most);
+                prop_assert_eq!(known, Some(model.cards.keys().copied().collect::<BTreeSet<_>>()));
             }
-            prop_assert!(followed(&state, &before, since, 1000).is_some());
         }
+        for kind in [ObjectKind::AddressBooks, ObjectKind::Cards] {
+            prop_assert_eq!(state.last_change(kind), restored.last_change(kind));
+        }
+        let books = state.address_book_changes(state.last_change(ObjectKind::AddressBooks), 1000).unwrap();
+        prop_assert!(books.created.is_empty() && books.updated.is_empty() && books.destroyed.is_empty());
+        let cards = state.card_changes(state.last_change(ObjectKind::Cards), 1000).unwrap();
+        prop_assert!(cards.created.is_empty() && cards.updated.is_empty() && cards.destroyed.is_empty());
     }
 }
 
@@ -256,6 +263,7 @@ fn damage_gives_no_number_twice() {
     let (card, book) = (2 + limits::CARDS as u32, 2 + limits::ADDRESS_BOOKS as u32);
     assert_eq!(applied, [Applied::Card(CardId(card)), Applied::AddressBook(AddressBookId(book))]);
     assert!(state.card_changes(Position(1), 10).is_none(), "too long ago");
+    assert_eq!(state.last_change(ObjectKind::AddressBooks), state.position());
     assert_eq!(state.card_changes(Position(2), 10).unwrap().created, [CardId(card)]);
 }
 
@@ -294,7 +302,8 @@ fn an_account_holds_so_many_cards() {
     let applied = apply(&mut state, (0..=limits::CARDS).map(stored).collect());
     assert_eq!(applied.last(), Some(&Applied::Nothing));
     assert_eq!(state.contacts().len(), limits::CARDS);
-    assert!(state.card_changes(Position::ZERO, 4096).is_none(), "no page can hold as many of one position");
+    let page = state.card_changes(Position::ZERO, 4096).unwrap();
+    assert_eq!((page.created.len(), page.upto.position, page.more), (4096, Position::ZERO, true));
     // Bounded tombstones: what was deleted before the later half is too long ago.
     for round in 0..2 {
         let first = 1 + round * limits::CARDS as u32;

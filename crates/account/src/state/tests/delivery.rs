@@ -7,8 +7,14 @@ use crate::share::Link;
 
 fn deliver(state: &mut AccountState, target: Target, create: bool, flags: Flags) -> String {
     let n = state.message_count() as u8 + 1;
-    let event =
-        Event::Delivered { target: Some(target), message: message(n), structure: None, flags, create };
+    let event = Event::Delivered {
+        target: Some(target),
+        message: message(n),
+        structure: None,
+        flags,
+        create,
+        report_on: None,
+    };
     let applied = apply(state, vec![event]);
     let [Applied::Placed { mailbox, .. }] = applied[..] else { panic!("{applied:?}") };
     state.mailbox(mailbox).unwrap().name().to_owned()

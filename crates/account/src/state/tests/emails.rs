@@ -151,9 +151,10 @@ fn mailboxes(state: &AccountState) -> BTreeMap<UidValidity, (Properties, Mailbox
 fn follow<T: Ord + Copy + std::fmt::Debug, V: Clone>(
     mut known: BTreeMap<T, Option<V>>,
     now: &BTreeMap<T, V>,
-    mut since: Position,
-    changes: impl Fn(Position) -> Option<Changes<T>>,
+    since: Position,
+    changes: impl Fn(SyncPoint<T>) -> Option<Changes<T>>,
 ) -> Result<Option<BTreeMap<T, V>>, TestCaseError> {
+    let mut since = SyncPoint::from(since);
     loop {
         let Some(page) = changes(since) else { return Ok(None) };
         // A fetched message may be expunged by now: a later page says so.
@@ -169,7 +170,8 @@ fn follow<T: Ord + Copy + std::fmt::Debug, V: Clone>(
         if !page.more {
             return Ok(known.into_iter().map(|(what, value)| Some((what, value?))).collect());
         }
-        prop_assert!(page.upto > since);
+        let is_later = (page.upto.position, page.upto.within) > (since.position, since.within);
+        prop_assert!(is_later, "{:?} after {since:?}", page.upto);
         since = page.upto;
     }
 }
@@ -200,50 +202,104 @@ proptest! {
     fn changes_lead_from_any_old_state_to_the_new_one(log in logs(), then in 0usize..40, most in 1usize..6) {
         let (old, state) = replayed(&log, then);
         let since = old.position();
-        let (before, now) = (known(emails(&old)), emails(&state));
-        let all = follow(before.clone(), &now, since, |since| state.email_changes(since, 1000))?;
-        prop_assert_eq!(all.as_ref(), Some(&now));
-        if let Some(paged) = follow(before, &now, since, |since| state.email_changes(since, most))? {
-            prop_assert_eq!(paged, now);
-        }
-        let (before, now) = (known(threads(&old)), threads(&state));
-        let all = follow(before.clone(), &now, since, |since| state.thread_changes(since, 1000))?;
-        prop_assert_eq!(all.as_ref(), Some(&now));
-        if let Some(paged) = follow(before, &now, since, |since| state.thread_changes(since, most))? {
-            prop_assert_eq!(paged, now);
+        for most in [1000, most] {
+            let (before, now) = (known(emails(&old)), emails(&state));
+            let followed = follow(before, &now, since, |since| {
+                let page = state.email_changes(since, most)?;
+                assert!(page.created.len() + page.updated.len() + page.destroyed.len() <= most);
+                Some(page)
+            })?;
+            prop_assert_eq!(followed, Some(now));
+            let (before, now) = (known(threads(&old)), threads(&state));
+            let followed = follow(before, &now, since, |since| {
+                let page = state.thread_changes(since, most)?;
+                assert!(page.created.len() + page.updated.len() + page.destroyed.len() <= most);
+                Some(page)
+            })?;
+            prop_assert_eq!(followed, Some(now));
         }
     }
 
     #[test]
-    fn mailbox_changes_lead_from_any_state_to_the_newest(log in logs(), then in 0usize..40) {
+    fn nothing_changes_after_the_last_change(log in logs(), then in 0usize..40) {
+        let (old, state) = replayed(&log, then);
+        for state in [&old, &state, &through_chunks(&state)] {
+            let mut state = state.clone();
+            state.make_maps();
+            let emails = state.last_change(ObjectKind::Emails);
+            let changes = state.email_changes(emails, 1000).unwrap();
+            prop_assert!(changes.created.is_empty() && changes.updated.is_empty() && changes.destroyed.is_empty());
+            let changes = state.thread_changes(state.last_change(ObjectKind::Threads), 1000).unwrap();
+            prop_assert!(changes.created.is_empty() && changes.updated.is_empty() && changes.destroyed.is_empty());
+            let mailboxes = state.last_change(ObjectKind::Mailboxes);
+            prop_assert!(emails <= mailboxes && mailboxes <= state.position());
+            prop_assert_eq!(state.mailbox_changes(mailboxes, 1000).unwrap().changes, []);
+        }
+        // What is as it was has the state that it had.
+        let unchanged = |kind| old.last_change(kind) == state.last_change(kind);
+        if unchanged(ObjectKind::Emails) {
+            prop_assert_eq!(emails(&old), emails(&state));
+        }
+        if unchanged(ObjectKind::Threads) {
+            prop_assert_eq!(threads(&old), threads(&state));
+        }
+        if unchanged(ObjectKind::Mailboxes) {
+            prop_assert_eq!(mailboxes(&old), mailboxes(&state));
+        }
+        let mut restored = through_chunks(&state);
+        restored.make_maps();
+        for kind in [ObjectKind::Emails, ObjectKind::Threads, ObjectKind::Mailboxes, ObjectKind::AddressBooks] {
+            prop_assert_eq!(state.last_change(kind), restored.last_change(kind));
+        }
+    }
+
+    #[test]
+    fn mailbox_changes_lead_from_any_state_to_the_newest(
+        log in logs(), then in 0usize..40, most in 1usize..6,
+    ) {
         let (old, state) = replayed(&log, then);
         let parents = |state: &AccountState| state.nonexistent_parents().map(str::to_owned).collect::<Vec<_>>();
-        let Some(changes) = state.mailbox_changes(old.position()) else { return Ok(()) };
-        prop_assert_eq!(parents(&old), parents(&state), "whenever they change all is asked for");
-        let (mut known, now) = (mailboxes(&old), mailboxes(&state));
-        for change in changes {
-            let now_of = |id: MailboxId| {
-                let validity = state.any_mailbox(id).unwrap().uid_validity();
-                (validity, now[&validity].clone())
-            };
-            match change {
-                MailboxChanged::Created(id) => {
-                    let (validity, value) = now_of(id);
-                    prop_assert!(known.insert(validity, value).is_none());
+        for most in [1000, most] {
+            let (mut known, now) = (mailboxes(&old), mailboxes(&state));
+            let mut since = SyncPoint::from(old.position());
+            loop {
+                let Some(page) = state.mailbox_changes(since, most) else { return Ok(()) };
+                prop_assert_eq!(parents(&old), parents(&state), "whenever they change all is asked for");
+                prop_assert!(page.changes.len() <= most);
+                for change in page.changes {
+                    let now_of = |id: MailboxId| {
+                        let validity = state.any_mailbox(id).unwrap().uid_validity();
+                        (validity, now[&validity].clone())
+                    };
+                    match change {
+                        MailboxChanged::Created(id) => {
+                            let (validity, value) = now_of(id);
+                            prop_assert!(known.insert(validity, value).is_none());
+                        }
+                        MailboxChanged::Properties(id) => {
+                            let (validity, value) = now_of(id);
+                            prop_assert!(known.insert(validity, value).is_some());
+                        }
+                        MailboxChanged::Counts(id) => {
+                            let (validity, value) = now_of(id);
+                            let before = known.insert(validity, value.clone()).unwrap();
+                            prop_assert_eq!(before.0, value.0, "only the counts changed");
+                        }
+                        // One that was made meanwhile may be destroyed alone.
+                        MailboxChanged::Destroyed(validity) => {
+                            prop_assert!(known.remove(&validity).is_some() || most < 1000);
+                        }
+                    }
                 }
-                MailboxChanged::Properties(id) => {
-                    let (validity, value) = now_of(id);
-                    prop_assert!(known.insert(validity, value).is_some());
+                if !page.more {
+                    break;
                 }
-                MailboxChanged::Counts(id) => {
-                    let (validity, value) = now_of(id);
-                    let before = known.insert(validity, value.clone()).unwrap();
-                    prop_assert_eq!(before.0, value.0, "only the counts changed");
-                }
-                MailboxChanged::Destroyed(validity) => prop_assert!(known.remove(&validity).is_some()),
+                let is_later = (page.upto.position, page.upto.within) > (since.position, since.within);
+                prop_assert!(is_later, "{:?} after {since:?}", page.upto);
+                since = page.upto;
             }
+            prop_assert_eq!(known, now);
         }
-        prop_assert_eq!(known, now);
     }
 
     #[test]
@@ -346,16 +402,25 @@ fn more_tombstones_than_there_may_be_are_too_long_ago() {
     assert_eq!(state.email_changes(late, 2000).unwrap().destroyed.len(), 1000);
     assert!(state.departed.messages.len() <= limits::TOMBSTONES);
     let page = state.email_changes(late, 100).unwrap();
-    assert_eq!((page.destroyed.len(), page.more, page.upto), (100, true, Position(late.0 + 100)));
+    assert_eq!((page.destroyed.len(), page.more, page.upto), (100, true, Position(late.0 + 100).into()));
     assert_eq!(chunks(&through_chunks(&state)), chunks(&state));
 }
 
 #[test]
-fn more_changes_at_one_position_than_a_page_are_refused() {
+fn an_entry_with_more_changes_than_a_page_has_several() {
     let mut state = AccountState::new(ACCOUNT);
     apply(&mut state, (0..20).map(|n| Event::delivered(message(n))).collect());
-    assert!(state.email_changes(Position::ZERO, 19).is_none());
-    assert_eq!(state.email_changes(Position::ZERO, 20).unwrap().created.len(), 20);
+    let first = state.email_changes(Position::ZERO, 15).unwrap();
+    assert_eq!((first.created.len(), first.more), (15, true));
+    assert_eq!((first.upto.position, first.upto.within), (Position::ZERO, first.created.last().copied()));
+    // What changes before the client asks again is as it is then: a message of the first page that goes
+    // was known, one of the rest was not.
+    let (inbox, uid) = (state.inbox().id(), |n| Uid::new(n).unwrap());
+    let gone = [1, 20].map(|n| Event::Expunged { mailbox: inbox, uids: UidSet::range(uid(n), uid(n)) });
+    apply(&mut state, gone.to_vec());
+    let rest = state.email_changes(first.upto, 15).unwrap();
+    assert_eq!((rest.created.len(), rest.destroyed.len(), rest.more), (4, 1, false));
+    assert_eq!(rest.upto, state.position().into());
 }
 
 #[test]
@@ -364,8 +429,10 @@ fn a_renumbering_makes_all_before_it_too_long_ago() {
     apply(&mut state, vec![Event::delivered(message(1))]);
     let since = state.position();
     state.apply_damage(since.next());
-    assert!(state.email_changes(since, 10).is_none() && state.mailbox_changes(since).is_none());
-    assert!(state.email_changes(since.next(), 10).is_some() && state.mailbox_changes(since.next()).is_some());
+    assert!(state.email_changes(since, 10).is_none() && state.mailbox_changes(since, 9).is_none());
+    assert!(
+        state.email_changes(since.next(), 10).is_some() && state.mailbox_changes(since.next(), 9).is_some()
+    );
 }
 
 #[test]
@@ -381,8 +448,8 @@ fn nonexistent_parents_are_shown_once() {
     assert_eq!(state.nonexistent_parents().collect::<Vec<_>>(), ["x/y"]);
     let made = state.mailbox_named("x").unwrap().id();
     assert_eq!(state.parent("x/z"), Parent::Mailbox(made));
-    assert!(state.mailbox_changes(since).is_none(), "a parent has become a mailbox");
+    assert!(state.mailbox_changes(since, 9).is_none(), "a parent has become a mailbox");
     let since = state.position();
     apply(&mut state, vec![create("w/v")]);
-    assert_eq!(state.mailbox_changes(since).unwrap().len(), 1);
+    assert_eq!(state.mailbox_changes(since, 9).unwrap().changes.len(), 1);
 }

@@ -5,7 +5,7 @@ use sealpost_vault::entry::Origin;
 
 use crate::event::{Batch, Event};
 use crate::identity::Identity;
-use crate::state::{AccountState, Restore};
+use crate::state::{AccountState, Restore, SyncPoint};
 use crate::submission::{Delivered, PathAddress, Progress, Submission, SubmissionNews};
 use crate::thread::ThreadId;
 
@@ -98,6 +98,32 @@ fn final_submissions_ignore_later_and_repeated_reports() {
 }
 
 #[test]
+fn reports_of_queues_are_named_by_their_submission() {
+    let mut state = AccountState::new(ACCOUNT);
+    submit(&mut state, 1, 1);
+    let report = |state: &mut AccountState, n: u8, of: usize| {
+        let (target, structure, flags, create) = (None, None, Default::default(), false);
+        let (message, report_on) = (super::message(n), Some(id(of)));
+        let event = Event::Delivered { target, message, structure, flags, create, report_on };
+        apply(state, Origin::Delivery, vec![event]);
+        state.position()
+    };
+    let at = report(&mut state, 7, 1);
+    assert_eq!(state.submissions().changed(), at, "clients see it");
+    let reports =
+        |state: &AccountState| state.submissions().get(id(1)).unwrap().reports.clone().unwrap_or_default();
+    assert_eq!(reports(&state), [super::message(7).object]);
+    report(&mut state, 8, 2);
+    assert_eq!(state.submissions().changed(), at, "there is no such submission");
+    assert_eq!(state.inbox().len(), 2, "the mail is there all the same");
+    for n in 10..10 + limits::SUBMISSION_REPORTS as u8 {
+        report(&mut state, n, 1);
+    }
+    assert_eq!(reports(&state).len(), limits::SUBMISSION_REPORTS);
+    assert_eq!(*restored(&state).submissions(), *state.submissions());
+}
+
+#[test]
 fn the_oldest_records_that_are_over_go_first() {
     let mut state = AccountState::new(ACCOUNT);
     for n in 0..limits::SUBMISSIONS {
@@ -153,7 +179,7 @@ fn changes_come_in_pages_and_too_old_states_are_unknown() {
     report(&mut state, 0, vec![reached(0, Delivered::Yes)]);
     apply(&mut state, Origin::Owner, vec![Event::SubmissionRemoved { submission: id(1) }]);
     let records = state.submissions();
-    let (mut at, mut created) = (Position::ZERO, Vec::new());
+    let (mut at, mut created) = (SyncPoint::from(Position::ZERO), Vec::new());
     loop {
         let page = records.changes(at, state.position(), 1).unwrap();
         created.extend(page.created);
@@ -163,11 +189,11 @@ fn changes_come_in_pages_and_too_old_states_are_unknown() {
         }
     }
     assert_eq!(created, [id(0), id(2), id(3)]);
-    assert_eq!(at, records.changed());
+    assert_eq!(at, records.changed().into());
     let (known, end) = (records.changed(), records.changed().next());
     assert!(records.changes(end, known, 10).is_none(), "it has not been yet");
     let page = records.changes(end, end, 10).unwrap();
-    assert_eq!((page.upto, page.more), (known, false), "what follows the last change is valid");
+    assert_eq!((page.upto, page.more), (known.into(), false), "what follows the last change is valid");
     assert!(page.created.is_empty() && page.updated.is_empty() && page.destroyed.is_empty());
     for n in 10..limits::RECORD_TOMBSTONES + 10 {
         submit(&mut state, n, 1);
@@ -176,4 +202,18 @@ fn changes_come_in_pages_and_too_old_states_are_unknown() {
     assert!(state.submissions().changes(Position(1), state.position(), 10).is_none());
     let page = state.submissions().changes(known, state.position(), 10).unwrap();
     assert!(page.created.is_empty() && page.destroyed.is_empty(), "they came and went");
+}
+
+#[test]
+fn an_entry_with_more_records_than_a_page_has_several() {
+    let mut state = AccountState::new(ACCOUNT);
+    let all: Vec<Event> = (20..26).map(|n| Event::SubmissionRemoved { submission: id(n) }).collect();
+    (20..26).for_each(|n| submit(&mut state, n, 1));
+    let before = state.submissions().changed();
+    apply(&mut state, Origin::Owner, all);
+    let of = |since: SyncPoint<_>| state.submissions().changes(since, state.position(), 4).unwrap();
+    let first = of(before.into());
+    assert_eq!((first.destroyed.len(), first.upto.within, first.more), (4, Some(id(23)), true));
+    let rest = of(first.upto);
+    assert_eq!((rest.destroyed, rest.more), (vec![id(24), id(25)], false));
 }

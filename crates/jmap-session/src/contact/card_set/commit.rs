@@ -13,9 +13,8 @@ use sealpost_mailbox::quota_headroom::QuotaHeadroom;
 use serde_json::{Map, Value};
 
 use super::prepare::Prepared;
-use crate::contact::commit::commit_in_state;
+use crate::contact::commit::ContactChanges;
 use crate::contact::object::{BOOK_IDS, id_of_card};
-use crate::entries::Entries;
 use crate::method::Failure;
 use crate::scope::Scope;
 
@@ -37,7 +36,7 @@ enum Refusal {
 
 pub(super) async fn commit(
     scope: &Scope<'_>,
-    entries: &mut Entries,
+    changes: &mut ContactChanges,
     cards: Vec<Prepared>,
 ) -> Result<Vec<Done>, Failure> {
     if cards.is_empty() {
@@ -46,7 +45,7 @@ pub(super) async fn commit(
     let headroom = scope.headroom().await?;
     // From here on an entry may refer to the media, whatever becomes of the append.
     let cards: Vec<Placing> = cards.into_iter().map(Placing::new).collect();
-    let committed = commit_in_state(scope, entries, |state| decide(state, &cards, &headroom)).await;
+    let committed = changes.commit(scope, |state| decide(state, &cards, &headroom)).await;
     let committed = match committed {
         Ok(Ok(committed)) => committed,
         Ok(Err(mismatch)) => {

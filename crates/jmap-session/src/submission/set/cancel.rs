@@ -37,12 +37,12 @@ pub(super) async fn cancel(
         return Ok(Err(too_late("the message is being sent, or was")));
     }
     // The queue tells the account as well; the client need not wait for that.
-    let decide = |_: &AccountState| {
+    let decide = |state: &AccountState| {
         let event = Event::SubmissionOutcome { submission: id, news: vec![SubmissionNews::Canceled] };
-        Ok((vec![event], ()))
+        Ok((vec![event], state.submissions().changed()))
     };
     let committed = scope.account().commit(decide).await?;
-    changes.committed(&committed);
+    changes.committed(committed.value, &committed);
     Ok(Ok(()))
 }
 

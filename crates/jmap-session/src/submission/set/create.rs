@@ -188,8 +188,8 @@ async fn stream(outbox: &Outbox, order: Order, source: &SourceEmail) -> Result<R
 
 /// How handing over ended.
 enum HandedOver {
-    /// The queue has it; where it was recorded.
-    Done(Position, Box<SubmissionRecord>),
+    /// The queue has it; when a record had changed last before, and where this one was made.
+    Done((Position, Position), Box<SubmissionRecord>),
     /// There is no room for the record, or the state is not the wanted one.
     NotRecorded(Error),
     /// The queue refused it; its record is gone again.
@@ -211,8 +211,8 @@ async fn hand_over(
     let task = tokio::spawn(async move { record_and_queue(&log, name, expected, submission, ready).await });
     let ended = task.await.map_err(|_| Error::internal("a submission ended because of a bug"))?;
     match ended {
-        HandedOver::Done(position, record) => {
-            changes.wrote(position);
+        HandedOver::Done((changed, position), record) => {
+            changes.wrote(changed, position);
             Ok(*record)
         }
         HandedOver::NotRecorded(error) if error.kind() == Kind::Limit => Err(no_room().into()),
@@ -237,22 +237,23 @@ async fn record_and_queue(
 ) -> HandedOver {
     let id = submission.id;
     let decide = |state: &AccountState| {
-        if expected.is_some_and(|expected| expected != state.submissions().changed()) {
+        let changed = state.submissions().changed();
+        if expected.is_some_and(|expected| expected != changed) {
             return Err(Error::conflict("the state has changed"));
         }
         if state.superfluous_submissions(submission_bytes(&submission)).is_none() {
             return Err(Error::limit("too many submissions of the account are under way"));
         }
-        Ok((vec![Event::Submitted { submission: submission.clone() }], ()))
+        Ok((vec![Event::Submitted { submission: submission.clone() }], changed))
     };
-    let position = match log.commit(decide).await {
-        Ok(committed) => committed.position,
+    let positions = match log.commit(decide).await {
+        Ok(committed) => (committed.value, committed.position),
         Err(error) => return HandedOver::NotRecorded(error),
     };
     let record = log.state().submissions().get(id).cloned();
     match ready.accept(Some(MailSubmission { id, account: name })).await {
         Ok(_) => match record {
-            Some(record) => HandedOver::Done(position, Box::new(record)),
+            Some(record) => HandedOver::Done(positions, Box::new(record)),
             None => HandedOver::Unknown(Error::internal("the record of a submission is gone")),
         },
         // The queue may have it all the same.
