@@ -64,6 +64,8 @@ pub struct Contacts {
     pub(super) next_book: u32,
     pub(super) next_card: u32,
     pub(super) cards: BTreeMap<CardId, Card>,
+    /// No card has changed after this.
+    cards_changed: ModSeq,
     /// By the hash of the uid.
     uids: BTreeSet<(u64, CardId)>,
     /// Of uids and texts.
@@ -85,6 +87,7 @@ impl Default for Contacts {
             next_book: FIRST_BOOK.0 + 1,
             next_card: 1,
             cards: BTreeMap::new(),
+            cards_changed: Position::ZERO,
             uids: BTreeSet::new(),
             text_bytes: 0,
             media_bytes: 0,
@@ -126,11 +129,13 @@ impl Contacts {
         self.cards.range((begin, Bound::Unbounded)).map(|(_, card)| card)
     }
 
-    /// Whether an address book was made, changed or deleted after that position, and whether a card was.
+    /// Whether an address book was made, changed or deleted after that position, and whether a card was. Looks
+    /// at no card: each stream of events asks this at every change of the account.
     pub fn changed_since(&self, position: Position) -> (bool, bool) {
         let goes = |gone: &Bounded<3>| gone.since(position).is_none_or(|mut gone| gone.next().is_some());
         let books = goes(&self.gone_books) || self.books.values().any(|book| book.changed > position);
-        let cards = goes(&self.gone_cards) || self.cards.values().any(|card| card.changed > position);
+        // The card that changed last may be gone. Then it went after that, which its tombstone says.
+        let cards = goes(&self.gone_cards) || self.cards_changed > position;
         (books, cards)
     }
 
@@ -220,7 +225,17 @@ impl Contacts {
         true
     }
 
+    /// Takes an address book away from a card that is in others too.
+    pub(super) fn leave_book(&mut self, card: CardId, book: AddressBookId, position: Position) {
+        if let Some(card) = self.cards.get_mut(&card) {
+            card.books.retain(|other| *other != book);
+            card.changed = position;
+            self.cards_changed = self.cards_changed.max(position);
+        }
+    }
+
     pub(super) fn insert(&mut self, card: Card, media_bytes: u64) {
+        self.cards_changed = self.cards_changed.max(card.changed);
         self.uids.insert((hash_of(&card.uid), card.id));
         self.text_bytes += card.text_bytes();
         self.media_bytes = self.media_bytes.saturating_add(media_bytes);
