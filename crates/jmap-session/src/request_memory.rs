@@ -194,7 +194,9 @@ mod tests {
         let budget = Budget::new(BUDGET);
         let (memory, [one, two]) = (RequestMemory::new(&budget), users());
         let _whole = memory.acquire(one, &json(memory.large.memory.total())).now_or_never().unwrap().unwrap();
-        let _waiting = Box::pin(memory.acquire(two, &json(memory.small_bytes + 1)));
+        let large = json(memory.small_bytes + 1);
+        let mut waiting = Box::pin(memory.acquire(two, &large));
+        assert!((&mut waiting).now_or_never().is_none());
         let of_one: Vec<_> = (0..JMAP_SMALL_REQUESTS_PER_USER)
             .map(|_| memory.acquire(one, &json(memory.small_bytes)).now_or_never().unwrap().unwrap())
             .collect();
