@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_slow_client_loses_a_large_response_only_while_others_wait() {
+    async fn slow_clients_lose_large_responses_while_others_wait() {
         let budget = Budget::new(10);
         let mut slow = Slow(JMAP_LARGE_REQUEST_WAIT / 4 - Duration::from_millis(10));
         let mut sink = PacedSink::new(&mut slow, &budget);

@@ -280,7 +280,7 @@ enum Command {
         #[arg(long)]
         dir: Option<PathBuf>,
     },
-    /// Send JSON requests again and again over HTTP/1.1; print a line of JSON with what was measured.
+    /// Send JSON requests again and again over HTTP/1.1; print the times as a line of JSON.
     HttpLoad {
         /// Where the server listens, such as 127.0.0.1:1080.
         #[arg(long)]
@@ -484,17 +484,7 @@ async fn run(command: Command) -> Result<()> {
             })
             .await
         }
-        Command::Followers {
-            sealpost,
-            clients,
-            accounts,
-            tls,
-            wait,
-            silence,
-            memory,
-            limit_mib,
-            dir,
-        } => {
+        Command::Followers { sealpost, clients, accounts, tls, wait, silence, memory, limit_mib, dir } => {
             let (dir, _temporary) = directory(dir)?;
             let silence = std::time::Duration::from_secs(silence);
             followers::main(&followers::Options {

@@ -50,7 +50,7 @@ fn errors_name_the_request() {
 }
 
 #[test]
-fn a_message_that_is_not_parsed_is_refused_by_its_id() {
+fn an_unparsed_message_is_refused_by_its_id() {
     let long = "x".repeat(JMAP_WEBSOCKET_ID_BYTES + 1);
     for (text, id) in [
         (r#"{"@type":"Request","methodCalls":[[{}]],"id":"R1"}"#.to_owned(), Some("R1")),
