@@ -23,6 +23,8 @@ use crate::metrics::AccountMetrics;
 const ACCOUNT_BYTES: usize = 4096;
 /// The fraction of account memory that commands cannot fill with a single account, as a divisor.
 const KEPT_FREE: usize = 8;
+/// The fraction of the memory for single structures that is for headers, as a divisor.
+const HEADERS_PART: usize = 4;
 /// The size below which an account loads within milliseconds from a local store: about five thousand
 /// messages. Such a load waits for no other, and no load waits for it. Loads of larger accounts, and of those
 /// in a remote store, are queued.
@@ -76,6 +78,8 @@ struct Env {
 /// Recently read data of messages of all accounts.
 struct Caches {
     structures: Cache<Structure>,
+    /// Headers as they are in the message.
+    headers: Cache<Vec<u8>>,
     decoded: DecodedCache,
     /// Sealed structures that arrived with deliveries.
     delivered: Cache<Bytes>,
@@ -85,8 +89,10 @@ impl AccountEnv {
     pub(crate) fn new(parts: Parts) -> Self {
         let Parts { store, clock, random, budget, memory, grace, derived, evictor } = parts;
         let delivered = if store.wants_packs() { memory.delivered() } else { 0 };
+        let headers = memory.structures() / HEADERS_PART;
         let caches = Caches {
-            structures: Cache::new(memory.structures() - delivered),
+            structures: Cache::new(memory.structures() - delivered - headers),
+            headers: Cache::new(headers),
             decoded: DecodedCache::new(memory.decoded()),
             delivered: Cache::new(delivered),
         };
@@ -166,6 +172,11 @@ impl AccountEnv {
         &self.0.caches.structures
     }
 
+    /// Headers of messages, by object.
+    pub(crate) fn headers(&self) -> &Cache<Vec<u8>> {
+        &self.0.caches.headers
+    }
+
     pub(crate) fn decoded(&self) -> &DecodedCache {
         &self.0.caches.decoded
     }
@@ -177,9 +188,10 @@ impl AccountEnv {
 
     /// The counters of all caches, by name.
     pub(crate) fn cache_counts(&self) -> Vec<(&'static str, CacheCounts)> {
-        let Caches { structures, decoded, delivered } = &self.0.caches;
+        let Caches { structures, headers, decoded, delivered } = &self.0.caches;
         let mut counts = vec![
             ("structures", structures.counts()),
+            ("headers", headers.counts()),
             ("decoded", decoded.counts()),
             ("delivered", delivered.counts()),
         ];
@@ -190,8 +202,9 @@ impl AccountEnv {
     /// Called when this process no longer has the account's key: no data derived from its mail stays in a
     /// cache.
     pub(crate) fn forget(&self, id: AccountId) {
-        let Caches { structures, decoded, delivered } = &self.0.caches;
+        let Caches { structures, headers, decoded, delivered } = &self.0.caches;
         structures.forget(id);
+        headers.forget(id);
         decoded.forget(id);
         delivered.forget(id);
         if let Some(derived) = self.derived() {

@@ -3,15 +3,12 @@
 //! Small and large bodies have a share of the budget each. Before a body waits for its share, it waits for the
 //! turn of its account, and meanwhile has no place in the queue that all accounts have in common.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
 use sealpost_base::limits::{
     HTTP_BUDGET_SHARE, HTTP_HELD_BODY_BYTES, HTTP_LARGE_BODIES_PER_ACCOUNT, HTTP_SMALL_BODIES_PER_ACCOUNT,
     HTTP_SMALL_BODIES_SHARE, HTTP_SMALL_BODY_BYTES,
 };
 use sealpost_base::{AccountId, Budget, Permit};
-use tokio::sync::Semaphore;
+use sealpost_session::account_turns::{AccountTurn, AccountTurns};
 
 /// Memory for the held bodies of all requests and WebSockets.
 pub(crate) struct HeldBodies {
@@ -19,39 +16,23 @@ pub(crate) struct HeldBodies {
     large: Shelf,
 }
 
-/// The memory for bodies of one kind, and the accounts that have or want some of it.
+/// The memory for bodies of one kind, and the turns of the accounts that have or want some of it.
 struct Shelf {
     memory: Budget,
-    /// Bodies of one account at a time.
-    most: usize,
-    accounts: Arc<Accounts>,
-}
-
-/// An account takes memory here only while it has a turn or waits for one.
-#[derive(Default)]
-struct Accounts(Mutex<HashMap<AccountId, Arc<Semaphore>>>);
-
-/// The turn of an account to receive a body. Dropping it lets the next body of the account in.
-pub(crate) struct Turn {
-    accounts: Arc<Accounts>,
-    account: AccountId,
-    most: usize,
-    /// `None` only while it is dropped.
-    turns: Option<Arc<Semaphore>>,
-    is_taken: bool,
+    turns: AccountTurns,
 }
 
 /// The memory of a body, and the turn of its account.
 pub(crate) struct BodyPermit {
     memory: Permit,
-    turn: Turn,
+    turn: AccountTurn,
 }
 
 impl HeldBodies {
     pub(crate) fn new(budget: &Budget) -> Self {
         let shelf = |part, most| {
             let memory = budget.share(budget.common() / part);
-            Shelf { memory, most, accounts: Arc::default() }
+            Shelf { memory, turns: AccountTurns::new(most) }
         };
         HeldBodies {
             small: shelf(HTTP_SMALL_BODIES_SHARE, HTTP_SMALL_BODIES_PER_ACCOUNT),
@@ -70,16 +51,13 @@ impl HeldBodies {
     }
 
     /// Waits for the turn of an account to receive a body of at most `bytes`.
-    pub(crate) async fn turn(&self, account: AccountId, bytes: usize) -> Turn {
-        let mut turn = self.shelf(bytes).enter(account);
-        turn.take().await;
-        turn
+    pub(crate) async fn turn(&self, account: AccountId, bytes: usize) -> AccountTurn {
+        self.shelf(bytes).turns.wait(account).await
     }
 
     /// The turn if the account has it now.
-    pub(crate) fn try_turn(&self, account: AccountId, bytes: usize) -> Option<Turn> {
-        let mut turn = self.shelf(bytes).enter(account);
-        turn.try_take().then_some(turn)
+    pub(crate) fn try_turn(&self, account: AccountId, bytes: usize) -> Option<AccountTurn> {
+        self.shelf(bytes).turns.try_take(account)
     }
 
     /// Waits for the memory of a body whose turn it is. A request acquires its own memory first.
@@ -92,60 +70,12 @@ impl HeldBodies {
     }
 }
 
-impl Shelf {
-    fn enter(&self, account: AccountId) -> Turn {
-        let new = || Arc::new(Semaphore::new(self.most));
-        let turns = Some(self.accounts.lock().entry(account).or_insert_with(new).clone());
-        Turn { accounts: self.accounts.clone(), account, most: self.most, turns, is_taken: false }
-    }
-}
-
-impl Accounts {
-    fn lock(&self) -> MutexGuard<'_, HashMap<AccountId, Arc<Semaphore>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Turn {
-    /// The permit to receive the body into this memory.
-    pub(crate) fn with(self, memory: Permit) -> BodyPermit {
-        BodyPermit { memory, turn: self }
-    }
-
-    async fn take(&mut self) {
-        if let Some(turns) = &self.turns
-            && let Ok(permit) = turns.acquire().await
-        {
-            permit.forget();
-            self.is_taken = true;
-        }
-    }
-
-    fn try_take(&mut self) -> bool {
-        if let Some(Ok(permit)) = self.turns.as_ref().map(|turns| turns.try_acquire()) {
-            permit.forget();
-            self.is_taken = true;
-        }
-        self.is_taken
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        let mut accounts = self.accounts.lock();
-        let Some(turns) = self.turns.take() else { return };
-        if self.is_taken {
-            turns.add_permits(1);
-        }
-        drop(turns);
-        // A turn takes its copy with the lock, so the only one left is that of the map.
-        if accounts.get(&self.account).is_some_and(|turns| Arc::strong_count(turns) == 1) {
-            accounts.remove(&self.account);
-        }
-    }
-}
-
 impl BodyPermit {
+    /// The permit to receive a body into this memory, which is that of a turn.
+    pub(crate) fn new(turn: AccountTurn, memory: Permit) -> Self {
+        BodyPermit { memory, turn }
+    }
+
     /// Releases all but `bytes`.
     pub(crate) fn shrink(&mut self, bytes: usize) {
         self.memory.shrink(bytes);
@@ -153,9 +83,7 @@ impl BodyPermit {
 
     /// Whether other bodies of the account wait for this one.
     pub(crate) fn is_wanted(&self) -> bool {
-        let copies = self.turn.turns.as_ref().map_or(0, Arc::strong_count);
-        // Each turn has a copy, and the map one.
-        copies > self.turn.most + 1
+        self.turn.is_wanted()
     }
 }
 
@@ -169,7 +97,7 @@ mod tests {
 
     async fn body(bodies: &HeldBodies, account: AccountId, bytes: usize) -> BodyPermit {
         let turn = bodies.turn(account, bytes).await;
-        turn.with(bodies.memory(bytes).await)
+        BodyPermit::new(turn, bodies.memory(bytes).await)
     }
 
     fn at_once(bodies: &HeldBodies, account: AccountId, bytes: usize) -> Option<BodyPermit> {
@@ -195,7 +123,7 @@ mod tests {
         drop(first);
         let second = second.now_or_never().unwrap();
         drop((second, other, small));
-        assert!(bodies.small.accounts.lock().is_empty() && bodies.large.accounts.lock().is_empty());
+        assert!(bodies.small.turns.accounts() + bodies.large.turns.accounts() == 0);
         assert_eq!(budget.in_use(), 0);
     }
 

@@ -120,7 +120,7 @@ impl RequestBody {
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         let turn = timeout(self.longest_wait, self.shared.bodies.turn(place.account(), most)).await;
         let turn = turn.map_err(|_| BodyError::TooMany)?;
-        self.permit = Some(turn.with(self.shared.bodies.memory(most).await));
+        self.permit = Some(BodyPermit::new(turn, self.shared.bodies.memory(most).await));
         if self.shared.bodies.is_large(most) {
             self.watch = Watch::large(&self.shared.timeouts, most);
         }

@@ -15,13 +15,14 @@ use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 use sealpost_base::limits::{HTTP_PIECE_BYTES, HTTP_REQUEST_BYTES, RESTING_BYTES};
 use sealpost_base::{AccountId, Permit};
+use sealpost_session::account_turns::AccountTurn;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
 use self::frames::{Decoded, Decoder, Outgoing, write};
 use self::handshake::Refused;
 use crate::connection::Connection;
-use crate::held_bodies::{BodyPermit, Turn};
+use crate::held_bodies::BodyPermit;
 use crate::io::Watched;
 use crate::pace::Watch;
 use crate::request::RequestHead;
@@ -46,7 +47,7 @@ pub struct WebSocket {
     /// The memory of the message in progress.
     permit: Option<BodyPermit>,
     /// The account's turn to receive the message.
-    turn: Option<Turn>,
+    turn: Option<AccountTurn>,
     /// Memory that the message still needs, in bytes.
     wanted: Option<usize>,
     /// Memory for handling the message. It is acquired before that of a large message, as requests acquire
@@ -192,7 +193,7 @@ impl WebSocket {
             self.working = self.turn.is_some().then_some(working);
         }
         let memory = shared.bodies.memory(bytes).await;
-        self.permit = self.turn.take().map(|turn| turn.with(memory));
+        self.permit = self.turn.take().map(|turn| BodyPermit::new(turn, memory));
         self.decoder.reserve(bytes);
         self.wanted = None;
         let (timeouts, is_large) = (&shared.timeouts, shared.bodies.is_large(bytes));

@@ -6,16 +6,18 @@ use std::sync::Arc;
 use sealpost_auth::Entered;
 use sealpost_auth::fair_scheduler::{self, QueueHandle};
 use sealpost_auth::standing::Standing;
-use sealpost_base::limits::{JMAP_CONCURRENT_REQUESTS, JMAP_CONCURRENT_UPLOADS};
+use sealpost_base::limits::{HTTP_SMALL_MESSAGE_BYTES, JMAP_CONCURRENT_REQUESTS, JMAP_CONCURRENT_UPLOADS};
 use sealpost_base::{AccountId, Error, Result};
 use sealpost_jmap::blob::UploadResponse;
 use sealpost_jmap::error::ProblemType;
 use sealpost_jmap::session::Session;
+use sealpost_jmap::websocket::{ClientMessage, RequestError};
 use sealpost_jmap::{Problem, Request, State};
 
 use crate::api_error::ApiError;
 use crate::blob::{self, BlobDownload};
 use crate::dispatch;
+use crate::request_memory::{PacedSink, RequestPermit};
 use crate::responder::ResponseSink;
 use crate::session_object;
 use crate::shared::{JmapShared, UnderWay};
@@ -27,6 +29,20 @@ use crate::user::User;
 /// An authenticated caller. Cheap to clone; it serves any number of requests while its login is valid.
 #[derive(Clone)]
 pub struct Caller(Arc<Parts>);
+
+/// A request with the memory of its values.
+pub struct ReadRequest {
+    /// The request.
+    pub request: Request,
+    /// Its memory; `None` for a request that takes little and that no client sent.
+    pub permit: Option<RequestPermit>,
+}
+
+impl From<Request> for ReadRequest {
+    fn from(request: Request) -> Self {
+        ReadRequest { request, permit: None }
+    }
+}
 
 struct Parts {
     user: User,
@@ -127,11 +143,51 @@ impl Caller {
         fair_scheduler::run(&self.0.queue, work).await
     }
 
+    /// Parses a request of the caller. Waits for the memory of its values.
+    ///
+    /// # Errors
+    /// The problem to send instead of a response.
+    pub async fn read(&self, body: &[u8]) -> Result<ReadRequest, Problem> {
+        let permit = self.0.user.shared.values.acquire(self.account(), body).await?;
+        Ok(ReadRequest { request: Request::parse(body)?, permit: Some(permit) })
+    }
+
+    /// Parses a WebSocket message of the caller. Returns the message, or the error to send, and the memory of its
+    /// values. A message that came without memory of its own does not wait for other requests of the user: a
+    /// user may have many WebSockets with one each.
+    pub async fn read_message(
+        &self,
+        text: &[u8],
+    ) -> (Result<ClientMessage, RequestError>, Option<RequestPermit>) {
+        let values = &self.0.user.shared.values;
+        let acquired = match text.len() > HTTP_SMALL_MESSAGE_BYTES {
+            true => values.acquire(self.account(), text).await,
+            false => values.acquire_at_turn(self.account(), text).await,
+        };
+        match acquired {
+            Ok(permit) => (ClientMessage::parse(text), Some(permit)),
+            Err(problem) => (Err(RequestError::unread(text, problem)), None),
+        }
+    }
+
     /// Runs the calls of a request and sends the Response object.
     ///
     /// # Errors
     /// `Problem` if no call ran, else `Ended`.
-    pub async fn api(&self, request: Request, out: &mut dyn ResponseSink) -> Result<(), ApiError> {
+    pub async fn api(
+        &self,
+        request: impl Into<ReadRequest>,
+        out: &mut dyn ResponseSink,
+    ) -> Result<(), ApiError> {
+        let ReadRequest { request, permit } = request.into();
+        let budget = &self.0.user.ctx().budget;
+        if permit.as_ref().is_some_and(RequestPermit::is_large) {
+            return self.run(request, &mut PacedSink::new(out, budget)).await;
+        }
+        self.run(request, out).await
+    }
+
+    async fn run(&self, request: Request, out: &mut dyn ResponseSink) -> Result<(), ApiError> {
         if !self.holds() {
             return Err(lost());
         }

@@ -3,12 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use sealpost_base::limits::{
-    HTTP_BUDGET_SHARE, JMAP_CONCURRENT_REQUESTS, JMAP_CONCURRENT_UPLOADS, JMAP_REQUEST_BYTES,
-};
-use sealpost_base::{AccountId, Budget, Permit};
-use sealpost_jmap::websocket::{ClientMessage, RequestError};
-use sealpost_jmap::{Problem, Request, json};
+use sealpost_base::limits::{JMAP_CONCURRENT_REQUESTS, JMAP_CONCURRENT_UPLOADS};
+use sealpost_base::{AccountId, Budget};
 use sealpost_push::Pusher;
 use sealpost_session::Context;
 use sealpost_submission::outbox::Outbox;
@@ -16,6 +12,7 @@ use tokio::sync::Semaphore;
 
 use crate::identity::OwnAddresses;
 use crate::principal::DomainUsers;
+use crate::request_memory::RequestMemory;
 
 /// What JMAP needs of the server.
 pub struct JmapShared {
@@ -29,7 +26,7 @@ pub struct JmapShared {
     /// for memory of `kept`, but holds none of `kept` while it waits for this. So requests never deadlock.
     pub(crate) referenced: Budget,
     /// Memory for the values of requests.
-    values: Budget,
+    pub(crate) values: RequestMemory,
     pub(crate) domain_users: DomainUsers,
     under_way: Mutex<HashMap<AccountId, Weak<UnderWay>>>,
     /// What users submit mail through; `None` if this server sends none.
@@ -48,7 +45,7 @@ impl JmapShared {
     pub fn new(ctx: Arc<Context>) -> Self {
         let kept = ctx.budget.share(ctx.budget.common() / 8);
         let referenced = ctx.budget.share(ctx.budget.common() / 8);
-        let values = ctx.budget.share(ctx.budget.common() / HTTP_BUDGET_SHARE);
+        let values = RequestMemory::new(&ctx.budget);
         JmapShared {
             ctx,
             push: None,
@@ -74,36 +71,10 @@ impl JmapShared {
         JmapShared { push, ..self }
     }
 
-    /// The maximum size of a request in bytes (`maxSizeRequest`): [`JMAP_REQUEST_BYTES`], or less in a server
+    /// The maximum size of a request in bytes (`maxSizeRequest`): [`sealpost_base::limits::JMAP_REQUEST_BYTES`], or less in a server
     /// with little memory.
     pub fn request_bytes(&self) -> usize {
-        self.values.total().min(JMAP_REQUEST_BYTES)
-    }
-
-    /// Parses a request. Waits for the memory of its values; hold the permit as long as the request.
-    ///
-    /// # Errors
-    /// The problem to send instead of a response.
-    pub async fn read(&self, body: &[u8]) -> Result<(Request, Permit), Problem> {
-        let permit = self.values_of(body).await?;
-        Ok((Request::parse(body)?, permit))
-    }
-
-    /// Parses a WebSocket message as [`JmapShared::read`] does. Returns the message, or the error to send.
-    pub async fn read_message(&self, text: &[u8]) -> (Result<ClientMessage, RequestError>, Option<Permit>) {
-        match self.values_of(text).await {
-            Ok(permit) => (ClientMessage::parse(text), Some(permit)),
-            Err(problem) => (Err(RequestError { id: None, problem }), None),
-        }
-    }
-
-    /// Acquires memory for the values that this JSON may contain.
-    async fn values_of(&self, json: &[u8]) -> Result<Permit, Problem> {
-        let bytes = json::memory_bound(json);
-        if bytes > self.values.total() {
-            return Err(Problem::limit("maxSizeRequest", "The request has too many values."));
-        }
-        Ok(self.values.acquire_large(bytes).await)
+        self.values.request_bytes()
     }
 
     /// The permits of an account, shared by all of its callers.

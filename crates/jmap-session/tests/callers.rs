@@ -6,7 +6,9 @@ mod server;
 
 use std::sync::Arc;
 
-use sealpost_base::limits::{JMAP_CHANGES, JMAP_CONCURRENT_REQUESTS, JMAP_GET_OBJECTS, JMAP_SEND_BYTES};
+use sealpost_base::limits::{
+    HTTP_SMALL_MESSAGE_BYTES, JMAP_CHANGES, JMAP_CONCURRENT_REQUESTS, JMAP_GET_OBJECTS, JMAP_SEND_BYTES,
+};
 use sealpost_jmap::error::ProblemType;
 use sealpost_jmap::{Problem, Request};
 use sealpost_jmap_session::{ApiError, ClientGone, JmapShared, LoginRefused, ResponseSink};
@@ -172,6 +174,29 @@ async fn requests_of_one_user_are_bounded() {
     assert_eq!(problem.problem, ProblemType::Limit("maxConcurrentRequests"));
     stuck.pop();
     caller.api(request(), &mut Sink::default()).await.unwrap();
+}
+
+#[tokio::test]
+async fn large_requests_of_one_user_take_turns() {
+    let server = TestServer::new().await;
+    let (caller, other) = (server.caller().await, server.caller().await);
+    // Few bytes, but values that take much memory.
+    let many =
+        json!({"@type": "Request", "id": "R", "using": [], "methodCalls": [], "x": vec![json!({}); 1000]});
+    let text = many.to_string();
+    assert!(text.len() <= HTTP_SMALL_MESSAGE_BYTES);
+    let first = caller.read(text.as_bytes()).await.unwrap();
+    let mut second = Box::pin(other.read(text.as_bytes()));
+    assert!(futures_poll(&mut second).await.is_none(), "it waits for the first");
+    let (refused, permit) = other.read_message(text.as_bytes()).await;
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.problem.problem, ProblemType::Limit("maxConcurrentRequests"));
+    assert!(refused.id.as_deref() == Some("R") && permit.is_none());
+    // What is small does not wait.
+    let small = other.read(echo(&json!(1)).to_string().as_bytes()).await.unwrap();
+    other.api(small, &mut Sink::default()).await.unwrap();
+    caller.api(first, &mut Sink::default()).await.unwrap();
+    assert!(second.await.is_ok(), "the memory is free as soon as the response is sent");
 }
 
 /// Polls a future once.

@@ -50,6 +50,39 @@ async fn ids(caller: &Caller) -> Vec<String> {
 }
 
 #[tokio::test]
+async fn headers_of_the_newest_emails_are_read_once() {
+    let server = TestServer::new().await;
+    let caller = server.caller().await;
+    let deliver = async |n: usize| {
+        server.deliver("INBOX", format!("Subject: {n}\r\nFrom: a@x\r\n\r\ntext\r\n").as_bytes()).await;
+    };
+    for n in 0..5 {
+        deliver(n).await;
+    }
+    let hits = || {
+        let counts = server.ctx.accounts.cache_counts();
+        counts.into_iter().find_map(|(name, counts)| (name == "headers").then_some(counts.hits)).unwrap()
+    };
+    let list = async || {
+        let ids = ids(&caller).await;
+        get(&caller, json!({ "ids": ids, "properties": ["subject", "from", "preview", "hasAttachment"] }))
+            .await
+    };
+    let first = list().await;
+    assert_eq!((first.len(), hits()), (5, 0));
+    assert_eq!(list().await, first);
+    assert_eq!(hits(), 5);
+    deliver(5).await;
+    let more = list().await;
+    assert_eq!((&more[..5], more[5]["subject"].as_str()), (&first[..], Some("5")));
+    assert!(hits() >= 10, "only the new one was read");
+    // What has no header in its response needs none.
+    let before = hits();
+    get(&caller, json!({ "ids": ids(&caller).await, "properties": ["keywords"] })).await;
+    assert_eq!(hits(), before);
+}
+
+#[tokio::test]
 async fn segments_give_the_same_values_as_messages() {
     let server = TestServer::new().await;
     let caller = server.caller().await;

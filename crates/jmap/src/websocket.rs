@@ -2,8 +2,8 @@
 //! responses.
 
 use sealpost_base::limits::{JMAP_PUSH_TYPES, JMAP_STATE_BYTES, JMAP_WEBSOCKET_ID_BYTES};
-use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
+use serde::{Deserialize, Serialize};
 
 use crate::error::Problem;
 use crate::json;
@@ -74,6 +74,19 @@ impl ClientMessage {
                 Err(failed(Problem::not_request(format!("There is no message of type {shown:?}."))))
             }
         }
+    }
+}
+
+impl RequestError {
+    /// Refuses a message that is not parsed. Of its text only the id is read, as it is if it needs no escapes.
+    pub fn unread(text: &[u8], problem: Problem) -> Self {
+        #[derive(Deserialize)]
+        struct Named<'a> {
+            id: Option<&'a str>,
+        }
+        let id = serde_json::from_slice::<Named<'_>>(text).ok().and_then(|named| named.id);
+        let id = id.filter(|id| id.len() <= JMAP_WEBSOCKET_ID_BYTES).map(str::to_owned);
+        RequestError { id, problem }
     }
 }
 

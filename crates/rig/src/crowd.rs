@@ -25,8 +25,8 @@ use sealpost_bench::mail;
 use tokio::task::JoinSet;
 
 use self::attack::{ATTACKS, Attack, AttackPace, Ports, VICTIM};
-use crate::idle;
 use crate::imap::login;
+use crate::quiet::open_files;
 use crate::server::{self, Configured, Sealpost, Server};
 use crate::visitor::{HONEST, Honest, OTHERS_NICER, SERVER_NICER, Visitor, give_way};
 
@@ -109,7 +109,7 @@ pub async fn main(options: &Options, dir: &Path) -> Result<()> {
     give_way(SERVER_NICER).context("give way to the honest client")?;
     ensure!(options.rounds > 0, "there is nothing to run in no rounds");
     let most = options.crowd.max(options.half_open);
-    ensure!(most + 256 <= idle::open_files(), "too few open files are allowed for {most} attackers");
+    ensure!(most + 256 <= open_files(), "too few open files are allowed for {most} attackers");
     let lines = format!("memory = \"{}\"\n", options.memory);
     let sealpost = Sealpost { path: options.sealpost.clone(), memory: None };
     let configured = Configured { sealpost, lines, data_limit_mib: options.hard_limit_mib };

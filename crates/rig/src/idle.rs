@@ -11,30 +11,16 @@
 //! every account gets one message, to measure when its clients are notified.
 
 use std::path::PathBuf;
-use std::pin::Pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use futures::StreamExt;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
 use sealpost_base::{Clock, SystemClock};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
 
 use crate::imap::login;
 use crate::lmtp::{Lmtp, dotted};
+use crate::quiet::{Client, OTHER_FILES, Percentiles, connector, gather, open_files};
 use crate::server::{self, Configured, PASSWORD, STOP_TIMEOUT, Sealpost, Server};
 
-/// Clients that connect or log in at the same time.
-const AT_ONCE: usize = 64;
-/// How long one step of one client may take: thousands of cold logins are Argon2-bound.
-const STEP_TIMEOUT: Duration = Duration::from_secs(600);
-/// Files that client and server have open beside the connections.
-const OTHER_FILES: usize = 256;
 /// How long no processor time should be used.
 const STILL: Duration = Duration::from_secs(40);
 /// How long the server may settle before its memory is read.
@@ -152,16 +138,6 @@ pub async fn main(options: &Options) -> Result<()> {
     }
 }
 
-/// Raises the limit of open files to the system's maximum; returns it.
-pub fn open_files() -> usize {
-    let limit = getrlimit(Resource::Nofile);
-    // Callers check the limit themselves.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
-    getrlimit(Resource::Nofile)
-        .current
-        .map_or(usize::MAX, |files| usize::try_from(files).unwrap_or(usize::MAX))
-}
-
 async fn start(options: &Options, accounts: &[String]) -> Result<Server> {
     let most = options.connections + OTHER_FILES;
     let lines = format!(
@@ -193,35 +169,9 @@ pub(crate) async fn fill(server: &Server, account: &str, messages: u32) -> Resul
 }
 
 async fn connect(options: &Options, server: &Server) -> Result<Vec<Client>> {
-    let connector = options.tls.then(|| connector(options)).transpose()?;
+    let connector = options.tls.then(|| connector(&options.dir.join("data"))).transpose()?;
     let address = if options.tls { server.imaps.context("the server has no TLS port")? } else { server.imap };
-    let connecting = (0..options.connections).map(|_| async {
-        let socket = TcpStream::connect(address).await?;
-        socket.set_nodelay(true)?;
-        let stream: Pin<Box<dyn Wire>> = match &connector {
-            Some(connector) => {
-                Box::pin(connector.connect(ServerName::try_from("localhost")?, socket).await.context("TLS")?)
-            }
-            None => Box::pin(socket),
-        };
-        anyhow::Ok(Client { stream, early: Vec::new() })
-    });
-    gather(connecting).await
-}
-
-/// Trusts the certificate that the server made for itself.
-fn connector(options: &Options) -> Result<TlsConnector> {
-    let mut roots = rustls::RootCertStore::empty();
-    let certificate = options.dir.join("data/tls-certificate.pem");
-    for certificate in CertificateDer::pem_file_iter(&certificate)? {
-        roots.add(certificate?)?;
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(TlsConnector::from(Arc::new(config)))
+    gather((0..options.connections).map(|_| Client::connect(address, connector.as_ref()))).await
 }
 
 async fn advance(clients: Vec<Client>, stage: Stage, accounts: &[String]) -> Result<Vec<Client>> {
@@ -273,63 +223,7 @@ async fn notify(server: &Server, clients: &mut [Client], accounts: &[String]) ->
     for (what, mut latencies) in
         [("the end of the message", heard), ("the server's reply to it", after_reply)]
     {
-        latencies.sort_unstable();
-        let at = |percent: usize| latencies[(latencies.len() * percent / 100).min(latencies.len() - 1)];
-        println!(
-            "idle: notified after {what}: p50 {:.2?}, p90 {:.2?}, p99 {:.2?}, max {:.2?}",
-            at(50),
-            at(90),
-            at(99),
-            at(100)
-        );
+        println!("idle: notified after {what}: {}", Percentiles::of(&mut latencies));
     }
     Ok(())
-}
-
-/// Runs all of them, some at a time; the results are in the order of the work.
-async fn gather<T>(work: impl IntoIterator<Item = impl Future<Output = Result<T>>>) -> Result<Vec<T>> {
-    let work = work.into_iter().map(|one| async {
-        tokio::time::timeout(STEP_TIMEOUT, one).await.context("the server took too long")?
-    });
-    let results: Vec<_> = futures::stream::iter(work).buffered(AT_ONCE).collect().await;
-    results.into_iter().collect()
-}
-
-trait Wire: AsyncRead + AsyncWrite + Send {}
-
-impl<T: AsyncRead + AsyncWrite + Send> Wire for T {}
-
-/// A client without a buffer: ten thousand of them must not cost more than the server.
-struct Client {
-    stream: Pin<Box<dyn Wire>>,
-    /// Bytes received after the expected line.
-    early: Vec<u8>,
-}
-
-impl Client {
-    async fn say(&mut self, line: &str) -> Result<()> {
-        self.stream.write_all(line.as_bytes()).await?;
-        Ok(self.stream.flush().await?)
-    }
-
-    /// Reads up to the line that contains `what`.
-    async fn until(&mut self, what: &str) -> Result<()> {
-        let mut read = std::mem::take(&mut self.early);
-        loop {
-            if let Some(at) = memchr::memmem::find(&read, what.as_bytes()) {
-                let end = memchr::memchr(b'\n', &read[at..]).map(|end| at + end + 1);
-                if let Some(end) = end {
-                    self.early = read.split_off(end);
-                    self.early.shrink_to_fit();
-                    return Ok(());
-                }
-            }
-            let mut piece = [0; 4096];
-            let count = self.stream.read(&mut piece).await?;
-            if count == 0 || read.len() > 1 << 20 {
-                bail!("{what:?} did not come: {:?}", String::from_utf8_lossy(&read));
-            }
-            read.extend_from_slice(&piece[..count]);
-        }
-    }
 }

@@ -15,7 +15,8 @@
 //! - [`crowd`]: thousands of such clients at once, under a kernel limit that ends a server which
 //!   takes too much.
 //! - [`bulk`]: accounts that change half a million messages again and again, and a visitor meanwhile.
-//! - [`idle`]: thousands of idle clients, and the cost of each.
+//! - [`idle`]: thousands of idle clients, and the cost of each; [`followers`]: the same over JMAP.
+//! - [`http_load`]: HTTP requests again and again, over several connections.
 //!
 //! The load generator that users run, generated mail and reports are in `sealpost_bench`.
 
@@ -28,13 +29,16 @@ pub mod compare;
 pub mod crash;
 pub mod crowd;
 pub mod desktops;
+pub mod followers;
 pub mod hostile;
+pub mod http_load;
 pub mod huge;
 pub mod idle;
 pub mod imap;
 pub mod lmtp;
 pub mod million;
 pub mod parts;
+mod quiet;
 pub mod server;
 pub mod shapes;
 pub mod small;

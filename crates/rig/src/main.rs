@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use sealpost_rig::compare::{self, MEMORY, Options};
 use sealpost_rig::server::{self, Dovecot, Sealpost, Start, Target};
-use sealpost_rig::{bulk, clients, crash, crowd, hostile, huge, idle, million, shapes};
+use sealpost_rig::{bulk, clients, crash, crowd, followers, hostile, http_load, huge, idle, million, shapes};
 
 /// Measures and checks mail servers from outside.
 #[derive(Parser)]
@@ -278,6 +278,69 @@ enum Command {
         #[arg(long)]
         dir: Option<PathBuf>,
     },
+    /// Thousands of JMAP clients that wait for changes: what each costs the server, and when they hear of one.
+    Followers {
+        /// The sealpost binary.
+        #[arg(long)]
+        sealpost: PathBuf,
+        /// How many clients.
+        #[arg(long, default_value_t = 10_000)]
+        clients: usize,
+        /// How many accounts they share; each costs two password checks, to make and to log in.
+        #[arg(long, default_value_t = 100)]
+        accounts: usize,
+        /// Speak TLS.
+        #[arg(long)]
+        tls: bool,
+        /// How the clients wait.
+        #[arg(long, value_enum, default_value = "events")]
+        wait: followers::Wait,
+        /// How long nothing happens, in seconds.
+        #[arg(long, default_value_t = 15)]
+        silence: u64,
+        /// The server's bound on memory.
+        #[arg(long, default_value = "256MiB")]
+        memory: String,
+        /// Fail when the server's peak memory is above this, in MiB.
+        #[arg(long)]
+        limit_mib: Option<u64>,
+        /// Where the server keeps its data (default: a temporary directory); accounts there are used again.
+        #[arg(long)]
+        dir: Option<PathBuf>,
+    },
+    /// Send JSON requests again and again over HTTP/1.1; print the times as a line of JSON.
+    HttpLoad {
+        /// Where the server listens, such as 127.0.0.1:1080.
+        #[arg(long)]
+        address: std::net::SocketAddr,
+        /// The target of the request.
+        #[arg(long, default_value = "/jmap/api")]
+        path: String,
+        /// The account.
+        #[arg(long)]
+        user: String,
+        /// The file with its password, of a server of one's own.
+        #[arg(long)]
+        password_file: PathBuf,
+        /// A file with a body; several are sent in turn.
+        #[arg(long = "body", required = true)]
+        bodies: Vec<PathBuf>,
+        /// How many connections, with one request at a time each.
+        #[arg(long, default_value_t = 1)]
+        connections: usize,
+        /// How many requests, all connections together.
+        #[arg(long, default_value_t = 200)]
+        requests: u64,
+        /// No request begins after so many seconds.
+        #[arg(long, default_value_t = 10.0)]
+        seconds: f64,
+        /// The server's process: its CPU time is measured.
+        #[arg(long)]
+        pid: Option<u32>,
+        /// Fail when an answer contains this, repeatable.
+        #[arg(long)]
+        refuse: Vec<String>,
+    },
     /// Print the shapes of a trace of IMAP clients, as crates/bench/data/trace-shapes.tsv has them.
     Shapes {
         /// The trace: one line for each different command.
@@ -452,6 +515,49 @@ async fn run(command: Command) -> Result<()> {
                 silence,
                 memory,
                 limit_kib,
+            })
+            .await
+        }
+        Command::Followers { sealpost, clients, accounts, tls, wait, silence, memory, limit_mib, dir } => {
+            let (dir, _temporary) = directory(dir)?;
+            let silence = std::time::Duration::from_secs(silence);
+            followers::main(&followers::Options {
+                sealpost,
+                dir,
+                clients,
+                accounts,
+                tls,
+                wait,
+                silence,
+                memory,
+                limit_mib,
+            })
+            .await
+        }
+        Command::HttpLoad {
+            address,
+            path,
+            user,
+            password_file,
+            bodies,
+            connections,
+            requests,
+            seconds,
+            pid,
+            refuse,
+        } => {
+            let password = std::fs::read_to_string(password_file)?.trim_end().to_owned();
+            http_load::main(&http_load::Options {
+                address,
+                path,
+                user,
+                password,
+                bodies,
+                connections,
+                requests,
+                seconds,
+                pid,
+                refuse,
             })
             .await
         }

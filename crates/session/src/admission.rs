@@ -270,8 +270,9 @@ impl AdmittedHandle {
         }
         let connections = counts.holders.get(&holder).map_or(0, |held| held.connections) + 1;
         let others = counts.held.connections + 1;
-        let greedy = connections > total.saturating_sub(others) || counts.is_greedy(holder, bytes);
-        if greedy && connections > LEAST_HELD {
+        let may = connections <= LEAST_HELD
+            || connections <= total.saturating_sub(others) && !counts.stays_greedy(holder, bytes);
+        if !may {
             return false;
         }
         counts.let_go(self.number);
@@ -317,7 +318,7 @@ impl Stirring<'_> {
         let (more, holder) = (most.saturating_sub(entry.bytes), entry.holder);
         // Those that came before are ahead.
         let is_next = counts.next_waiting().is_none_or(|next| next == *number);
-        let may = is_next && holder.is_none_or(|holder| counts.may_stir(holder, more));
+        let may = is_next && holder.is_none_or(|holder| counts.may_stir_with_loan(holder, more));
         let missing = counts.missing_to_stir(more);
         let is_there = may
             && (missing == 0

@@ -6,6 +6,7 @@
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
+pub mod account_turns;
 pub mod admission;
 pub mod clock_watch;
 pub mod content_urls;

@@ -16,6 +16,8 @@ use crate::ingest::{Ingest, IngestBatch, Later, Resealed, Stored};
 
 /// Memory of a decoded structure, in multiples of its encoded size.
 const DECODED_FACTOR: usize = 4;
+/// The most bytes of a header that is cached.
+const CACHED_HEADER_BYTES: usize = 16 * 1024;
 
 impl Account {
     /// Starts to store a message.
@@ -89,6 +91,24 @@ impl Account {
         let structure = Arc::new(Structure::decode(&encoded)?);
         cache.put(self.id, message.object, structure.clone(), encoded.len() * DECODED_FACTOR);
         Ok(structure)
+    }
+
+    /// The structure of that message, if it is cached.
+    pub fn cached_structure(&self, object: ObjectId) -> Option<Arc<Structure>> {
+        self.env.structures().get(&object)
+    }
+
+    /// The header that [`Account::cache_header`] was given for that message, if it is still cached.
+    pub fn cached_header(&self, object: ObjectId) -> Option<Arc<Vec<u8>>> {
+        self.env.headers().get(&object)
+    }
+
+    /// Caches the header of a message as it is in the message, unless it is large: the newest messages, which
+    /// clients list again and again, are in no segment yet.
+    pub fn cache_header(&self, object: ObjectId, header: &[u8]) {
+        if header.len() <= CACHED_HEADER_BYTES {
+            self.env.headers().put(self.id, object, Arc::new(header.to_vec()), header.len());
+        }
     }
 
     /// The decoded form of these layers of a message, at least one: cached if they were read recently,

@@ -78,18 +78,15 @@ impl AccountState {
         }
         let Some(book) = self.contacts.books.remove(&id) else { return Applied::Nothing };
         self.contacts.gone_books.push([self.position.0, book.created.0, u64::from(id.0)]);
-        let mut orphans = Vec::new();
-        for card in self.contacts.cards.values_mut().filter(|card| card.books.contains(&id)) {
-            if card.books.len() == 1 {
-                orphans.push(card.id);
+        let cards = self.contacts.cards().filter(|card| card.books.contains(&id));
+        let cards: Vec<(CardId, bool)> = cards.map(|card| (card.id, card.books.len() == 1)).collect();
+        for (card, is_orphan) in cards {
+            if is_orphan {
+                self.delete_card(card, at);
             } else {
-                card.books.retain(|other| *other != id);
-                card.changed = self.position;
+                self.contacts.leave_book(card, id, self.position);
                 self.contacts.cards_changed = self.position;
             }
-        }
-        for card in orphans {
-            self.delete_card(card, at);
         }
         Applied::AddressBook(id)
     }

@@ -64,6 +64,8 @@ pub struct Contacts {
     pub(super) next_book: u32,
     pub(super) next_card: u32,
     pub(super) cards: BTreeMap<CardId, Card>,
+    /// No card has changed after this.
+    cards_changed: ModSeq,
     /// By the hash of the uid.
     uids: BTreeSet<(u64, CardId)>,
     /// Of uids and texts.
@@ -87,6 +89,7 @@ impl Default for Contacts {
             next_book: FIRST_BOOK.0 + 1,
             next_card: 1,
             cards: BTreeMap::new(),
+            cards_changed: Position::ZERO,
             uids: BTreeSet::new(),
             text_bytes: 0,
             media_bytes: 0,
@@ -226,7 +229,17 @@ impl Contacts {
         true
     }
 
+    /// Takes an address book away from a card that is in others too.
+    pub(super) fn leave_book(&mut self, card: CardId, book: AddressBookId, position: Position) {
+        if let Some(card) = self.cards.get_mut(&card) {
+            card.books.retain(|other| *other != book);
+            card.changed = position;
+            self.cards_changed = self.cards_changed.max(position);
+        }
+    }
+
     pub(super) fn insert(&mut self, card: Card, media_bytes: u64) {
+        self.cards_changed = self.cards_changed.max(card.changed);
         self.uids.insert((hash_of(&card.uid), card.id));
         self.cards_changed = self.cards_changed.max(card.changed);
         self.text_bytes += card.text_bytes();

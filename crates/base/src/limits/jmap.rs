@@ -25,6 +25,20 @@ pub const JMAP_GET_OBJECTS: usize = 500;
 pub const JMAP_SET_OBJECTS: usize = 500;
 /// Nesting of arrays and objects in a JMAP request.
 pub const JMAP_JSON_DEPTH: usize = 64;
+/// The share of the memory budget for the values of JMAP requests: the common part divided by this.
+pub const JMAP_VALUES_SHARE: usize = 4;
+/// The part of that share for the values of small requests: the common part divided by this.
+pub const JMAP_SMALL_VALUES_SHARE: usize = 32;
+/// The most memory for the values of a small JMAP request, in bytes. Other requests are large.
+pub const JMAP_SMALL_VALUES_BYTES: usize = 64 * 1024;
+/// Small JMAP requests of one user that have or wait for memory for their values. More than run at a time
+/// ([`JMAP_CONCURRENT_REQUESTS`]): one too many is refused, and must be read before that.
+pub const JMAP_SMALL_REQUESTS_PER_USER: usize = 2 * JMAP_CONCURRENT_REQUESTS;
+/// Large ones.
+pub const JMAP_LARGE_REQUESTS_PER_USER: usize = 1;
+/// How long the client of a large JMAP request may keep the server waiting while it takes the response, over
+/// the whole of it, if others wait for memory.
+pub const JMAP_LARGE_REQUEST_WAIT: Duration = Duration::from_secs(60);
 /// Memory for the values of one JMAP request beside their text, in bytes. It bounds requests with millions of
 /// empty objects in few bytes.
 pub const JMAP_JSON_VALUE_BYTES: usize = 32 * 1024 * 1024;

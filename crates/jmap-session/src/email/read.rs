@@ -1,5 +1,5 @@
-//! Reads many messages for emails: from segments if these have all requested properties, else ahead while
-//! earlier messages are sent ([`sealpost_mailbox::read_ahead`]).
+//! Reads many messages for emails: from segments or caches if these have all requested properties, else ahead
+//! while earlier messages are sent ([`sealpost_mailbox::read_ahead`]).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures::TryStreamExt;
 use sealpost_account::{Account, Message, MessageNumber};
 use sealpost_base::limits::JMAP_HEADER_BYTES;
-use sealpost_base::{Error, Result};
+use sealpost_base::{Error, ObjectId, Result};
 use sealpost_index::{Index, PackReads, Packed, PieceReads, Pieces};
 use sealpost_mailbox::read_ahead::{
     FoundStructure, MessageRow, MessageSource, Prepared, ReadAhead, ReadError, ReadPlan,
@@ -44,6 +44,7 @@ pub(super) struct ReadMessage {
 
 /// Reads messages of one log, in order.
 pub(super) struct EmailReader {
+    account: Arc<Account>,
     reads: EmailReads,
     packs: Arc<PackReads>,
     headers: Arc<PieceReads>,
@@ -156,7 +157,8 @@ impl EmailReader {
             structures.expect(rows.iter().map(|row| row.number)).await;
         }
         let reading = ReadAhead::new(account.clone(), Arc::new(reads), packs.clone(), structures.clone());
-        EmailReader { reads, packs, headers, structures, reading, waiting: rows.into() }
+        let (account, waiting) = (account.clone(), rows.into());
+        EmailReader { account, reads, packs, headers, structures, reading, waiting }
     }
 
     /// The next message. Drop it before the next call.
@@ -167,7 +169,8 @@ impl EmailReader {
         if self.reading.is_empty() {
             if let Some(row) = self.waiting.front() {
                 let (number, object) = (row.number, row.message.object);
-                if let Some(read) = self.derived(number, object).await {
+                let read = self.derived(number, object).await.or_else(|| self.cached(object));
+                if let Some(read) = read {
                     self.waiting.pop_front();
                     return Ok(read);
                 }
@@ -181,7 +184,11 @@ impl EmailReader {
         let opened = &mut prepared.opened;
         let header = std::mem::replace(&mut opened.header, Ok(Vec::new()));
         let bytes = opened.bytes.take();
-        let header = unless_damaged(header)?.unwrap_or_default();
+        let header = unless_damaged(header)?;
+        if let Some(header) = header.as_ref().filter(|_| self.reads.header && !self.reads.body) {
+            self.account.cache_header(prepared.row.message.object, header);
+        }
+        let header = header.unwrap_or_default();
         Ok(ReadMessage { header, structure, bytes, _held: Some(prepared) })
     }
 
@@ -191,13 +198,33 @@ impl EmailReader {
         self.headers.release();
         let mut rows = Vec::new();
         while let Some(row) = self.waiting.front() {
-            if !rows.is_empty() && self.is_derived(row.number) {
+            if !rows.is_empty() && (self.is_derived(row.number) || self.is_cached(row)) {
                 break;
             }
             rows.extend(self.waiting.pop_front());
         }
         self.packs.expect(rows.iter().map(|row| row.number)).await;
         self.reading.push(rows);
+    }
+
+    /// Everything requested of a message, if it was read recently: the newest are in no segment.
+    fn cached(&self, object: ObjectId) -> Option<ReadMessage> {
+        if self.reads.body {
+            return None;
+        }
+        let header = match self.reads.header {
+            true => self.account.cached_header(object)?.to_vec(),
+            false => Vec::new(),
+        };
+        let structure = match self.reads.structure {
+            true => Some(FoundStructure::Decoded(self.account.cached_structure(object)?)),
+            false => None,
+        };
+        Some(ReadMessage { header, structure, bytes: None, _held: None })
+    }
+
+    fn is_cached(&self, row: &EmailRow) -> bool {
+        self.cached(row.message.object).is_some()
     }
 
     /// Whether segments may have all requested properties of a message.
@@ -209,11 +236,7 @@ impl EmailReader {
     }
 
     /// Everything requested of a message, if segments have it. Takes no `&self`: read-ahead is not `Sync`.
-    async fn derived(
-        &mut self,
-        number: MessageNumber,
-        object: sealpost_base::ObjectId,
-    ) -> Option<ReadMessage> {
+    async fn derived(&mut self, number: MessageNumber, object: ObjectId) -> Option<ReadMessage> {
         if self.reads.body {
             return None;
         }

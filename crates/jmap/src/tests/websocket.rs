@@ -50,6 +50,21 @@ fn errors_name_the_request() {
 }
 
 #[test]
+fn an_unparsed_message_is_refused_by_its_id() {
+    let long = "x".repeat(JMAP_WEBSOCKET_ID_BYTES + 1);
+    for (text, id) in [
+        (r#"{"@type":"Request","methodCalls":[[{}]],"id":"R1"}"#.to_owned(), Some("R1")),
+        (r#"{"id":"R1","more":"#.to_owned(), None),
+        (r#"{"id":7}"#.to_owned(), None),
+        (format!(r#"{{"id":"{long}"}}"#), None),
+        ("[]".to_owned(), None),
+    ] {
+        let error = RequestError::unread(text.as_bytes(), Problem::limit("maxConcurrentRequests", "wait"));
+        assert_eq!(error.id.as_deref(), id, "{text}");
+    }
+}
+
+#[test]
 fn responses_and_pushes_are_written() {
     assert_eq!(response_prefix(None), r#"{"@type":"Response","#);
     assert_eq!(response_prefix(Some("a\"b")), r#"{"@type":"Response","requestId":"a\"b","#);

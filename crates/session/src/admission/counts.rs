@@ -144,6 +144,18 @@ impl Counts {
         holds > self.all().saturating_sub(self.held.bytes + more)
     }
 
+    /// As [`Counts::is_greedy`], after accounts have lent what the holder lacks, if they can spare it. Without
+    /// that, few holders never borrow: each stops before all memory is taken.
+    pub(super) fn stays_greedy(&mut self, holder: Holder, more: usize) -> bool {
+        if !self.is_greedy(holder, more) {
+            return false;
+        }
+        let holds = self.holders.get(&holder).map_or(0, |held| held.bytes) + more;
+        let free = self.all().saturating_sub(self.held.bytes + more);
+        self.borrow(holds - free.min(holds));
+        self.is_greedy(holder, more)
+    }
+
     /// The present memory of connections, loans included.
     fn all(&self) -> usize {
         self.own.saturating_add(self.lender.as_ref().map_or(0, |lender| lender.loan.bytes()))
@@ -212,7 +224,9 @@ impl Counts {
             accounts.lend(loan, 0);
         } else if lent > 0 {
             let spare = self.room_of(self.all()).saturating_sub(self.bytes);
-            let less = spare.saturating_sub(LOAN_STEP) / LOAN_STEP * LOAN_STEP;
+            // As much as a holder has stays free, so that it is not greedy.
+            let kept = LOAN_STEP + self.held.bytes / self.holders.len().max(1);
+            let less = spare.saturating_sub(kept) / LOAN_STEP * LOAN_STEP;
             if less > 0 {
                 accounts.lend(loan, lent.saturating_sub(less));
             }
@@ -268,6 +282,11 @@ impl Counts {
     pub(super) fn may_stir(&self, holder: Holder, more: usize) -> bool {
         let few = self.holders.get(&holder).is_none_or(|held| held.connections <= LEAST_HELD);
         few || !self.is_greedy(holder, more)
+    }
+
+    /// As [`Counts::may_stir`], after accounts have lent what the holder lacks.
+    pub(super) fn may_stir_with_loan(&mut self, holder: Holder, more: usize) -> bool {
+        self.may_stir(holder, more) || !self.stays_greedy(holder, more)
     }
 
     /// The next waiting connection, with the holders in rotation; those that may not stir now are skipped.

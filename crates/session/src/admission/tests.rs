@@ -366,3 +366,35 @@ async fn tls_of_a_stranger_replaces_strangers() {
     assert!(strangers.iter().any(has_to_leave) && !has_to_leave(&last));
     assert_eq!(accounts.account_memory().1, 0);
 }
+
+#[tokio::test]
+async fn few_accounts_use_lent_memory_too() {
+    const OWN: usize = 1 << 20;
+    const ACCOUNTS: u8 = 4;
+    let accounts = crate::context::for_tests().accounts.clone();
+    let many = Connections { total: 10_000, per_address: 10_000 };
+    let admission = Admission::with_loan(many, OWN, accounts.clone(), 4 * OWN);
+    let resting_unless_refused = |account| {
+        let mut user = admission.admit(peer(1))?;
+        if !user.logged_in(AccountId([account; 16])) {
+            return None;
+        }
+        user.rest(limits::RESTING_BYTES);
+        Some(user)
+    };
+    let mut users: Vec<_> = (0..ACCOUNTS).cycle().map_while(resting_unless_refused).collect();
+    // Each has as much as is free.
+    let share = 5 * OWN / (usize::from(ACCOUNTS) + 1);
+    let most = usize::from(ACCOUNTS) * share / limits::RESTING_BYTES;
+    assert!((most * 9 / 10..=most).contains(&users.len()), "{} of {most}", users.len());
+    assert!(admission.lock().bytes <= OWN + accounts.account_memory().1);
+
+    // With fewer of them, each can report to its client, one after the other.
+    users.truncate(most / 2);
+    for user in &mut users {
+        assert!(stirs(user));
+        user.rest(limits::RESTING_BYTES);
+    }
+    drop(users);
+    assert_eq!(accounts.account_memory().1, 0, "all of it is given back");
+}

@@ -142,6 +142,14 @@ fn apply(state: &mut AccountState, events: Vec<Event>) -> Vec<Applied> {
     state.apply(position, Origin::Owner, &batch)
 }
 
+/// What [`crate::state::Contacts::changed_since`] says of cards, from each of them.
+fn card_has_changed(state: &AccountState, since: Position) -> bool {
+    let contacts = state.contacts();
+    let mut gone = contacts.gone_cards.since(since);
+    gone.as_mut().is_none_or(|gone| gone.next().is_some())
+        || contacts.cards().any(|card| card.changed > since)
+}
+
 /// What a client has that follows all changes from `since` on, page by page, with pages of `most`.
 fn followed(state: &AccountState, before: &Model, since: Position, most: usize) -> Option<BTreeSet<u32>> {
     let mut known: BTreeSet<u32> = before.cards.keys().copied().collect();
@@ -184,6 +192,11 @@ proptest! {
         }
         prop_assert_eq!(&seen_by_model(&state), &model);
         prop_assert_eq!(chunks(&state), chunks(&restored));
+        for since in (0..=state.position().0).map(Position) {
+            for state in [&state, &restored] {
+                prop_assert_eq!(state.contacts().changed_since(since).1, card_has_changed(state, since));
+            }
+        }
         let bytes: usize = model.cards.values().map(|card| card.uid.len() + card.json.len()).sum();
         prop_assert_eq!(state.contacts().text_bytes(), bytes);
         for (since, before) in [(Position::ZERO, Model::new()), before] {

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::{fmt, io};
 
-use sealpost_base::Permit;
 use sealpost_http::{AccountPlace, BodyWriter, Request, RequestBody, Response, ResponseBody, StatusCode};
 use sealpost_jmap::Problem;
-use sealpost_jmap_session::{ApiError, Caller, ClientGone, ResponseSink};
+use sealpost_jmap_session::{ApiError, Caller, ClientGone, ReadRequest, ResponseSink};
 
 use super::super::small_body::media_type;
 use super::{Jmap, login, problem};
@@ -23,28 +22,23 @@ pub(super) async fn post(jmap: Arc<Jmap>, request: Request) -> Response {
         let detail = "The Content-Type of a request is application/json.";
         return problem::response(&Problem::not_json(detail));
     }
-    match read(&jmap, body, &place).await {
-        Ok(read) => run(caller, place, read).await,
+    match read(&caller, body, &place).await {
+        Ok(request) => run(caller, place, request).await,
         Err(refusal) => refusal,
     }
 }
 
 /// The request; its text is released when its values are there.
-async fn read(
-    jmap: &Jmap,
-    body: RequestBody,
-    place: &AccountPlace,
-) -> Result<(sealpost_jmap::Request, Permit), Response> {
+async fn read(caller: &Caller, body: RequestBody, place: &AccountPlace) -> Result<ReadRequest, Response> {
     let body = body.read_all(place).await.map_err(problem::of_body)?;
-    jmap.shared.read(&body).await.map_err(|wrong| problem::response(&wrong))
+    caller.read(&body).await.map_err(|wrong| problem::response(&wrong))
 }
 
 /// Runs the request as a part of its response. Nothing is answered before the first bytes are made:
 /// until then, a problem may be the answer.
-async fn run(caller: Caller, place: AccountPlace, read: (sealpost_jmap::Request, Permit)) -> Response {
-    let (request, permit) = read;
+async fn run(caller: Caller, place: AccountPlace, request: ReadRequest) -> Response {
     let run = |out| async move {
-        let (_place, _permit) = (place, permit);
+        let _place = place;
         caller.api(request, &mut Sink(out)).await.map_err(|error| match error {
             ApiError::Problem(problem) => io::Error::other(NothingRun(problem)),
             ApiError::Ended => io::ErrorKind::ConnectionAborted.into(),

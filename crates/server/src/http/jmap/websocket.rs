@@ -10,7 +10,7 @@ use sealpost_base::limits::JMAP_PING_MOST;
 use sealpost_http::{CloseCode, Request, Response, TextMessage, WebSocket, WebSocketEnd, websocket};
 use sealpost_jmap::Problem;
 use sealpost_jmap::websocket::{ClientMessage, PushedChange, RequestError, response_prefix};
-use sealpost_jmap_session::{ApiError, Caller, ClientGone, JmapShared, ResponseSink, StateChanges};
+use sealpost_jmap_session::{ApiError, Caller, ClientGone, ReadRequest, ResponseSink, StateChanges};
 use sealpost_session::Shutdown;
 use serde::Serialize;
 use tokio::time::sleep;
@@ -26,10 +26,10 @@ pub(super) async fn get(jmap: Arc<Jmap>, request: Request) -> Response {
         Ok(caller) => caller,
         Err(refusal) => return refusal,
     };
-    let (shared, shutdown) = (jmap.shared.clone(), jmap.shutdown.clone());
+    let shutdown = jmap.shutdown.clone();
     websocket(&request.head, caller.account(), PROTOCOL, move |socket| {
         Box::pin(async move {
-            let mut session = Session { socket, caller, shared, pushed: None };
+            let mut session = Session { socket, caller, pushed: None };
             let (why, code) = session.run(&shutdown).await;
             if let Some(code) = code {
                 session.socket.close(code).await;
@@ -43,7 +43,6 @@ pub(super) async fn get(jmap: Arc<Jmap>, request: Request) -> Response {
 struct Session {
     socket: WebSocket,
     caller: Caller,
-    shared: Arc<JmapShared>,
     pushed: Option<Pushed>,
 }
 
@@ -98,7 +97,7 @@ impl Session {
     }
 
     async fn answer(&mut self, message: TextMessage) -> Result<(), Option<CloseCode>> {
-        let (parsed, _permit) = self.shared.read_message(&message).await;
+        let (parsed, permit) = self.caller.read_message(&message).await;
         drop(message);
         match parsed {
             Ok(ClientMessage::Request { id, request }) => {
@@ -108,7 +107,7 @@ impl Session {
                     held: None,
                     is_first: true,
                 };
-                match self.caller.api(request, &mut sink).await {
+                match self.caller.api(ReadRequest { request, permit }, &mut sink).await {
                     Ok(()) => sink.finish().await.map_err(|ClientGone| None),
                     Err(ApiError::Problem(problem)) => self.send(&RequestError { id, problem }).await,
                     // Half a response may be there.
