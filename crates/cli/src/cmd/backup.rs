@@ -66,8 +66,10 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     // Objects that a damaged listing omits are not copied, and nothing else would show it.
     let damage = from.inspect(Extent::Newest, DATABASE_START_TIME).await?.damage;
     let summary = Summary { from: args.from.clone(), to: args.to.clone(), damage, ..Summary::default() };
-    let mut copy =
-        StoreBackup { verify: args.verify, summary, bar: progress(global), ..StoreBackup::new(from, to) };
+    let mut copy = StoreBackup::new(from, to);
+    copy.verify = args.verify;
+    copy.summary = summary;
+    copy.bar = progress(global);
     let done = if args.account.is_empty() {
         copy.copy_all().await
     } else {
