@@ -28,7 +28,7 @@ async fn read_all(dir: &Path, expected: Frozen) {
 }
 
 async fn read_all_of(open: fn(&Path) -> sealpost_base::Result<LocalStore>, dir: &Path, expected: Frozen) {
-    assert_eq!(look(&dir.join("objects.sqlite")).unwrap(), expected);
+    assert_eq!(inspect(&dir.join("objects.sqlite")).unwrap(), expected);
     let before = names(dir);
     let store = Store::over_local(std::sync::Arc::new(open(dir).unwrap()));
     let listed: Vec<_> = futures::TryStreamExt::try_collect(store.list("a", None)).await.unwrap();
@@ -177,5 +177,5 @@ fn reader_threads() -> usize {
 async fn store_is_as_it_was(dir: &Path) {
     let store = Store::local_to_read(dir).await.unwrap();
     assert_eq!(store.read("b").await.unwrap().len(), 10);
-    assert_eq!(look(&dir.join("objects.sqlite")).unwrap(), Frozen::Complete);
+    assert_eq!(inspect(&dir.join("objects.sqlite")).unwrap(), Frozen::Complete);
 }
