@@ -48,7 +48,7 @@ impl PasswordArgs {
     /// # Errors
     /// If it cannot be read, or cannot be a password.
     pub async fn existing(&self, prompt: &str) -> Result<Secret> {
-        match self.from_options()? {
+        match self.read_options()? {
             Some(secret) => Ok(secret),
             None => self::prompt(prompt.to_owned(), self.file_option).await,
         }
@@ -59,13 +59,13 @@ impl PasswordArgs {
     /// # Errors
     /// As [`PasswordArgs::existing`], and if the passwords do not match.
     pub async fn new_one(&self, prompt: &str) -> Result<Secret> {
-        match self.from_options()? {
+        match self.read_options()? {
             Some(secret) => Ok(secret),
             None => prompt_twice(prompt, self.file_option).await,
         }
     }
 
-    fn from_options(&self) -> Result<Option<Secret>> {
+    fn read_options(&self) -> Result<Option<Secret>> {
         match &self.password_file {
             Some(path) => from_file(path).map(Some),
             None if self.password_stdin => from_stdin().map(Some),

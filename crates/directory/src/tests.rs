@@ -87,3 +87,17 @@ async fn marks(directory: &Directory, me: &AccountName) -> Vec<[Vec<u8>; 2]> {
     let slots = record.slots.iter().map(|slot| minicbor::to_vec(slot).unwrap());
     slots.map(|slot| [slot[13..45].to_vec(), slot[slot.len() - 40..slot.len() - 16].to_vec()]).collect()
 }
+
+/// Files of the local store that hold `bytes`, under any name and at any offset.
+fn files_with(dir: &std::path::Path, bytes: &[u8]) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files_with(&path, bytes));
+        } else if std::fs::read(&path).unwrap().windows(bytes.len()).any(|window| window == bytes) {
+            found.push(path);
+        }
+    }
+    found
+}

@@ -85,7 +85,6 @@ impl AccountState {
                 self.delete_card(card, at);
             } else {
                 self.contacts.leave_book(card, id, self.position);
-                self.contacts.cards_changed = self.position;
             }
         }
         Applied::AddressBook(id)

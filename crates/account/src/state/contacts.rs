@@ -72,8 +72,6 @@ pub struct Contacts {
     text_bytes: usize,
     /// Of pictures and sounds.
     media_bytes: u64,
-    /// The last change of a card, of those that were not deleted since.
-    pub(super) cards_changed: Position,
     /// Deleted ones: when, when they were made, their number.
     pub(super) gone_cards: Bounded<3>,
     pub(super) gone_books: Bounded<3>,
@@ -93,7 +91,6 @@ impl Default for Contacts {
             uids: BTreeSet::new(),
             text_bytes: 0,
             media_bytes: 0,
-            cards_changed: Position::ZERO,
             gone_cards: Bounded::default(),
             gone_books: Bounded::default(),
         }
@@ -241,7 +238,6 @@ impl Contacts {
     pub(super) fn insert(&mut self, card: Card, media_bytes: u64) {
         self.cards_changed = self.cards_changed.max(card.changed);
         self.uids.insert((hash_of(&card.uid), card.id));
-        self.cards_changed = self.cards_changed.max(card.changed);
         self.text_bytes += card.text_bytes();
         self.media_bytes = self.media_bytes.saturating_add(media_bytes);
         self.cards.insert(card.id, card);

@@ -67,7 +67,9 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let damage = from.inspect(Extent::Newest, DATABASE_START_TIME).await?.damage;
     let summary = Summary { from: args.from.clone(), to: args.to.clone(), damage, ..Summary::default() };
     let mut copy = StoreBackup::new(from, to);
-    (copy.verify, copy.summary, copy.bar) = (args.verify, summary, progress(global));
+    copy.verify = args.verify;
+    copy.summary = summary;
+    copy.bar = progress(global);
     let done = if args.account.is_empty() {
         copy.copy_all().await
     } else {

@@ -140,20 +140,6 @@ async fn tokens_and_the_recovery_code() {
     assert_eq!(kind(directory.set_password(&me, &foreign, secret("evil"))).await, Kind::Denied);
 }
 
-/// Files of the local store that hold `bytes`, under any name and at any offset.
-pub(super) fn files_with(dir: &std::path::Path, bytes: &[u8]) -> Vec<std::path::PathBuf> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(dir).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            found.extend(files_with(&path, bytes));
-        } else if std::fs::read(&path).unwrap().windows(bytes.len()).any(|window| window == bytes) {
-            found.push(path);
-        }
-    }
-    found
-}
-
 /// The attack: the disk, and a secret that was withdrawn. Nothing of its slot is in any file, free
 /// page or log.
 #[tokio::test]

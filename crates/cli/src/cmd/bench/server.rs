@@ -151,7 +151,7 @@ impl Options {
             let user = |nth| User { name: format!("user{nth}@localhost"), password: PASSWORD.into() };
             (1..=count).map(user).collect()
         };
-        let given = users.from_options(log_in && !self.null && !self.sealpost)?;
+        let given = users.read_options(log_in && !self.null && !self.sealpost)?;
         if given.is_empty() && (self.sealpost || self.null) {
             return Ok(made(users.users.unwrap_or(1)));
         }

@@ -56,7 +56,7 @@ impl Users {
     }
 
     /// The accounts, if any are given.
-    pub fn from_options(&self, needs_password: bool) -> Result<Vec<User>> {
+    pub fn read_options(&self, needs_password: bool) -> Result<Vec<User>> {
         if let Some(path) = &self.users_file {
             let mut users = read(path)?;
             users.truncate(self.users.unwrap_or(usize::MAX));
@@ -108,7 +108,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("users");
         std::fs::write(&path, "# mine\n\na@x.example:one:two\nb:\n").unwrap();
-        let users = Users { users_file: Some(path.clone()), ..Users::default() }.from_options(true).unwrap();
+        let users = Users { users_file: Some(path.clone()), ..Users::default() }.read_options(true).unwrap();
         let pairs: Vec<_> = users.iter().map(|user| (&*user.name, &*user.password)).collect();
         assert_eq!(pairs, [("a@x.example", "one:two"), ("b", "")]);
         std::fs::write(&path, "a:b\nsecret\n").unwrap();
@@ -127,9 +127,9 @@ mod tests {
         let users =
             |pattern: &str| Users { user_pattern: Some(pattern.into()), users: Some(3), ..Users::default() };
         let names: Vec<_> =
-            users("u{}@x").from_options(false).unwrap().into_iter().map(|user| user.name).collect();
+            users("u{}@x").read_options(false).unwrap().into_iter().map(|user| user.name).collect();
         assert_eq!(names, ["u1@x", "u2@x", "u3@x"]);
-        assert!(users("u@x").from_options(false).is_err());
-        assert!(users("u{}@x").from_options(true).err().unwrap().to_string().contains("--password-file"));
+        assert!(users("u@x").read_options(false).is_err());
+        assert!(users("u{}@x").read_options(true).err().unwrap().to_string().contains("--password-file"));
     }
 }
