@@ -1,6 +1,5 @@
 //! Objects beside records that this installation did not write.
 
-use super::accounts::files_with;
 use super::*;
 
 /// Noise that an attacker with write access to the store can write: random bytes, and imitations of
