@@ -182,7 +182,7 @@ mod tests {
         let many = |count: u32| (0..count).map(|n| listed(n, 1, n.into())).collect::<Vec<_>>();
         let newest = most.to_string();
         assert_eq!(superfluous(many(most), None, LONG_AGO, true), [""; 0]);
-        assert_eq!(superfluous(many(most + 1), Some(&newest), LONG_AGO, true), [newest.clone()]);
+        assert_eq!(superfluous(many(most + 1), Some(&newest), LONG_AGO, true), std::slice::from_ref(&newest));
         assert_eq!(superfluous(many(most + 1), None, LONG_AGO, true), [""; 0], "garbage collection");
         // An hour later they make room, as many as are needed.
         let mut later = many(most + 1);

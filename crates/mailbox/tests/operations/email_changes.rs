@@ -10,7 +10,7 @@ use sealpost_base::{
     AccountId, Kind, MailboxId, ObjectId, Position, SeededRandom, Timestamp, UidSet, limits,
 };
 use sealpost_directory::{Quotas, Resource, Usage};
-use sealpost_mailbox::account_changes::{at_once, last_changes, logs_of, positions};
+use sealpost_mailbox::account_changes::{at_once, last_changes, logs_of};
 use sealpost_mailbox::email_change::{
     EmailChange, EmailRefusal, FlagEdit, Place, PlaceEdit, Written, add_emails, change_emails,
 };
