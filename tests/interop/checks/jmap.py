@@ -65,7 +65,7 @@ def events(context):
     got = curl(context, "/jmap/eventsource?types=*&closeafter=state&ping=0", "--no-buffer", "--header", f"Last-Event-ID: {known}")
     event = next(part for part in got.decode().split("\n\n") if part.startswith("event: state"))
     change = json.loads(event.split("data: ", 1)[1])
-    equal(set(change["changed"][account_of(context)]), {"Email", "EmailDelivery", "Mailbox", "Thread"})
+    equal(set(change["changed"][account_of(context)]), {"Email", "EmailDelivery", "Mailbox", "Quota", "Thread"})
 
 
 @check("JMAP over a WebSocket", "http", sealpost_only=True)
