@@ -50,13 +50,14 @@ struct KnownAccount {
     head: Head,
     /// Where the logs ended.
     positions: LogPositions,
-    facts: OwnFacts,
+    /// Boxed: a map has room for several accounts, and all but one have none.
+    facts: Box<OwnFacts>,
 }
 
 impl KnownAccount {
     /// The account as it is.
     fn now(logs: &Logs<'_>, sources: &OwnSources) -> Self {
-        let facts = OwnFacts::now(logs, sources);
+        let facts = Box::new(OwnFacts::now(logs, sources));
         KnownAccount { head: logs.head(), positions: positions(logs), facts }
     }
 
@@ -110,8 +111,8 @@ impl StateChanges {
                 let (knows_others, knows_quota) = (others == known_others, quota == known_quota);
                 let others = now.into_iter().filter(|(id, _)| knows_others && *id != caller.account());
                 let own = seen.accounts.into_iter().filter_map(|(account, now, own)| {
-                    let facts = if knows_others { now.facts } else { now.facts.unknown() };
-                    let facts = facts.known(knows_quota);
+                    let facts = if knows_others { *now.facts } else { now.facts.unknown() };
+                    let facts = Box::new(facts.known(knows_quota));
                     Some((account, KnownAccount { head: now.head, positions: own?, facts }))
                 });
                 others.chain(own).collect()
