@@ -48,10 +48,13 @@ use rows::{FetchRow, changed_among, changed_from, gone_of, mark_seen, shows_flag
 use trouble::Trouble;
 
 /// Rows copied from the state at once: about as many bytes as a connection may hold without a reservation.
-const BATCH_ROWS: usize = 96;
+const BATCH_ROWS: usize = 64;
 /// Of these, messages that may still be read when FETCH copies the next rows, so that reading never
 /// waits for the end of a batch.
-const AHEAD_ROWS: usize = 64;
+const AHEAD_ROWS: usize = 16;
+/// The same where messages are read from a local store: several groups at a time.
+const LOCAL_BATCH_ROWS: usize = 96;
+const LOCAL_AHEAD_ROWS: usize = 64;
 
 /// The arguments of a FETCH.
 pub(super) struct Asked {
@@ -107,7 +110,9 @@ pub(super) async fn fetch(
     loop {
         let mut done = part.uids.first().map_or(0, |first| targets.count_below(first));
         let mut cursor = Cursor::new(part.uids);
-        while let Some(uids) = cursor.next_batch(BATCH_ROWS - messages.len().min(AHEAD_ROWS)) {
+        while let Some(uids) =
+            cursor.next_batch(messages.rows.batch - messages.len().min(messages.rows.ahead))
+        {
             selected.account().wait_for_bulk_update().await;
             responses.progress.reach(done, goal);
             done += uids.len();
@@ -201,7 +206,7 @@ async fn fetch_rows(
     }
     if !plan.is_derived() {
         messages.push(plan, rows).await;
-        return messages.write(selected, responses, plan, AHEAD_ROWS, trouble).await;
+        return messages.write(selected, responses, plan, messages.rows.ahead, trouble).await;
     }
     let sources = messages.sources.clone();
     sources.expect(plan, &rows).await;

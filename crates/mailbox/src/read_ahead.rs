@@ -37,9 +37,9 @@ pub use prepare::FoundStructure;
 const AHEAD_MESSAGES: usize = 12;
 /// Memory for bytes that are read ahead, in bytes.
 const AHEAD_BYTES: usize = 3 * READER_BYTES;
-/// Messages whose bytes are read together: one request, one search in an index of the store, and one wake-up
-/// for so many.
-const MESSAGES_TOGETHER: usize = 32;
+/// Messages of a local store whose bytes are read together: one request, one search in an index of the store,
+/// and one wake-up for so many.
+const LOCAL_GROUP_MESSAGES: usize = 32;
 /// Total size of messages that are read together, in bytes; at least one message.
 const MESSAGE_GROUP_BYTES: u64 = 512 * 1024;
 /// If memory is scarce, the divisor of the account's read memory for one group; a pack fits beside it.
@@ -54,7 +54,7 @@ const STRUCTURE_FACTOR: usize = 2;
 const LARGEST_STRUCTURE: usize = 8 * limits::STRUCTURE_BYTES;
 /// Groups of messages whose structures are read ahead.
 const AHEAD_GROUPS: usize = 4;
-/// Messages of one group of those whose structures alone are read.
+/// Messages of one group.
 const GROUP_MESSAGES: usize = 16;
 /// Sealed structures of one group, in bytes; at least one message.
 const GROUP_BYTES: u64 = 16 * 1024;
@@ -327,7 +327,10 @@ impl<R: MessageRow, P: ReadPlan> ReadAhead<R, P> {
     /// several whose structures are read; otherwise one.
     fn group_len(&self) -> usize {
         let (mut len, mut bytes) = (0, 0);
-        let together = if self.plan.reads_bytes() { MESSAGES_TOGETHER } else { GROUP_MESSAGES };
+        let together = match self.plan.reads_bytes() && !self.account.store().wants_packs() {
+            true => LOCAL_GROUP_MESSAGES,
+            false => GROUP_MESSAGES,
+        };
         let Some(first) = self.waiting.front().map(MessageRow::number) else { return 0 };
         for row in &self.waiting {
             let (more, most) = match self.plan.reads_bytes() {

@@ -11,6 +11,7 @@ use super::pipeline::stopped;
 use super::response::write_message;
 use super::rows::FetchRow;
 use super::trouble::Trouble;
+use super::{AHEAD_ROWS, BATCH_ROWS, LOCAL_AHEAD_ROWS, LOCAL_BATCH_ROWS};
 use crate::connection::End;
 use crate::reply::Failure;
 use crate::responses::Responses;
@@ -19,7 +20,25 @@ use crate::selected::Selected;
 /// The messages of one FETCH that derived data cannot serve.
 pub(super) struct Messages {
     pub(super) sources: Arc<Sources>,
+    pub(super) rows: Rows,
     reading: ReadAhead<FetchRow, Plan>,
+}
+
+/// How many rows are copied at once, and of how many of them the messages may still be read then.
+#[derive(Clone, Copy)]
+pub(super) struct Rows {
+    pub(super) batch: usize,
+    pub(super) ahead: usize,
+}
+
+impl Rows {
+    fn of(selected: &Selected, plan: &Plan) -> Self {
+        // A pack is memory that rows of another one would take.
+        match plan.reads_bytes() && !selected.account().store().wants_packs() {
+            true => Rows { batch: LOCAL_BATCH_ROWS, ahead: LOCAL_AHEAD_ROWS },
+            false => Rows { batch: BATCH_ROWS, ahead: AHEAD_ROWS },
+        }
+    }
 }
 
 impl Messages {
@@ -27,7 +46,7 @@ impl Messages {
         let sources = Sources::new(selected, plan);
         let (packs, structures) = (sources.packs.clone(), sources.structures.clone());
         let reading = ReadAhead::new(selected.account().clone(), plan.clone(), packs, structures);
-        Messages { sources: Arc::new(sources), reading }
+        Messages { sources: Arc::new(sources), rows: Rows::of(selected, plan), reading }
     }
 
     /// The number of added messages without a response.
