@@ -23,6 +23,7 @@ mod trouble;
 
 use std::sync::Arc;
 
+use futures::FutureExt;
 use sealpost_base::{ModSeq, Uid, UidSet};
 use sealpost_imap::types::{FetchItem, FetchModifier, PartialRange, SequenceSet};
 use sealpost_mailbox::changes::Part;
@@ -212,11 +213,10 @@ async fn fetch_rows(
     sources.expect(plan, &rows).await;
     let (mut left, mut derived) = (Vec::new(), Derived::default());
     for row in rows {
-        let is_ready = sources.is_ready(plan, &row);
-        let reading = sources.read(plan, &row, &mut derived);
-        let found = match is_ready {
-            true => reading.await,
-            false => responses.await_with_progress(reading).await?,
+        let found = match sources.is_ready(plan, &row) {
+            // Polled here, it takes no room in the future of the command.
+            true => sources.read(plan, &row, &mut derived).now_or_never().unwrap_or_default(),
+            false => responses.await_with_progress(sources.read(plan, &row, &mut derived)).await?,
         };
         let Some(readable) = found.then(|| derived.readable(plan)).flatten() else {
             left.push(row);

@@ -28,8 +28,8 @@ const MESSAGES: usize = 50_000;
 /// What loaded accounts may take: 87 MiB for a million is as much for each.
 const ACCOUNTS: usize = 87 * 1024 * 1024 / (1_000_000 / MESSAGES);
 /// What the process may take beyond what it took with an empty mailbox: the accounts, and as much
-/// for the work, its threads, and what the allocator holds back (21.5 MB are seen without optimization).
-const GROWTH: usize = ACCOUNTS + 17 * 1024 * 1024;
+/// for the work, its threads, and what the allocator holds back.
+const GROWTH: usize = ACCOUNTS + 16 * 1024 * 1024;
 
 /// Stalled clients.
 const SLOW: usize = 60;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures::StreamExt;
+use futures::FutureExt;
 use futures::future::join_all;
 use sealpost_account::Account;
 use sealpost_base::{Budget, Error, Permit, Result};
@@ -161,15 +161,19 @@ pub(super) async fn prepare<R: MessageRow, P: ReadPlan>(
         true => MessageReader::whole(readers.clone()).await.into_iter(),
         false => Vec::new().into_iter(),
     };
+    let known = || {
+        let known = group.iter().zip(&readers);
+        known.map(|(row, reader)| sources.known(&account, &*plan, reader, row, budget.as_ref()))
+    };
     let waits = |row: &R| reads_stored(&*plan, row.message()) && !sources.structures.is_open(row.number());
-    let is_ready = !group.iter().any(waits);
-    let known = group.iter().zip(&readers);
-    let known = known.map(|(row, reader)| sources.known(&account, &*plan, reader, row, budget.as_ref()));
-    let known = if is_ready {
-        futures::stream::iter(known).then(|known| known).collect().await
-    } else {
+    let at_once: Option<Vec<_>> = match group.iter().any(waits) {
+        true => None,
+        false => known().map(FutureExt::now_or_never).collect(),
+    };
+    let known = match at_once {
+        Some(known) => known,
         // The store serves concurrent requests faster than sequential ones.
-        join_all(known).await
+        None => join_all(known()).await,
     };
     let parts = read_parts(&*plan, &group, &readers, &known).await;
     let mut parts = parts.into_iter();
@@ -185,7 +189,10 @@ pub(super) async fn prepare<R: MessageRow, P: ReadPlan>(
             outline = Some(match &whole {
                 Some(pieces) => Ok(Outline::without_parts(pieces.first().map_or(&[], |piece| piece))),
                 // Not readable as a whole; the section that is sought may be.
-                None => account.structure_by(&reader, row.message()).await.map(|found| found.outline()),
+                None => {
+                    let structure = Box::pin(account.structure_by(&reader, row.message()));
+                    structure.await.map(|found| found.outline())
+                }
             });
             let weight =
                 outline.as_ref().and_then(|outline| outline.as_ref().ok()).map_or(0, Outline::weight);
